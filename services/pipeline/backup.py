@@ -140,8 +140,11 @@ def _topic(run: BackupRun, source: TopicSource, standing: GroupStanding) -> Topi
             _copied(run, source, report, standing)
         except LostDeletions as lost:
             gone = {part.partition: part.lost for part in report.partitions}
+            before = latest(run.settings.store, source.name)
             report = begun(run, source, str(lost))
-            _copied(run, source, report, standing)
+            aside = report.others_aside and before.name == source.name
+            name = f"{source.name}~{before.number}" if aside else before.name
+            _copied(run, source, report, standing, name)
             for part in report.partitions:
                 part.lost += gone.get(part.partition, [])
     except BreakglassError as error:
@@ -150,9 +153,16 @@ def _topic(run: BackupRun, source: TopicSource, standing: GroupStanding) -> Topi
 
 
 def _copied(
-    run: BackupRun, source: TopicSource, report: TopicReport, standing: GroupStanding
+    run: BackupRun,
+    source: TopicSource,
+    report: TopicReport,
+    standing: GroupStanding,
+    before: str | None = None,
 ) -> None:
-    """Copy the topic into the folder that *report* names. Raises as `opened` and `TopicCopy`."""
+    """Copy the topic into the folder that *report* names. Raises as `opened` and `TopicCopy`.
+
+    *before* names the folder of the same log's last generation, which has offsets of groups.
+    """
     with jvm_errors(f"backing up {source.name}"), opened(run, source, report) as topic:
         skipped = sum(stretch.start - stretch.source.log_start for stretch in topic.todo)
         run.meter.count(source.name, skipped, 0)
@@ -162,6 +172,9 @@ def _copied(
             partition.partition.partition: standing.offsets.get(partition.partition, {})
             for partition in source.partitions
         }
+        if before is not None:
+            older = run.settings.store.folder(before)
+            group_history.copy(older, topic.assembler.folder, sorted(offsets))
         whole = not _unread(standing)
         report.groups_not_read = group_history.update(
             topic.assembler.folder, offsets, read=None if whole else standing.coordinators

@@ -349,6 +349,11 @@ def stretch(backed_up: PartitionSummary | None, now: PartitionSource) -> CopyStr
     return CopyStretch(now, start, max(start, now.stable_end), lost)
 
 
+TO_BE_COPIED = (
+    "compaction or retention may have removed deletions of keys, and not every partition of the "
+    "topic could be read to copy it anew"
+)
+"""The doubt that a run leaves which cannot copy a whole topic: a later run does."""
 CLOCKS_MS = 60_000
 """How far the clocks of two machines that back up, or of a broker, may be apart."""
 
@@ -362,7 +367,11 @@ def lost_deletions(
     *at_ms* does not have: a removed tombstone is one of these offsets. Compaction keeps it for
     delete.retention.ms, so that a copy which began in that time has it; retention does not.
     """
-    if now.look is None or not {*missing} - {GapReason.CONTROL, GapReason.ABORTED}:
+    if now.look is None:
+        return None
+    if any(doubt.why == TO_BE_COPIED for doubt in backed_up.unproved) and not now.unread:
+        return backed_up.look or LogLook(0, 0)
+    if not {*missing} - {GapReason.CONTROL, GapReason.ABORTED}:
         return None
     if backed_up.next_offset is None:
         since = now.look

@@ -19,6 +19,7 @@ from breakglass.services.pipeline.part_writer import PartTarget
 from breakglass.services.pipeline.report import PartitionReport, TopicReport
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import (
+    TO_BE_COPIED,
     CopyStretch,
     PartitionSource,
     TopicSource,
@@ -239,6 +240,11 @@ class TopicCopy:
         held = self._assembler.partition(stretch.number)
         reasons = {reason for missing in copied.missing for reason in missing.counts}
         since = lost_deletions(held, source, reasons, now_ms())
+        if since is not None and since != source.look and source.unread:
+            # A new generation without those partitions would hide their backup.
+            end = max(stretch.end, held.next_offset or 0)
+            doubt = Unproved(stretch.source.log_start, end, TO_BE_COPIED)
+            return replace(copied, look=held.look, unproved=(doubt,))
         if since is not None and since != source.look:
             last = f" at {time_text(since.at_ms)}" if since.at_ms else ""
             raise LostDeletions(

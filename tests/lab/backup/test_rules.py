@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -19,6 +20,7 @@ from breakglass.services.lab.topics import create_topic
 from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.source import WantedTopics, read_sources
+from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.summary import Gap, GapReason
 from tests.lab.backup.backups import BackUp, once
@@ -30,6 +32,7 @@ from tests.lab.backup.producing import (
     LONGEST_MS,
     SECONDS,
     admin,
+    commit,
     committed_bytes,
     delete,
     make,
@@ -245,7 +248,9 @@ def test_b16_a_key_that_was_deleted_between_two_runs_does_not_come_back(
     """Its tombstone is compacted away before the second run, or is backed up."""
     make(whole_broker, topic, {**COMPACTED, "delete.retention.ms": kept_ms})
     produce(whole_broker, topic, numbered(5))
+    commit(whole_broker, topic, f"{topic}-group", 3)
     back_up.topic(topic)
+    states = group_history.times(back_up.folder(topic).names())
     produce(whole_broker, topic, iter([{"key": b"k3", "value": None}]))
 
     def deleted() -> bool:
@@ -256,6 +261,9 @@ def test_b16_a_key_that_was_deleted_between_two_runs_does_not_come_back(
     whole_broker.wait_until(deleted, "k3 to be compacted away")
     report = back_up.topic(topic)
     assert report.generation == (2 if kept_ms == "0" else 1)
+    newest = back_up.folder(Path(report.folder).name)
+    assert group_history.times(newest.names()) == states
+    assert group_history.newest_offsets(newest, [0])[0] == {f"{topic}-group": 3}
     restore.topic(topic, f"{topic}-back")
     values = {content.key: content.value for content in contents(whole_broker, f"{topic}-back")}
     assert values.get(b"k3") is None

@@ -11,6 +11,7 @@ from breakglass.services.errors import UsageError
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from breakglass.services.pipeline.backup import jobs
 from breakglass.services.pipeline.source import (
+    TO_BE_COPIED,
     PartitionSource,
     TopicSource,
     WantedTopics,
@@ -27,6 +28,7 @@ from breakglass.services.topic_backup.summary import (
     LogLook,
     PartitionSummary,
     SegmentSummary,
+    Unproved,
 )
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
@@ -151,6 +153,17 @@ def test_b16_deletions_may_be_lost_once_they_may_have_been_removed(
     assert (None if found is None else found.at_ms) == since
     plain = replace(now, settings={**settings, "cleanup.policy": "delete"})
     assert lost_deletions(replace(held(60), look=committed), plain, missing, NOW) is None
+
+
+def test_a_topic_that_could_not_be_copied_anew_is_once_every_partition_can_be_read() -> None:
+    settings = {"cleanup.policy": "compact", "delete.retention.ms": str(DAY)}
+    now = replace(topic(), read_at_ms=NOW, settings=settings)
+    look = LogLook(NOW - HOUR, DAY)
+    waiting = replace(held(60), look=look, unproved=(Unproved(0, 60, TO_BE_COPIED),))
+    assert lost_deletions(waiting, now, set(), NOW) == look
+    assert lost_deletions(waiting, replace(now, unread={1: "offline"}), set(), NOW) is None
+    other = replace(waiting, unproved=(Unproved(0, 60, "damaged"),))
+    assert lost_deletions(other, now, set(), NOW) is None
 
 
 def test_a_whole_copy_loses_no_deletion_unless_it_takes_longer_than_they_are_kept() -> None:
