@@ -152,7 +152,7 @@ class GuardedPage(ConsentPage):
     def _to_app(self, message: Message) -> None:
         self.app.post_message(message)
 
-    def _in_thread(self, work: Callable[[], None]) -> None:
+    def _in_thread(self, work: Callable[[], object]) -> None:
         self.app.run_worker(work, group="election", thread=True, exit_on_error=False)
 
     # What the thread tells.
