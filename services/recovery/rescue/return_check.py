@@ -33,6 +33,7 @@ from breakglass.services.recovery.rescue.returning import (
 from breakglass.services.snapshot import ClusterSnapshot
 from breakglass.services.words.figures import partitions_text
 
+_UNKNOWN = "what would be lost is unknown"
 SAID = 20
 """More replicas that are not safe are counted, not named."""
 
@@ -93,10 +94,9 @@ class ReturnCheck:
             yield f"it leads {partitions_text(len(self.leads))} as soon as it starts"
 
     def _unsafe(self) -> Iterator[str]:
-        yield (
-            f"do not start b{self.broker}: {lost_text(self.lost, self.lost_markers)} would be "
-            f"lost, {partitions_text(len(self.unsafe))} not safe"
-        )
+        known = self.lost or self.lost_markers
+        lost = f"{lost_text(self.lost, self.lost_markers)} would be lost" if known else _UNKNOWN
+        yield f"do not start b{self.broker}: {lost}, {partitions_text(len(self.unsafe))} not safe"
         if any(replica.lost for replica in self.leads):
             yield f"save what the others hold: {rescue_before(self.broker)}"
         if any(

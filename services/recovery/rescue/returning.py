@@ -184,11 +184,11 @@ def _leaderless(
     if broker not in inheritors(state):
         why = "no broker leads it, so a start truncates nothing"
         return replace(described, fate=ReturnFate.KEPT, why=why)
-    if described.end <= described.start:
-        why = f"its log is EMPTY here, and b{broker} would be elected with it: do not start it"
-        return replace(described, why=why)
     leads = f"b{broker} leads it again with its log to {described.end:,}"
     described = replace(described, leads=True)
+    if described.end <= described.start and not (evidence and _never_written(evidence, broker)):
+        why = f"its log is EMPTY here, and b{broker} would be elected with it: do not start it"
+        return replace(described, why=why)
     if evidence is None:
         return replace(described, why=f"{leads}, and the other replicas could not be read")
     beside = _beside(described, evidence, broker)
@@ -219,6 +219,12 @@ def _leaderless(
         f"the first at offset {min(missing).start:,}"
     )
     return replace(held, fate=ReturnFate.LOST, first_lost=min(missing).start, why=why)
+
+
+def _never_written(evidence: PartitionEvidence, broker: int) -> bool:
+    """Whether every other replica was read and never had a record (R31)."""
+    others = [replica for replica in evidence.replicas if replica.broker != broker]
+    return bool(others) and all(replica.empty and replica.log_end == 0 for replica in others)
 
 
 def _beside(

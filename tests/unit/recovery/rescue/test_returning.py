@@ -233,8 +233,11 @@ def test_a_stale_log_without_a_leader_stays_as_it_is_and_an_empty_last_leader_is
     assert (stale.fate, stale.leads) == (ReturnFate.KEPT, False)
     empty = tmp_path / "empty" / "orders-0"
     write(empty, 0, [])
-    found = fate(ReplicaFolder(empty, ORDERS, TOPIC_ID, compacted=False), of=offline)
-    assert found.fate is ReturnFate.UNKNOWN
+    there = ReplicaFolder(empty, ORDERS, TOPIC_ID, compacted=False)
+    assert fate(there, of=offline).fate is ReturnFate.UNKNOWN
+    assert leading(there, "b1 7:120").fate is ReturnFate.UNKNOWN
+    assert leading(there, "b1 empty, b2 down").fate is ReturnFate.UNKNOWN
+    assert leading(there, "b1 empty, b2 empty").fate is ReturnFate.KEPT
     assert absent(3, offline).fate is absent(3, state()).fate is ReturnFate.UNKNOWN
 
 
