@@ -44,7 +44,7 @@ def read_cluster(servers: str) -> ClusterState:
             return _read(admin)
         except (KafkaException, TimeoutError) as error:
             failure = error
-    raise KafkaException(f"no broker told its settings: {failure}") from failure
+    raise KafkaException(f"no broker reported its settings: {failure}") from failure
 
 
 def _read(admin: Any) -> ClusterState:

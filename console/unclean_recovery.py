@@ -291,7 +291,7 @@ class _Call:
         )
 
     def _report_return(self, look: PatientLook, dealt_with: set[TopicPartition]) -> None:
-        """Say who came back meanwhile, and who is waited for no longer."""
+        """Name the brokers that came back, and those that are waited for no longer."""
         for state in look.led:
             dealt_with.add(state.partition)
             self._report_online(state)

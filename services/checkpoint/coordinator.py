@@ -50,14 +50,14 @@ class Coordinator:
         self._prepare = prepare
 
     def take(
-        self, id: int | None = None, request: str | None = None, *, anew: bool = False
+        self, id: int | None = None, request: str | None = None, *, is_new: bool = False
     ) -> int | NotHigher:
         """Start a checkpoint, by default with the next id; returns its id once it has started.
 
         Args:
             id: must be greater than all earlier ids, including deleted and failed checkpoints.
             request: idempotency key; repeating it resumes the request, with or without the id.
-            anew: the request was never sent before, so that without an id no lookup is needed.
+            is_new: the request was never sent before, so that without an id no lookup is needed.
 
         Raises:
             UsageError: *id* is too great.
@@ -71,7 +71,7 @@ class Coordinator:
                 f"A checkpoint's id is at most {LARGEST_ASKED}: name a smaller one, or none."
             )
         scope = self._topics.scope()
-        if id is None and request is not None and not anew:
+        if id is None and request is not None and not is_new:
             id = self._asked_before(request)
         wanted = self._reserve(id, request or _new_request(), scope)
         if isinstance(wanted, NotHigher):

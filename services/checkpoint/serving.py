@@ -228,7 +228,7 @@ class Serving:
         self._delete_expired()
 
     def _resume(self) -> None:
-        """Go on with what was begun before; while the store does not answer, each look tries."""
+        """Continue what was begun before; while the store does not answer, each look tries."""
         about = "what was begun before"
         try:
             for id in self._coordinator.fail_abandoned():

@@ -2,7 +2,7 @@
 
 A watch sees a partition come back. A command that comes later has only the memory of what replicas
 reported while the partition was offline: where its leader has less, that is an election which cost
-records, whoever held it, and is written down as one (`observations`).
+records, by whatever command, and is written down as one (`observations`).
 """
 
 from __future__ import annotations

@@ -351,7 +351,7 @@ def stretch(backed_up: PartitionSummary | None, now: PartitionSource) -> CopyStr
 
 TO_BE_COPIED = (
     "compaction or retention may have removed deletions of keys, and not every partition of the "
-    "topic could be read to copy it anew"
+    "topic could be read to copy it again"
 )
 """The doubt that a run leaves which cannot copy a whole topic: a later run does."""
 CLOCKS_MS = 60_000

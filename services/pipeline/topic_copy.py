@@ -56,7 +56,7 @@ ATTEMPTS = 5
 
 
 class LostDeletions(ClusterError):
-    """Keys in the backup may have been deleted: the topic is copied anew as a whole."""
+    """Keys in the backup may have been deleted: the topic is copied again as a whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
             )
             with announced(means.journal, TAKE_CHECKPOINT, items, front.tell, **details):
                 asked = id if frozen.asked and not self.repeatable else self.id
-                taken = coordinator.take(asked, self.request, anew=not self.repeatable)
+                taken = coordinator.take(asked, self.request, is_new=not self.repeatable)
                 if isinstance(taken, NotHigher):
                     raise self._not_higher(taken)
         for partition, position in self._started(taken).items():

@@ -37,7 +37,7 @@ def read_reassignments(
                 answer.error_message,
             )
     except TimedOut:
-        # A broker forwards this request, and answers all that needs no controller meanwhile.
+        # A broker forwards this request, and goes on answering all that needs no controller.
         return UNANSWERED
     except BreakglassError as error:
         return unread(error)

@@ -225,7 +225,7 @@ class MetastoreRestorePlan:
 def going_on(
     plan: MetastoreRestorePlan, journals: Iterable[JournalView | UnreadableJournal]
 ) -> MetastoreRestorePlan:
-    """*plan*; after a kill of the same restore it goes on with the consent that was given then.
+    """*plan*; after a kill of the same restore it continues under the consent that was given then.
 
     That run has backed the topic up and deleted it, so nothing more is lost. The transaction that
     it left open is no sign of a server. *journals* are those of the cluster, newest first.

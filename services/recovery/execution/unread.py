@@ -1,4 +1,4 @@
-"""Replicas that were unread when an election was agreed to, asked again before it is held (R25).
+"""Replicas that were unread when an election was agreed to, asked again before it is sent (R25).
 
 A broker that was silent or fenced then may answer by now. Its log is judged with the others: an
 election that would lose more than was agreed to is refused, one that loses no more goes on.

@@ -64,7 +64,7 @@ class TransactionalState:
     updated_ms: int = field(default=-1, compare=False)
     """When the coordinator wrote this state."""
     began_ms: int = field(default=-1, compare=False)
-    """When the transaction began, by which it is told from others of its id; -1: no transaction."""
+    """When the transaction began: tells it apart from others of its id; -1: no transaction."""
 
 
 @dataclass(frozen=True, slots=True)

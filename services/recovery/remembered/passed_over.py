@@ -1,7 +1,7 @@
 """Brokers that an election passed over: their start truncates partitions that have a leader (R27).
 
 Journals say whom an election gave up. What was heard of a broker, and the epochs of the present
-leaders, say it as well, whoever held the election: a log that goes on past its divergence from
+leaders, say it as well, by whatever command: a log that goes on past its divergence from
 the leader's is cut there when its broker starts. Pure.
 """
 

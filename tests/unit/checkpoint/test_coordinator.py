@@ -200,7 +200,7 @@ def test_i07_the_same_request_goes_on_without_naming_the_id(store: BackupStore, 
     coordinator(store, logs).delete(2)
     with pytest.raises(Refused):
         coordinator(store, logs).take(request="early")
-    assert coordinator(store, logs).take(request="early", anew=True) == 4
+    assert coordinator(store, logs).take(request="early", is_new=True) == 4
 
 
 def test_a_partition_that_is_past_the_id_fails_the_checkpoint(
