@@ -130,7 +130,7 @@ async def test_what_is_left_to_do_looks_as_before(sizes_as_before: DrawnInSizes)
         state.aftermath = Aftermath((), (past,))
         screen.page._finish()
         screen.page._show()
-        await screen.shows("Journal: /var/lib")
+        await screen.shows("accounts for every")
         await screen.until(lambda: "[ Back ]" not in screen.text, "the layout of an end")
         await sizes_as_before(screen.pilot)
 

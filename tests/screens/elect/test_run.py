@@ -272,7 +272,7 @@ async def test_what_is_cut_off_is_saved_first(electing: Electing) -> None:
         await screen.shows("Rescue first: on: 50")
         assert screen.phrase == "orders-0 lose 50 and abandon b3"
         await screen.elect()
-        await screen.shows("Rescued 50 records")
+        await screen.shows("Rescued 50")
     assert any((electing.session.state / "rescue").rglob("b2/orders"))
 
 
