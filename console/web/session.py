@@ -59,7 +59,7 @@ ABOVE = frozenset(
     (
         *("help:HelpScreen", "legend:LegendScreen", "journal.ledger:LedgerScreen"),
         *("journal.story:StoryScreen", "offline.forecast:ForecastScreen"),
-        *("offline.partition:PartitionScreen", "overview.broker_details:BrokerDetails"),
+        *("offline.partition:PartitionScreen", "overview.screen:BrokerDetails"),
         "overview.screen:TroubledScreen",
     )
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from uuid import UUID
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import (
+    AlreadyRunning,
     MalformedInput,
     StorageError,
     UnsupportedSchema,
@@ -31,6 +33,7 @@ from breakglass.services.guard.journal_view import (
     read,
 )
 from breakglass.services.guard.lock import ClusterLock, file_name, operator, private_folder
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.rights import sync_folder
 from breakglass.services.state_folder import state_folder
@@ -41,6 +44,7 @@ __all__ = [
     "Journal",
     "JournalView",
     "UnreadableJournal",
+    "journal_in_turn",
     "list_journals",
     "read",
 ]
@@ -348,3 +352,24 @@ def _jsonable(value: object) -> Any:
     if isinstance(value, Iterable):
         return list(value)
     raise TypeError(f"a {type(value).__name__} has no place in a journal")
+
+
+TURN_SECONDS = 0.1
+"""Before a lock that another process has is tried again."""
+
+
+def journal_in_turn(cluster_id: str, folder: Path | None, seconds: float) -> Journal:
+    """The journal of a writer; writers of one account take turns, within *seconds*.
+
+    Raises:
+        AlreadyRunning: another process still changes the cluster.
+        StorageError: the journal cannot be written.
+    """
+    deadline = Deadline.after(seconds)
+    while True:
+        try:
+            return Journal.open(cluster_id, folder)
+        except AlreadyRunning:
+            if deadline.passed:
+                raise
+        time.sleep(TURN_SECONDS)

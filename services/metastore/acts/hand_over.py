@@ -27,10 +27,9 @@ from breakglass.services.guard.act import (
     announced,
 )
 from breakglass.services.guard.consent import ConsentPhrase
-from breakglass.services.guard.journal import Journal
+from breakglass.services.guard.journal import Journal, journal_in_turn
 from breakglass.services.guard.steps import SUBMIT_STATEMENT
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.metastore.acts.submit import journal_in_turn
 from breakglass.services.metastore.command_id import CommandId
 from breakglass.services.metastore.ksql_server import (
     KsqlServer,

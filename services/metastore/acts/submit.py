@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from breakglass.services import patience
-from breakglass.services.errors import AlreadyRunning
 from breakglass.services.guard.act import (
     Act,
     Ending,
@@ -20,7 +18,7 @@ from breakglass.services.guard.act import (
     announced,
 )
 from breakglass.services.guard.consent import ConsentPhrase
-from breakglass.services.guard.journal import Journal
+from breakglass.services.guard.journal import Journal, journal_in_turn
 from breakglass.services.guard.steps import SUBMIT_STATEMENT
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.metastore.log.reader import CommandLog
@@ -29,26 +27,6 @@ from breakglass.services.metastore.log.writer import CommandWriter, TopicsNow
 from breakglass.services.metastore.settings import command_topic
 from breakglass.services.model import TopicPartition
 from breakglass.services.words.inert import inert
-
-PAUSE_SECONDS = 0.1
-"""Before a lock that another process has is tried again."""
-
-
-def journal_in_turn(cluster_id: str, folder: Path | None, seconds: float) -> Journal:
-    """The journal of a writer; writers of one account take turns, within *seconds*.
-
-    Raises:
-        AlreadyRunning: another process still changes the cluster.
-        StorageError: the journal cannot be written.
-    """
-    deadline = Deadline.after(seconds)
-    while True:
-        try:
-            return Journal.open(cluster_id, folder)
-        except AlreadyRunning:
-            if deadline.passed:
-                raise
-        time.sleep(PAUSE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import pytest
 from breakglass.services.errors import AlreadyRunning
 from breakglass.services.guard.act import Frozen
 from breakglass.services.guard.journal import Journal
-from breakglass.services.metastore.acts import submit
 from breakglass.services.metastore.acts.submit import SubmitStatement
 from tests.kit.deadlines import HOUR
 from tests.kit.waiting import DEADLINE_SECONDS
@@ -28,7 +27,6 @@ def test_a_writer_waits_for_the_lock_of_another_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = Event()
-    monkeypatch.setattr(submit, "PAUSE_SECONDS", 0.01)
     open_journal = Journal.open.__func__  # type: ignore[attr-defined]
 
     def noting(cls: type[Journal], cluster_id: str, folder: Path | None = None) -> Journal:
