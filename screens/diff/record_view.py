@@ -1,7 +1,4 @@
-"""The lines of one record, side by side or below each other, folded to the width there is.
-
-One record of both replicas, field by field and line by line, for the screen of one record.
-"""
+"""The lines of one record, side by side or below each other, folded to the width there is."""
 
 from __future__ import annotations
 
