@@ -135,7 +135,9 @@ def course(
         unsourced = breakglass("internal-topics", "--json", *server)
         offsets = {group: stands_at(cluster, group) for group in (GOING, NEW, QUIET)}
         (logs,) = cluster.broker(3).layout.log_dirs
-        setting = ("groups", "set", "--source", f"log:{logs}", "--json", "--write", *server)
+        # The groups of HALF and LEFT stand on another topic: what their transactions left is theirs.
+        source = ("--source", f"log:{logs}", "--topics", INPUT.topic)
+        setting = ("groups", "set", *source, "--json", "--write", *server)
         unagreed = breakglass(*setting)
         set_back = breakglass(*setting, "--consent", "2 group offsets move")
         yield Course(
@@ -154,13 +156,13 @@ def course(
         del unfinished
 
 
-def stands_at(cluster: Cluster, group: str) -> int:
-    """Where the group stands, once its new coordinator has read that."""
+def stands_at(cluster: Cluster, group: str, partition: TopicPartition = INPUT) -> int:
+    """Where the group stands in *partition*, once its new coordinator has read that."""
     found: list[int] = []
 
     def read() -> bool:
         with suppress(KafkaException):
-            found.append(committed_offset(cluster, group, INPUT))
+            found.append(committed_offset(cluster, group, partition))
         return bool(found)
 
     cluster.wait_until(read, f"the coordinator of {group} to be loaded")
@@ -202,7 +204,7 @@ def begun_with_offset(cluster: Cluster, transactional_id: str) -> Any:
     with lab_consumer(cluster, transactional_id) as consumer:
         member = consumer.consumer_group_metadata()
     producer.send_offsets_to_transaction(
-        [Position(INPUT.topic, INPUT.partition, HALF_OFFSET)], member, SECONDS
+        [Position(OUTPUT.topic, OUTPUT.partition, HALF_OFFSET)], member, SECONDS
     )
     return producer
 
@@ -484,8 +486,8 @@ def test_r28_its_lost_marker_commits_it_before_its_coordinator_aborts_it(
     for name in (HALF, LEFT):
         started(course.cluster, name)  # Its coordinator aborts what is Ongoing there.
         wait_state(course.cluster, name, "Empty", via=1)
-    assert stands_at(course.cluster, HALF) == HALF_OFFSET
-    assert stands_at(course.cluster, LEFT) == NO_OFFSET
+    assert stands_at(course.cluster, HALF, OUTPUT) == HALF_OFFSET
+    assert stands_at(course.cluster, LEFT, OUTPUT) == NO_OFFSET
     assert len(consume(course.cluster, OUTPUT, isolation="read_committed")) >= 2
     assert transactions(course, "list", "--json").document["open"] == []
 
