@@ -135,7 +135,7 @@ def course(
         unsourced = breakglass("internal-topics", "--json", *server)
         offsets = {group: stands_at(cluster, group) for group in (GOING, NEW, QUIET)}
         (logs,) = cluster.broker(3).layout.log_dirs
-        # The groups of HALF and LEFT stand on another topic: what their transactions left is theirs.
+        # HALF and LEFT stand on another topic: what their transactions left is theirs alone.
         source = ("--source", f"log:{logs}", "--topics", INPUT.topic)
         setting = ("groups", "set", *source, "--json", "--write", *server)
         unagreed = breakglass(*setting)
