@@ -16,6 +16,8 @@ ESCAPE_SECONDS = 0.1
 PIECES_SECONDS = 1.0
 """The rest of a key may come so late."""
 LONGEST = 64
+LONGEST_PASTE = 4096
+"""More is dropped: what is pasted goes into a field of one line, or is refused."""
 PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
 LAST_LETTERS = frozenset("ABCDEFHMPQRS")
 """What follows Esc and `O` in keys that Kafka's operators have."""
@@ -30,6 +32,11 @@ def _is_inner(character: str, so_far: str) -> bool:
     return " " <= character <= "?" and len(so_far) < LONGEST
 
 
+def _whole_paste(text: str) -> str:
+    """*text* with its end and without Esc, which would end it for the parser of keys."""
+    return text.removesuffix(PASTE_ENDS).replace(ESC, "") + PASTE_ENDS
+
+
 class KeyPieces:
     """Takes characters as they come, and hands on whole keys; for one thread."""
 
@@ -42,7 +49,8 @@ class KeyPieces:
         self._loose: str | None = None
         """After Esc alone: what came of the rest of a key; None: nothing is swallowed."""
         self._pasted: str | None = None
-        """The end of what is being pasted; None: nothing is."""
+        """What is being pasted; None: nothing is. It is handed on as a whole, with its end: an Esc
+        in it is no key, and the parser of keys has to see where it ends."""
 
     def feed(self, text: str) -> Iterator[str]:
         """What is whole by now; Esc alone is that key."""
@@ -68,15 +76,21 @@ class KeyPieces:
             yield ESC
         elif self._begun and waited >= PIECES_SECONDS:
             self._begun = ""
+        elif self._pasted is not None and waited >= PIECES_SECONDS:
+            text, self._pasted = self._pasted, None
+            yield _whole_paste(text)
         elif self._loose is not None and waited >= PIECES_SECONDS:
             yield from self._released()
 
     def _take(self, character: str) -> Iterator[str]:
         if self._pasted is not None:
-            self._pasted = (self._pasted + character)[-len(PASTE_ENDS) :]
-            if self._pasted == PASTE_ENDS:
-                self._pasted = None
-            yield character
+            self._at = self._clock()
+            text = self._pasted + character
+            if len(text) > LONGEST_PASTE:
+                text = text[: LONGEST_PASTE - len(PASTE_ENDS)] + text[-len(PASTE_ENDS) :]
+            self._pasted = None if text.endswith(PASTE_ENDS) else text
+            if self._pasted is None:
+                yield _whole_paste(text)
         elif self._loose is not None:
             yield from self._take_loose(self._loose, character)
         elif self._begun:

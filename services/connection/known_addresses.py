@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from breakglass.services.clock import now_ms
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.regular_file import read_regular
 from breakglass.services.snapshot import Broker
@@ -29,7 +29,7 @@ MOST_BYTES = 1024 * 1024
 class _Remembered(NamedTuple):
     """What another session learned of one cluster."""
 
-    at_ms: int
+    at_ns: int
     cluster_id: str
     given: frozenset[Endpoint]
     """The addresses that led to it."""
@@ -105,7 +105,7 @@ class KnownAddresses:
             return None
         files = sorted(self._folder.glob("*.json"))[:MOST_CLUSTERS]
         found = [one for path in files if (one := _read(path)) and self._given & one.given]
-        return max(found, key=lambda one: one.at_ms, default=None)
+        return max(found, key=lambda one: one.at_ns, default=None)
 
     def _write(self, folder: Path) -> None:
         from breakglass.services.guard.lock import file_name
@@ -116,7 +116,7 @@ class KnownAddresses:
         given = self._given | (before.given if before else frozenset())
         document = {
             "schema": SCHEMA,
-            "at_ms": now_ms(),
+            "at_ns": time.time_ns(),
             "cluster_id": self._learned,
             "given": sorted([at.host, at.port] for at in given),
             "brokers": {id: [at.host, at.port] for id, at in self._brokers.items()},
@@ -139,7 +139,7 @@ def _read(path: Path) -> _Remembered | None:
         if read["schema"] != SCHEMA:
             return None
         return _Remembered(
-            int(read["at_ms"]),
+            int(read["at_ns"]),
             str(read["cluster_id"]),
             frozenset(Endpoint(str(host), int(port)) for host, port in read["given"]),
             {int(id): Endpoint(str(at[0]), int(at[1])) for id, at in read["brokers"].items()},

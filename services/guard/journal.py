@@ -33,7 +33,6 @@ from breakglass.services.guard.journal_view import (
     read,
 )
 from breakglass.services.guard.lock import ClusterLock, file_name, operator, private_folder
-from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.rights import sync_folder
 from breakglass.services.state_folder import state_folder
@@ -365,11 +364,11 @@ def journal_in_turn(cluster_id: str, folder: Path | None, seconds: float) -> Jou
         AlreadyRunning: another process still changes the cluster.
         StorageError: the journal cannot be written.
     """
-    deadline = Deadline.after(seconds)
+    end = time.monotonic() + seconds
     while True:
         try:
             return Journal.open(cluster_id, folder)
         except AlreadyRunning:
-            if deadline.passed:
+            if time.monotonic() >= end:
                 raise
         time.sleep(TURN_SECONDS)

@@ -205,11 +205,18 @@ def _reaches(
 def _beside(
     client: ReadClient, snapshot: ClusterSnapshot, broker: int, names: Collection[TopicPartition]
 ) -> dict[TopicPartition, PartitionEvidence]:
-    """The replicas of the partitions of *names* that *broker* leads as soon as it starts."""
+    """The replicas of the partitions of *names* that *broker* leads, or may, once it starts."""
     leading = [
         state
         for state in snapshot.offline
-        if state.partition in names and broker in inheritors(state)
+        if state.partition in names
+        and (
+            broker in inheritors(state)
+            or (
+                (settings := snapshot.settings.get(state.partition.topic)) is not None
+                and settings.unclean_election is True
+            )
+        )
     ]
     found: dict[TopicPartition, PartitionEvidence] = {}
     for evidence in gather(client, snapshot, leading, Deadline.after(patience.SNAPSHOT)):

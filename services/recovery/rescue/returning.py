@@ -131,7 +131,13 @@ def returning(
             return _set_aside(broker, described, replica, state)
         described = replace(described, leader=state.leader)
         if state.leader is None:
-            return _leaderless(broker, described, state, evidence, rescues)
+            if broker in inheritors(state):
+                described = _damaged(log, described, go_on)
+            return (
+                described
+                if described.unreadable
+                else _leaderless(broker, described, state, evidence, rescues)
+            )
         if state.leader == broker:
             return replace(described, why=f"the cluster says that b{broker} leads it now")
         if reach is None or reach.parts is None or reach.begins is None:
@@ -182,6 +188,12 @@ def _leaderless(
 ) -> ReturningReplica:
     """A replica without leader: it stays as it is, or leads and the others are truncated to it."""
     if broker not in inheritors(state):
+        if evidence is not None and evidence.settings.unclean_election is True:
+            why = (
+                f"unclean.leader.election.enable is true: b{broker} may be elected as soon as it "
+                f"starts, with its log to {described.end:,}, and the others are truncated to it"
+            )
+            return replace(described, why=why, leads=True)
         why = "no broker leads it, so a start truncates nothing"
         return replace(described, fate=ReturnFate.KEPT, why=why)
     leads = f"b{broker} leads it again with its log to {described.end:,}"
@@ -219,6 +231,21 @@ def _leaderless(
         f"the first at offset {min(missing).start:,}"
     )
     return replace(held, fate=ReturnFate.LOST, first_lost=min(missing).start, why=why)
+
+
+def _damaged(
+    log: LogSource, described: ReturningReplica, go_on: Callable[[], None]
+) -> ReturningReplica:
+    """*described* with the first damage of its log: a broker that recovers truncates it there."""
+    for item in log.whole_batches(described.start, Reading()):
+        go_on()
+        if isinstance(item, UnreadableRange) and item.start < described.end:
+            why = (
+                f"it would lead, and offsets {item.start:,} to {item.end - 1:,} of its log cannot "
+                f"be read ({item.reason}): its broker, and then the others, may be truncated there"
+            )
+            return replace(described, leads=True, unreadable=(item,), why=why)
+    return described
 
 
 def _never_written(evidence: PartitionEvidence, broker: int) -> bool:

@@ -57,7 +57,7 @@ def test_another_address_is_told_nothing_of_a_cluster_that_it_never_led_to(tmp_p
 def test_files_that_no_session_wrote_are_left_alone_and_a_folder_that_cannot_be_written_too(
     tmp_path: Path,
 ) -> None:
-    for number, text in enumerate(("", "[]", '{"schema": 2}', '{"schema": 1, "at_ms": "x"}')):
+    for number, text in enumerate(("", "[]", '{"schema": 2}', '{"schema": 1, "at_ns": "x"}')):
         (tmp_path / f"{number}.json").write_text(text)
     known = KnownAddresses([GIVEN], tmp_path)
     assert known.others() == {}

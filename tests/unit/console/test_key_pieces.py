@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from textual._xterm_parser import XTermParser
+from textual.events import Key, Paste
 
 from breakglass.console.key_pieces import ESC, ESCAPE_SECONDS, PIECES_SECONDS, KeyPieces
 from tests.kit.clock import Clock
@@ -69,6 +71,24 @@ def test_a_key_that_never_becomes_whole_is_none() -> None:
     assert typed("\x1b[\x1b[B") == ["\x1b[B"]
 
 
-def test_what_is_pasted_is_handed_on_as_it_is() -> None:
+def test_what_is_pasted_is_no_key() -> None:
     pasted = "\x1b[200~a\x1b", "[B\x1bO\x1b[201", "~\x1b[B"
-    assert "".join(typed(*pasted)) == "".join(pasted)
+    assert "".join(typed(*pasted)) == "\x1b[200~a[BO\x1b[201~\x1b[B"
+
+
+@pytest.mark.parametrize("inside", ["x", "orders-0 lose 50\n", "", ESC, "\x1b[A", "q" * 20_000])
+def test_a_paste_is_handed_on_as_a_whole_and_the_next_key_is_a_key(inside: str) -> None:
+    pasted = f"\x1b[200~{inside}\x1b[201~"
+    parser = XTermParser()
+    for pieces in ((pasted,), (pasted[:3], pasted[3:9], pasted[9:]), (pasted[:-2], pasted[-2:])):
+        found = typed(*pieces, "q")
+        assert ESC not in found
+        told = [message for text in found for message in parser.feed(text)]
+        assert [type(message) for message in told] == [Paste, Key]
+
+
+def test_a_paste_whose_end_is_lost_ends_by_itself() -> None:
+    parser = XTermParser()
+    found = typed("\x1b[200~never", gap=PIECES_SECONDS) + typed("q")
+    told = [message for text in found for message in parser.feed(text)]
+    assert [type(message) for message in told] == [Paste, Key]

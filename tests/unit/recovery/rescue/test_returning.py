@@ -179,10 +179,12 @@ def test_what_is_not_known_is_never_safe(log: ReplicaFolder, given: dict[str, An
 OFFLINE = state(leader=None, isr=(3,))
 
 
-def leading(log: ReplicaFolder, others: str, rescue: Sequence[BatchState] = ()) -> ReturningReplica:
-    """b3 led last in epoch 7; *others* are as `incident` reads them, *rescue* has their batches."""
+def leading(
+    log: ReplicaFolder, others: str, rescue: Sequence[BatchState] = (), *, isr: bool = True
+) -> ReturningReplica:
+    """b3 led last in epoch 7 if *isr*; *others* as `incident` reads them, *rescue* has batches."""
     (log.path / CHECKPOINT).write_text("0\n1\n7 0\n")
-    evidence = incident(f"b3 isr down, {others}").evidence
+    evidence = incident(f"b3 {'isr ' * isr}down, {others}").evidence
     there = replace(evidence.state, partition=ORDERS, topic_id=TOPIC_ID)
     rescues = {ORDERS: [Held((), rescue)]} if rescue else {}
     return returning(3, log, there, None, rescues, evidence=replace(evidence, state=there))
@@ -223,6 +225,22 @@ def test_a_log_that_leads_at_once_and_of_which_the_others_hold_no_more_is_kept(
 ) -> None:
     kept = leading(log, "b1 7:90, b2 down")
     assert (kept.fate, kept.unread) == (ReturnFate.KEPT, (2,))
+
+
+def test_a_stale_log_that_may_be_elected_uncleanly_as_it_starts_is_not_safe(
+    log: ReplicaFolder,
+) -> None:
+    assert leading(log, "b1 isr down", isr=False).fate is ReturnFate.KEPT
+    assert leading(log, "b1 isr down | unclean", isr=False).fate is ReturnFate.UNKNOWN
+
+
+def test_r26_damage_in_a_log_that_leads_at_once_is_never_safe(log: ReplicaFolder) -> None:
+    (segment,) = log.path.glob("*.log")
+    whole = segment.read_bytes()
+    half = len(whole) // 2
+    segment.write_bytes(whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :])
+    found = leading(log, "b1 7:100")
+    assert (found.fate, found.leads, len(found.unreadable)) == (ReturnFate.UNKNOWN, True, 1)
 
 
 def test_a_stale_log_without_a_leader_stays_as_it_is_and_an_empty_last_leader_is_not_to_start(
