@@ -67,6 +67,8 @@ class ConsoleDriver(LinuxDriver):
         self._behind = False
         """Frames were dropped."""
         self._stopping = False
+        self._arrivals: queue.SimpleQueue[tuple[bytes, float]] = queue.SimpleQueue()
+        """What was typed and when; what is left as the screen is left is for when it is back."""
 
     @override
     def _get_terminal_size(self) -> tuple[int, int]:
@@ -154,13 +156,12 @@ class ConsoleDriver(LinuxDriver):
         """Turn what is typed into messages until the end, or until the terminal is gone."""
         parser, pieces = XTermParser(self._debug), KeyPieces()
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        arrivals: queue.SimpleQueue[tuple[bytes, float]] = queue.SimpleQueue()
-        reader = threading.Thread(target=self._read_typed, args=(arrivals,), daemon=True)
+        reader = threading.Thread(target=self._read_typed, daemon=True)
         reader.start()
         while not self.exit_event.is_set():
             found, at = pieces.tick(), time.monotonic()
             with suppress(queue.Empty):
-                typed, at = arrivals.get(timeout=LOOK_SECONDS)
+                typed, at = self._arrivals.get(timeout=LOOK_SECONDS)
                 if not typed:
                     self._hung_up()
                     break
@@ -173,7 +174,7 @@ class ConsoleDriver(LinuxDriver):
                 self.process_message(message)
         reader.join()
 
-    def _read_typed(self, arrivals: queue.SimpleQueue[tuple[bytes, float]]) -> None:
+    def _read_typed(self) -> None:
         """In a thread of its own: what is typed, and when, however long a key takes to be done.
 
         Nothing, once the terminal is gone.
@@ -182,7 +183,7 @@ class ConsoleDriver(LinuxDriver):
         while typed and not self.exit_event.is_set():
             if select.select([self.fileno], [], [], LOOK_SECONDS)[0]:
                 typed = self._typed()
-                arrivals.put((typed, time.monotonic()))
+                self._arrivals.put((typed, time.monotonic()))
 
     @override
     def process_message(self, message: Message) -> None:

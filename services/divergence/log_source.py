@@ -20,6 +20,7 @@ import re
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -36,7 +37,12 @@ from breakglass.services.divergence.batch_tape import (
 from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
 from breakglass.services.divergence.replica_source import entries_of
 from breakglass.services.divergence.source import Extent, Reading
-from breakglass.services.errors import MalformedMessage, StorageError, UsageError
+from breakglass.services.errors import (
+    BreakglassError,
+    MalformedMessage,
+    StorageError,
+    UsageError,
+)
 from breakglass.services.regular_file import open_regular, read_regular
 from breakglass.services.topic_backup.batch_header import BATCH_HEADER, BatchHeader, read_headers
 from breakglass.services.topic_backup.batches import RecordBatch, decode_batch
@@ -69,9 +75,20 @@ class LogIndex:
         self._base_offset = base_offset
         written = range(len(self._content) // INDEX_ENTRY.size)
         self._count = bisect_left(written, True, key=lambda number: not self[number].position)
+        self.claimed = self.last
+        """The last entry, before stale ones were dropped."""
 
     def __len__(self) -> int:
         return self._count
+
+    def drop_stale(self, is_there: Callable[[Indexed], bool]) -> None:
+        """Drop the last entries, as far as no batch is there.
+
+        A broker that truncates a log only counts its entries down: after a kill the file still has
+        the old ones after those of what was written since (OffsetIndex.truncateToEntries).
+        """
+        while self._count and not is_there(self[self._count - 1]):
+            self._count -= 1
 
     def __getitem__(self, number: int) -> Indexed:
         relative, position = INDEX_ENTRY.unpack_from(self._content, number * INDEX_ENTRY.size)
@@ -120,8 +137,11 @@ class LogSegment:
     base_offset: int
 
     def index(self) -> LogIndex:
-        """The index of the segment."""
-        return LogIndex(self.path.with_suffix(".index"), self.base_offset)
+        """The index of the segment, up to the last entry that names a batch which is there."""
+        index = LogIndex(self.path.with_suffix(".index"), self.base_offset)
+        with suppress(BreakglassError, OSError), open_regular(self.path) as file:
+            index.drop_stale(lambda entry: _is_there(file, entry, self.path))
+        return index
 
 
 @dataclass(frozen=True)
@@ -275,21 +295,33 @@ def _end(segments: tuple[LogSegment, ...]) -> int:
     """One past the last offset of the last batch that is found in the last segment."""
     for segment in reversed(segments):
         end = segment.base_offset
-        last = segment.index().last
+        index = segment.index()
+        last = index.last
         position = last.position if last else 0
         try:
             with storage_errors(str(segment.path)), open_regular(segment.path) as file:
                 while (header := _header_at(file, position, segment.path)) is not None:
                     end = max(end, header.next_offset)
                     position += header.size
+            damaged = end == segment.base_offset
         except READ_ERRORS:
-            # The index names a batch, so the log had that batch.
-            pass
-        if last is not None:
-            end = max(end, last.offset + 1)
+            damaged = True
+        if damaged and index.claimed is not None:
+            # The index names a batch after the damage, or of a log without any: it had that batch.
+            end = max(end, index.claimed.offset + 1)
         if end > segment.base_offset:
             return end
     return segments[-1].base_offset
+
+
+def _is_there(file: BinaryIO, entry: Indexed, path: Path) -> bool:
+    """Whether the batch that *entry* names begins at its position."""
+    try:
+        header = _header_at(file, entry.position, path)
+    except READ_ERRORS:
+        return False
+    # A follower of Kafka 3.9 indexes the last offset of several batches that it appended at once.
+    return header is not None and header.base_offset <= entry.offset
 
 
 def _header_at(file: BinaryIO, position: int, path: Path) -> BatchHeader | None:

@@ -126,7 +126,7 @@ def test_why_one_has_failed_is_said_and_the_next_is_copied(
         heard.ended(2)
     assert str(error) in heard[0]
     kind = ErrorKind.EXPECTED if error is LAGS else ErrorKind.UNEXPECTED
-    assert found.troubles.counts()[Doing.COPYING, kind] == 1
+    assert found.troubles.counts()[Doing.COPYING, kind] >= 1, "a copy is tried again"
     assert found.lag.now is None, "without a schedule nothing is behind"
 
 

@@ -14,6 +14,7 @@ from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRa
 from breakglass.services.divergence.log_source import INDEX_ENTRY, LogSource, open_log
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.compression import Compression
 from tests.fuzz.damage import Damage, damage
 from tests.kit.extent import examples
@@ -140,3 +141,20 @@ def test_what_is_no_log_folder_is_refused(tmp_path: Path) -> None:
         opened(tmp_path / "none-0")
     with pytest.raises(UsageError, match="no log segments"):
         opened(tmp_path)
+
+
+def test_stale_entries_of_an_index_neither_shorten_a_log_nor_lengthen_it(tmp_path: Path) -> None:
+    """A log was cut and filled again; a kill left the entries of its former batches behind."""
+    write(tmp_path, 0, tens(0, 160))
+    (segment,) = tmp_path.glob("*.log")
+    size = segment.stat().st_size
+    valid, stale = struct.pack(">ii", 9, 0), struct.pack(">ii", 85, size - 7)
+    for entries in (valid + stale, valid + struct.pack(">ii", 400, size * 3), stale):
+        segment.with_suffix(".index").write_bytes(entries + bytes(80))
+        log = open_log("log", tmp_path)
+        assert log.extent.end == 160
+        read = [item for item in log.whole_batches(0, Reading()) if isinstance(item, RecordBatch)]
+        assert sum(len(batch.records) for batch in read) == 160
+        late = [item for item in log.whole_batches(90, Reading()) if isinstance(item, RecordBatch)]
+        assert sum(len(batch.records) for batch in late) == 70
+        assert log.torn_at() is None
