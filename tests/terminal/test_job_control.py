@@ -80,6 +80,8 @@ def test_a_stop_or_a_go_on_that_was_not_announced_leaves_one_reader_of_keys(
     process = psutil.Process(terminal.process.pid)
     for number in range(2, 7):
         terminal.press("down")
+        # What nobody has read yet is dropped where a screen is left.
+        terminal.wait_for(f"at row-{number - 1}")
         if number == 6:
             terminal.signal(signal.SIGSTOP)
             terminal.until(lambda: process.status() == psutil.STATUS_STOPPED, "the stop")

@@ -304,9 +304,16 @@ def test_in_place_of_one_that_failed_another_is_taken_soon_and_later_each_time(
             wait_until(lambda: not found._under_way, "the end of the copying")
             failed = found.all()[0].created_at_ms
             assert failed is not None
-            for now[0], count in ((failed + wait - 1, id), (failed + wait, id + 1)):
+            now[0] = failed + wait - 1
+            found.look()
+            assert len(found.all()) == id
+            now[0] = failed + wait
+
+            def is_taken(id: int = id) -> bool:
                 found.look()
-                assert len(found.all()) == count
+                return len(found.all()) == id + 1
+
+            wait_until(is_taken, "another one to be taken")
 
 
 # --- a stop
