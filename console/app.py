@@ -7,6 +7,7 @@ another screen is asked for by a message, so that no screen has to know the othe
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -32,7 +33,6 @@ from breakglass.console.modes import (
     MODES as MODES,
 )
 from breakglass.screens.ascii import AsciiFilter
-from breakglass.screens.commanded import asked_in, command_for
 from breakglass.screens.context import Context
 from breakglass.screens.copying import copied
 from breakglass.screens.legend import legend_commands
@@ -63,6 +63,7 @@ from breakglass.screens.screenshot import hide_records, save_screenshot
 from breakglass.screens.stylesheet import KeptStylesheet
 from breakglass.screens.widgets.key_bar import KeyBar
 from breakglass.services.errors import StorageError
+from breakglass.services.recovery.judgement.starting import rescue_before
 from breakglass.services.state_folder import state_folder
 from breakglass.themes.palettes import MONOCHROME, PALETTES
 from breakglass.themes.roles import theme_role_variables
@@ -247,7 +248,7 @@ class BreakglassApp(App[None]):
         incident = self.context.known.incident
         if incident is None or self.context.bundle is not None or self.context.last_seen:
             return None
-        return asked_in(incident.summary.headline)
+        return incident.summary.rescue_first
 
     def action_save_before_return(self) -> None:
         make = class_at("breakglass.screens.offline.before_return:BeforeReturnScreen")
@@ -256,7 +257,8 @@ class BreakglassApp(App[None]):
 
     def action_copy_commanded(self) -> None:
         if self._returning is not None:
-            command = command_for(self._returning, self.context.connection_words)
+            words = shlex.join(self.context.connection_words)
+            command = f"{rescue_before(self._returning)} {words}".rstrip()
             self.post_message(CopyAsked(command, "the command"))
 
     @on(IntervalChanged)

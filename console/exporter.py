@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import StorageError, UsageError
 from breakglass.services.extras import need
+from breakglass.services.regular_file import replace_regular
 
 if TYPE_CHECKING:
     from breakglass.console.web.listener import HttpListener
@@ -141,17 +141,10 @@ def replace_file(path: Path, content: bytes) -> None:
     Raises:
         StorageError: it cannot be written; the old file is as it was.
     """
-    # node_exporter reads files that end with .prom.
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with open(os.open(beside, flags, FILE_MODE), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        # node_exporter reads files that end with .prom: the one beside does not.
+        replace_regular(path, content, FILE_MODE)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise StorageError(
             f"{path} cannot be written ({error.strerror}): name a file in a folder that can"
         ) from error

@@ -1,5 +1,7 @@
 """Opens files that others may have put there: regular files only, of a bounded size.
 
+Replaces a file at once, so that no reader sees half of it.
+
 A FIFO would block its reader for ever, a device does not end, and a file of many gigabytes would
 fill the memory: each is refused before anything is read.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from io import BufferedReader, FileIO
 from pathlib import Path
 
@@ -54,3 +57,17 @@ def read_regular(path: Path, most: int) -> bytes:
             reason = f"it has {size:,} bytes, and no more than {most:,} are read"
             raise OSError(errno.EFBIG, reason, str(path))
         return file.read(size)
+
+
+def replace_regular(path: Path, content: bytes, mode: int) -> None:
+    """Replace the file at *path*: a reader sees the old content or the new. Raises OSError."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(beside, flags, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

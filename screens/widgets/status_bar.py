@@ -15,12 +15,12 @@ from rich.style import Style
 from rich.text import Text
 from textual.widget import Widget
 
-from breakglass.screens.commanded import with_keys
 from breakglass.screens.context import Context, Known
 from breakglass.screens.widgets.line_columns import CUT
 from breakglass.services.incident.election_words import alarm_lines
 from breakglass.services.incident.observations import unacknowledged
 from breakglass.services.model import Unknown
+from breakglass.services.recovery.judgement.starting import rescue_before
 from breakglass.services.recovery.judgement.succession import quorum_lost
 from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import time_text
@@ -207,8 +207,13 @@ def age_text(seconds: float) -> str:
 
 def _headline(context: Context, incident: Incident, *, keys: bool) -> str:
     """What helps most; on a bundle no key does it."""
-    headline = incident.summary.headline
-    return with_keys(headline) if keys and context.bundle is None else headline
+    headline, broker = incident.summary.headline, incident.summary.rescue_first
+    if keys and context.bundle is None and broker is not None:
+        for run, press in (("Run", "Press"), ("run", "press")):
+            headline = headline.replace(
+                f"{run} {rescue_before(broker)},", f"{press} W to save what b{broker} lacks,"
+            )
+    return headline
 
 
 def _unknown_for(known: Known, now: float) -> str:

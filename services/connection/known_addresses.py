@@ -8,7 +8,6 @@ that answers there is of that cluster.
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from breakglass.services.connection.endpoint import Endpoint
-from breakglass.services.regular_file import read_regular
+from breakglass.services.regular_file import read_regular, replace_regular
 from breakglass.services.snapshot import Broker
 
 SCHEMA = 1
@@ -122,14 +121,7 @@ class KnownAddresses:
             "brokers": {id: [at.host, at.port] for id, at in self._brokers.items()},
         }
         make_folders(folder)
-        beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            with open(os.open(beside, flags, 0o600), "w", encoding="utf-8") as file:
-                json.dump(document, file)
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+        replace_regular(path, json.dumps(document).encode(), 0o600)
 
 
 def _read(path: Path) -> _Remembered | None:

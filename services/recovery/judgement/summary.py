@@ -105,6 +105,8 @@ class Summary:
     """What helps most, in one sentence; after an alarm it begins with ``Then``."""
     alarm: str
     """What must be stopped at once, before the headline; empty if nothing."""
+    rescue_first: int | None
+    """The broker before whose return the headline has records saved; None: before no one's."""
 
 
 LedWithout = Callable[[int], int]
@@ -130,25 +132,25 @@ def sum_up(
     counts = Counter(conclusion.verdict for conclusion in found)
     by_urgency = {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}
     alarm = _alarm(found)
-    headline = _headline(found, quorum, led_without)
-    return Summary(len(found), by_urgency, _then(headline) if alarm else headline, alarm)
+    headline, rescue_first = _headline(found, quorum, led_without)
+    if alarm:
+        headline = _then(headline)
+    return Summary(len(found), by_urgency, headline, alarm, rescue_first)
 
 
 def _headline(
     found: tuple[Judged, ...], quorum: Quorum | Unknown | None, led_without: LedWithout
-) -> str:
+) -> tuple[str, int | None]:
+    """The headline, and the broker before whose return it has records saved."""
     if not found:
         doubt = _doubt(quorum)
         so_far = f" as far as this broker knows; {doubt}" if doubt else ""
-        return f"No partition is offline{so_far}."
+        return f"No partition is offline{so_far}.", None
     if any(conclusion.action.verb is Verb.NO_QUORUM for conclusion in found):
-        return "No controller quorum: restore it first, no election can work without it."
-    return (
-        _restoring(found, led_without)
-        or _returning(found)
-        or _unheard(found)
-        or _electing(found)
-        or _remaining(found)
+        return "No controller quorum: restore it first, no election can work without it.", None
+    return _restoring(found, led_without) or (
+        _returning(found) or _unheard(found) or _electing(found) or _remaining(found),
+        None,
     )
 
 
@@ -161,8 +163,8 @@ def _doubt(quorum: Quorum | Unknown | None) -> str:
     return quorum_lost(quorum) if quorum is not None else ""
 
 
-def _restoring(found: tuple[Judged, ...], led_without: LedWithout) -> str:
-    """The broker whose start brings back most."""
+def _restoring(found: tuple[Judged, ...], led_without: LedWithout) -> tuple[str, int | None] | None:
+    """The broker whose start brings back most; that broker if records are saved before."""
     verbs = (Verb.START, Verb.COPY, Verb.RECONNECT)
     waiting = [
         conclusion
@@ -170,7 +172,7 @@ def _restoring(found: tuple[Judged, ...], led_without: LedWithout) -> str:
         if conclusion.restorers and conclusion.action.verb in verbs
     ]
     if not waiting:
-        return ""
+        return None
     gain = Counter(broker for conclusion in waiting for broker in conclusion.restorers)
     broker, whole = min(gain.items(), key=lambda item: (-item[1], item[0]))
     of_broker = [conclusion for conclusion in waiting if broker in conclusion.restorers]
@@ -191,10 +193,10 @@ def _restoring(found: tuple[Judged, ...], led_without: LedWithout) -> str:
     cut = any(conclusion.cut_from or conclusion.action.broker != broker for conclusion in of_broker)
     if any(conclusion.action == Action(Verb.COPY, broker) for conclusion in found):
         saved = f"run {rescue_before(broker)}, then " if cut else ""
-        return f"{_copied_first(broker)} After that {saved}start {back}"
+        return f"{_copied_first(broker)} After that {saved}start {back}", broker if cut else None
     if cut:
-        return f"Run {rescue_before(broker)}, then {verb.lower()} {back}"
-    return f"{verb} {back}"
+        return f"Run {rescue_before(broker)}, then {verb.lower()} {back}", broker
+    return f"{verb} {back}", None
 
 
 def _copied_first(broker: int) -> str:

@@ -110,7 +110,7 @@ class ReplicaMemory:
         return self._checked.get(broker, 0)
 
     def rescues(self) -> tuple[Path, ...]:
-        """The folders that rescues were saved in, besides the state folder."""
+        """The folders that rescues were saved in."""
         self._read_on()
         return tuple(self._rescues)
 

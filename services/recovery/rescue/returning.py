@@ -131,13 +131,9 @@ def returning(
             return _set_aside(broker, described, replica, state)
         described = replace(described, leader=state.leader)
         if state.leader is None:
-            if broker in inheritors(state):
-                described = _damaged(log, described, go_on)
-            return (
-                described
-                if described.unreadable
-                else _leaderless(broker, described, state, evidence, rescues)
-            )
+            leads = broker in inheritors(state)
+            damage = _damage(log, described.end, go_on) if leads else None
+            return _leaderless(broker, described, state, evidence, rescues, damage)
         if state.leader == broker:
             return replace(described, why=f"the cluster says that b{broker} leads it now")
         if reach is None or reach.parts is None or reach.begins is None:
@@ -185,6 +181,7 @@ def _leaderless(
     state: PartitionState,
     evidence: PartitionEvidence | None,
     rescues: Rescues,
+    damage: UnreadableRange | None,
 ) -> ReturningReplica:
     """A replica without leader: it stays as it is, or leads and the others are truncated to it."""
     if broker not in inheritors(state):
@@ -198,6 +195,12 @@ def _leaderless(
         return replace(described, fate=ReturnFate.KEPT, why=why)
     leads = f"b{broker} leads it again with its log to {described.end:,}"
     described = replace(described, leads=True)
+    if damage is not None:
+        why = (
+            f"it would lead, and offsets {damage.start:,} to {damage.end - 1:,} of its log cannot "
+            f"be read ({damage.reason}): its broker, and then the others, may be truncated there"
+        )
+        return replace(described, unreadable=(damage,), why=why)
     if described.end <= described.start and not (evidence and _never_written(evidence, broker)):
         why = f"its log is EMPTY here, and b{broker} would be elected with it: do not start it"
         return replace(described, why=why)
@@ -233,19 +236,13 @@ def _leaderless(
     return replace(held, fate=ReturnFate.LOST, first_lost=min(missing).start, why=why)
 
 
-def _damaged(
-    log: LogSource, described: ReturningReplica, go_on: Callable[[], None]
-) -> ReturningReplica:
-    """*described* with the first damage of its log: a broker that recovers truncates it there."""
-    for item in log.whole_batches(described.start, Reading()):
+def _damage(log: LogSource, end: int, go_on: Callable[[], None]) -> UnreadableRange | None:
+    """The first damage before *end*: a broker that recovers its log truncates it there."""
+    for item in log.whole_batches(log.extent.start, Reading()):
         go_on()
-        if isinstance(item, UnreadableRange) and item.start < described.end:
-            why = (
-                f"it would lead, and offsets {item.start:,} to {item.end - 1:,} of its log cannot "
-                f"be read ({item.reason}): its broker, and then the others, may be truncated there"
-            )
-            return replace(described, leads=True, unreadable=(item,), why=why)
-    return described
+        if isinstance(item, UnreadableRange) and item.start < end:
+            return item
+    return None
 
 
 def _never_written(evidence: PartitionEvidence, broker: int) -> bool:
