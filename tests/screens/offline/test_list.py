@@ -227,7 +227,7 @@ async def test_nothing_moves_while_a_filter_is_typed_in_place_of_the_keys() -> N
         assert page.table.size.height == height
         await page.press("enter")
         await page.until(lambda: page.table.size.height < height, "room for replicas")
-        assert page.lines[-1] == keys
+        await page.until(lambda: page.lines[-1] == keys, "the keys of a partition")
 
 
 async def test_very_many_partitions_are_listed_opened_and_walked_through() -> None:
