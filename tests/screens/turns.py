@@ -38,8 +38,20 @@ async def shows(pilot: Pilot[Any], words: str) -> None:
         return words in now or words in " ".join(now.split())
 
     await until(pilot, shown, words)
-    # What came with them is drawn, too.
+    await rests(pilot)
+
+
+async def rests(pilot: Pilot[Any]) -> None:
+    """Wait until what came with the last words is laid out and drawn, too."""
+    drawn: list[str] = []
+
+    def drew_the_same() -> bool:
+        before, drawn[:] = drawn[:], lines(pilot.app)
+        widgets = pilot.app.screen.walk_children(with_self=True)
+        return before == drawn and not any(widget._layout_required for widget in widgets)
+
     await pilot.pause()
+    await until(pilot, drew_the_same, "a screen at rest")
 
 
 async def hides(pilot: Pilot[Any], words: str) -> None:
@@ -50,7 +62,7 @@ async def hides(pilot: Pilot[Any], words: str) -> None:
 async def opens(pilot: Pilot[Any], kind: type[Any]) -> Any:
     """Wait until a screen of that *kind* is on top, and return it."""
     await until(pilot, lambda: isinstance(pilot.app.screen, kind), kind.__name__)
-    await pilot.pause()
+    await rests(pilot)
     return pilot.app.screen
 
 
