@@ -76,7 +76,13 @@ def _settled(folder: Path) -> FolderLog:
     """The log in *folder*, read again where its files changed while they were read."""
     for _ in range(TRIES - 1):
         try:
-            return _read_once(folder, _signature(folder))
+            # Name, size and time of change of every file that a log is read from.
+            beside = folder.parent / "log-start-offset-checkpoint"
+            files = [*sorted(folder.glob("*.log")), folder / "leader-epoch-checkpoint", beside]
+            stats = [(path.name, path.stat()) for path in files if path.exists()]
+            return _read_once(
+                folder, tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+            )
         except (FileNotFoundError, DamagedLog):
             continue
     return read_folder(folder)
@@ -87,14 +93,6 @@ def _read_once(folder: Path, signature: object) -> FolderLog:
     """The log in *folder*, read again only when its *signature* is another."""
     del signature
     return read_folder(folder)
-
-
-def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Name, size and time of change of every file that a log is read from."""
-    beside = folder.parent / "log-start-offset-checkpoint"
-    files = [*sorted(folder.glob("*.log")), folder / "leader-epoch-checkpoint", beside]
-    stats = [(path.name, path.stat()) for path in files if path.exists()]
-    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
 
 def divergence(log: FolderLog, other: FolderLog) -> int:

@@ -222,12 +222,18 @@ def score(
             if leader is not None and name not in scene.offline and play.leaders.get(name) is None
         )
     )
+    worse = [partition for partition in partitions if partition.worse]
+    said = ", ".join(
+        f"{_names([partition.best.name])} is led by b{partition.leader}, "
+        f"b{partition.best.leader} would have cut off fewer records"
+        for partition in worse
+    )
     deductions = tuple(
         deduction
         for deduction in (
             _for_offline(partitions, harmed),
             *_for_lost(partitions),
-            _for_leaders(partitions),
+            Deduction("leader", min(MOST_FOR_LEADERS, WORSE_LEADER * len(worse)), said),
             _for_settings(play),
             _for_believed(play),
             _for_time(play),
@@ -263,16 +269,6 @@ def _for_lost(partitions: Sequence[PartitionScore]) -> Iterator[Deduction]:
     yield Deduction("lost", ANY_LOST if lost else 0, f"records of {where} are lost")
     points = ceil(ALL_LOST * lost / held) if lost else 0
     yield Deduction("lost", points, f"{lost:,} of {held:,} records are in no log and not saved")
-
-
-def _for_leaders(partitions: Sequence[PartitionScore]) -> Deduction:
-    worse = [partition for partition in partitions if partition.worse]
-    said = ", ".join(
-        f"{_names([partition.best.name])} is led by b{partition.leader}, "
-        f"b{partition.best.leader} would have cut off fewer records"
-        for partition in worse
-    )
-    return Deduction("leader", min(MOST_FOR_LEADERS, WORSE_LEADER * len(worse)), said)
 
 
 def _for_settings(play: DrillPlay) -> Deduction:

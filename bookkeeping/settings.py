@@ -82,12 +82,8 @@ def _configs(admin: Any, resource: Any) -> dict[str, str] | None:
     return {
         name: str(entry.value)
         for name, entry in sorted(entries.items())
-        if _source(entry) in DYNAMIC
+        if ConfigSource(entry.source).name in DYNAMIC
     }
-
-
-def _source(entry: Any) -> str:
-    return ConfigSource(entry.source).name
 
 
 def changes(before: ClusterState, after: ClusterState) -> list[str]:

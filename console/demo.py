@@ -62,7 +62,7 @@ def demo(
     lab knows to be true.
     """
     with _broken_cluster(kafka_version, keep=keep) as (cluster, truth):
-        if automatic or as_json or not _on_terminal():
+        if automatic or as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
             with redirect_stdout(sys.stderr if as_json else sys.stdout):
                 wrong = _recover(cluster, truth)
         else:
@@ -76,10 +76,6 @@ def demo(
     say(
         "Verdicts, leaders, losses, rescued records and the ledger are as the lab knows them to be."
     )
-
-
-def _on_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 @contextmanager
@@ -132,7 +128,13 @@ def _recover(cluster: Cluster, truth: Truth) -> list[str]:
         found = triaged(client, gone=bombs)
         electing = elect_all(connection, client, found, stop)
         _report(found, electing, truth)
-        _report_rescue(electing)
+        # Where the records are that the elections have cut off.
+        for rescued in electing.rescued:
+            for saved in rescued.saved:
+                say(
+                    f"{saved.records:,} records of {rescued.partition} outlived it; read them with:"
+                )
+                say(f"  breakglass backup cat {saved.path}")
         wrong += wrong_losses(found.assessments, truth)
         wrong += wrong_rescues(electing.rescued, truth)
         wrong += wrong_ledger(_ledger(electing, client), truth)
@@ -161,14 +163,6 @@ def _report(found: Triage, electing: Electing, truth: Truth) -> None:
             for partition in truth.partitions
         ],
     )
-
-
-def _report_rescue(electing: Electing) -> None:
-    """Where the records are that the elections have cut off."""
-    for rescued in electing.rescued:
-        for saved in rescued.saved:
-            say(f"{saved.records:,} records of {rescued.partition} outlived it; read them with:")
-            say(f"  breakglass backup cat {saved.path}")
 
 
 def _ledger(electing: Electing, client: ReadClient) -> IncidentLedger:
@@ -249,7 +243,12 @@ def how_it_was_left(
 
     leaders = {state.partition: state.leader for state in states}
     for partition in truth.partitions:
-        leader, best = leaders.get(partition.partition), _best(partition)
+        # Whose log was to be kept.
+        expected = partition.expectation
+        leader, best = (
+            leaders.get(partition.partition),
+            expected.broker if expected.verdict == "WAIT" else expected.designee,
+        )
         if leader is None:
             told = f"still offline; it is best {_advice(partition)}"
         elif best is None:
@@ -264,12 +263,6 @@ def how_it_was_left(
                     f"b{best} had; it was best {_advice(partition)}"
                 )
         yield f"{partition.partition}  {told}"
-
-
-def _best(partition: PartitionTruth) -> int | None:
-    """Whose log was to be kept."""
-    expected = partition.expectation
-    return expected.broker if expected.verdict == "WAIT" else expected.designee
 
 
 def _advice(partition: PartitionTruth) -> str:

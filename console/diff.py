@@ -257,17 +257,14 @@ class _Writing:
         if isinstance(run, Same):
             self.end()
         else:
-            self._take(run)
-
-    def _take(self, pair: RecordPair) -> None:
-        last = self._run[-1] if self._run else None
-        if last is not None and (last.kind, last.fields) != (pair.kind, pair.fields):
-            self.end()
-        self._count += 1
-        if len(self._run) > self._records:
-            self._run[-1] = pair
-        else:
-            self._run.append(pair)
+            last = self._run[-1] if self._run else None
+            if last is not None and (last.kind, last.fields) != (run.kind, run.fields):
+                self.end()
+            self._count += 1
+            if len(self._run) > self._records:
+                self._run[-1] = run
+            else:
+                self._run.append(run)
 
     def end(self) -> None:
         """The run has ended."""

@@ -97,7 +97,10 @@ def by_hand(drill: Drill, connection: Connection) -> Played:
         if choice == "s":
             _shell(drill, played)
         elif choice == "":
-            _console(connection, played)
+            from breakglass.console.console import run_console
+
+            if run_console(connection, (), None, typed=played.count_key) == INTERRUPTED:
+                raise KeyboardInterrupt
         else:
             say(CHOICES)
             continue
@@ -119,13 +122,6 @@ def _choice(drill: Drill) -> str | None:
         if drill.over:
             say("Nothing is offline any more that can be brought back.")
             return None
-
-
-def _console(connection: Connection, played: Played) -> None:
-    from breakglass.console.console import run_console
-
-    if run_console(connection, (), None, typed=played.count_key) == INTERRUPTED:
-        raise KeyboardInterrupt
 
 
 def _shell(drill: Drill, played: Played) -> None:

@@ -118,7 +118,7 @@ class ConsoleDriver(LinuxDriver):
 
     def _stop_for_shell(self) -> None:
         """Leave the screen, stop the whole job as the shell expects, and come back with it."""
-        if self._stopping or not self._may_stop():
+        if self._stopping or not bool(self._app.check_action("suspend_process", ())):
             return
         self._stopping = True
         if self._auto_restart:
@@ -147,9 +147,6 @@ class ConsoleDriver(LinuxDriver):
         """From a handler of a signal, which may come once the loop is closed."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(act)
-
-    def _may_stop(self) -> bool:
-        return bool(self._app.check_action("suspend_process", ()))
 
     @override
     def run_input_thread(self) -> None:
@@ -240,7 +237,10 @@ class TerminalFile:
             try:
                 written = os.write(self._descriptor, content[:CHUNK])
             except BlockingIOError:
-                self._wait()
+                if self._end is not None and time.monotonic() >= self._end:
+                    self.gone = True
+                else:
+                    select.select([], [self._descriptor], [], LOOK_SECONDS)
             except OSError:
                 self.gone = True
                 self._lost()
@@ -257,12 +257,6 @@ class TerminalFile:
 
     def close(self) -> None:
         os.close(self._descriptor)
-
-    def _wait(self) -> None:
-        if self._end is not None and time.monotonic() >= self._end:
-            self.gone = True
-        else:
-            select.select([], [self._descriptor], [], LOOK_SECONDS)
 
 
 def _own(descriptor: int) -> int:

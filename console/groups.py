@@ -172,22 +172,18 @@ def _move(connection: Connection, act: MoveGroups, consent: Consent, *, as_json:
     if as_json:
         print_json({"schema": 1, "moved": done, "unknown": found.doubts})
     else:
-        _report(done)
+        for moved in done:
+            move = moved.move
+            line = f"{move.group} on {move.partition}  {moved.result} to {_figure(move.to)}"
+            if moved.reason:
+                say(f"{line}: {moved.reason}")
+            else:
+                print(inert(line))
     return _exit_code(done, partly=found.partly)
 
 
 def _figure(offset: int | None) -> str:
     return "none" if offset is None else f"{offset:,}"
-
-
-def _report(done: Sequence[MovedOffset]) -> None:
-    for moved in done:
-        move = moved.move
-        line = f"{move.group} on {move.partition}  {moved.result} to {_figure(move.to)}"
-        if moved.reason:
-            say(f"{line}: {moved.reason}")
-        else:
-            print(inert(line))
 
 
 def _exit_code(done: Sequence[MovedOffset], *, partly: bool) -> int:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from breakglass.screens.terminal import Terminal
 from breakglass.services.errors import UsageError
@@ -177,14 +177,6 @@ def read_settings(folder: Path) -> Settings:
         return _without("it is not UTF-8 text")
     except tomllib.TOMLDecodeError as error:
         return _without(f"it is not TOML: {error}")
-    return _settings(said)
-
-
-def _without(why: str) -> Settings:
-    return Settings(problems=(f"The settings in {FILE} are not used: {why}.",))
-
-
-def _settings(said: dict[str, Any]) -> Settings:
     settings = Settings()
     problems: list[str] = []
     for key, value in said.items():
@@ -193,6 +185,10 @@ def _settings(said: dict[str, Any]) -> Settings:
         except _Unusable as problem:
             problems.append(f"The setting {key!r} in {FILE} is not used: {problem}.")
     return replace(settings, problems=tuple(problems))
+
+
+def _without(why: str) -> Settings:
+    return Settings(problems=(f"The settings in {FILE} are not used: {why}.",))
 
 
 def _one(key: str, value: object) -> dict[str, Any]:

@@ -64,7 +64,10 @@ def backup(
     """
     settings = service_settings(service_id, config)
     if not settings.enabled:
-        _say_off(settings, as_json=as_json)
+        told = f"Backups are off ({settings.why}), so nothing was done: --service-id makes one."
+        if as_json:
+            print(json.dumps({"schema": 1, "topic": settings.topic, "enabled": False}))
+        say(told)
         return
     outcome = _run(
         reaching(connection, config),
@@ -107,13 +110,6 @@ def _folder(settings: MetastoreSettings, store: str | None) -> Path:
     if store is not None:
         return local_folder(store)
     return settings.location or default_folder()
-
-
-def _say_off(settings: MetastoreSettings, *, as_json: bool) -> None:
-    told = f"Backups are off ({settings.why}), so nothing was done: --service-id makes one."
-    if as_json:
-        print(json.dumps({"schema": 1, "topic": settings.topic, "enabled": False}))
-    say(told)
 
 
 def _telling(*, as_json: bool) -> Callable[[Event], None]:

@@ -130,11 +130,11 @@ def folded(
     alike: dict[Hashable, list[T]] = {}
     for row in rows:
         alike.setdefault(kind(row), []).append(row)
-    return (group for members in alike.values() for group in _fold(members))
-
-
-def _fold(members: list[T]) -> Iterable[Sequence[T]]:
-    return [members] if len(members) > GROUPED_ABOVE else [(row,) for row in members]
+    return (
+        group
+        for members in alike.values()
+        for group in ([members] if len(members) > GROUPED_ABOVE else [(row,) for row in members])
+    )
 
 
 def named(partitions: Sequence[TopicPartition]) -> str:

@@ -61,7 +61,12 @@ def restore_command_topic(
     from breakglass.services.metastore.server_config import read_server_config
 
     for file in (config_file, backup_file):
-        _check(file)
+        if not file.exists():
+            say(f"File does not exist: {file}")
+            raise typer.Exit(BAD_FILE)
+        if not file.is_file():
+            say(f"Invalid file: {file}")
+            raise typer.Exit(BAD_FILE)
     server = read_server_config(config_file)
     if not (yes or _agreed()):
         return
@@ -77,15 +82,6 @@ def restore_command_topic(
     if done.snapshot:
         print(f"The commands that the topic had before are in {done.snapshot}")
     print("You need to restart the ksqlDB server to re-load the command topic.")
-
-
-def _check(file: Path) -> None:
-    if not file.exists():
-        say(f"File does not exist: {file}")
-        raise typer.Exit(BAD_FILE)
-    if not file.is_file():
-        say(f"Invalid file: {file}")
-        raise typer.Exit(BAD_FILE)
 
 
 def _agreed() -> bool:

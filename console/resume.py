@@ -99,7 +99,13 @@ def resume_journal(connection: Connection, wanted: ResumeRequest) -> int:
         cluster_id = client.describe(Deadline.after(patience.SNAPSHOT)).cluster_id
         view = _view(cluster_id, wanted.journal)
         if view is not None and view.plan is None and owed(view):
-            return _settings(connection, view, wanted)
+            # Put topic settings back, which is what both resuming and undoing are there.
+            from breakglass.console.put_back import put_back
+
+            code, outcomes = put_back(connection, view.path, wanted.consent, quiet=wanted.as_json)
+            if wanted.as_json:
+                print_json({"schema": 1, "journal": view.path, "outcomes": outcomes.documents})
+            return code
         if view is None:
             say("Nothing to resume: no journal of this cluster is unfinished or partly failed.")
             if wanted.as_json:
@@ -119,7 +125,12 @@ def _view(cluster_id: str, name: str | None) -> JournalView | None:
     if name is not None:
         path = Path(name)
         view = read(path) if "/" in name or path.exists() else Shelf().named(name).view
-        return _of_cluster(view, cluster_id)
+        if view.cluster_id != cluster_id:
+            raise WrongCluster(
+                f"journal {view.path} is of cluster {view.cluster_id} and this is {cluster_id}: "
+                "connect to the cluster that it was written for."
+            )
+        return view
     open_ones, unreadable = open_journals(cluster_id)
     for broken in unreadable:
         say(f"journal {broken.path} is passed over: {broken.reason}")
@@ -128,25 +139,6 @@ def _view(cluster_id: str, name: str | None) -> JournalView | None:
     for journal in open_ones[1:]:
         say(f"left for another time: --journal {journal.path}")
     return open_ones[0] if open_ones else None
-
-
-def _settings(connection: Connection, view: JournalView, wanted: ResumeRequest) -> int:
-    """Put topic settings back, which is what both resuming and undoing are there."""
-    from breakglass.console.put_back import put_back
-
-    code, outcomes = put_back(connection, view.path, wanted.consent, quiet=wanted.as_json)
-    if wanted.as_json:
-        print_json({"schema": 1, "journal": view.path, "outcomes": outcomes.documents})
-    return code
-
-
-def _of_cluster(view: JournalView, cluster_id: str) -> JournalView:
-    if view.cluster_id != cluster_id:
-        raise WrongCluster(
-            f"journal {view.path} is of cluster {view.cluster_id} and this is {cluster_id}: "
-            "connect to the cluster that it was written for."
-        )
-    return view
 
 
 @dataclass(slots=True)

@@ -78,7 +78,8 @@ def list_open(
         print_table(COLUMNS, map(_row, found.endings))
         for ending in found.endings:
             say(f"{ending.partition} producer {ending.pending.producer_id}  {ending.why}")
-    _say_unknown(found)
+    for reason in found.unknown:
+        say(f"? {reason}")
     if not found.endings:
         where = " on the partitions that could be read" if found.unknown else ""
         say(f"No transaction is open{where}.")
@@ -180,11 +181,6 @@ def _left(found: TransactionsFound) -> int:
     alone = [ending for ending in found.endings if ending.marker is None]
     hangs = any(ending.hanging is True or ending.pending.ended_on for ending in alone)
     return int(bool(found.unread) or hangs)
-
-
-def _say_unknown(found: TransactionsFound) -> None:
-    for reason in found.unknown:
-        say(f"? {reason}")
 
 
 COLUMNS = (

@@ -83,12 +83,8 @@ def _rows(truth: PartitionTruth) -> Iterator[list[object]]:
             if choice
             else ("",) * 4
         )
-        yield [*first, *_replica(replica), *price]
-
-
-def _replica(replica: ReplicaTruth) -> tuple[object, ...]:
-    epochs = " ".join(str(epoch.epoch) for epoch in replica.epochs)
-    return replica.broker, replica.log_start, replica.log_end, epochs
+        epochs = " ".join(str(epoch.epoch) for epoch in replica.epochs)
+        yield [*first, *(replica.broker, replica.log_start, replica.log_end, epochs), *price]
 
 
 def wrong_verdicts(assessments: Iterable[Assessment], truth: Truth) -> Iterator[str]:

@@ -243,9 +243,16 @@ class _Call:
             if self.stop.requested:
                 break
         if self.stop.requested:
-            self._report_left(dealt_with)
+            # Name what a signal left undone: success means every partition (KIP-1275).
+            for state in self.selection.offline:
+                if state.partition not in dealt_with:
+                    self._leave(state.partition, RecoveryResult.NOT_ATTEMPTED, "stopped on request")
         if whole is not None:
-            self._finish(whole)
+            if self.wanted.show_replica_info:
+                self.led = self._read_led(whole)
+                self._show(whole, self.led)
+            if self.wanted.output is not None:
+                self._write(whole, self.wanted.output)
         left = electing.look_after()
         if self.wanted.as_json:
             self._print(electing, whole, left)
@@ -302,12 +309,6 @@ class _Call:
                     f"any longer ({partitions_text(number)})"
                 )
 
-    def _report_left(self, dealt_with: set[TopicPartition]) -> None:
-        """Name what a signal left undone: success means every partition (KIP-1275)."""
-        for state in self.selection.offline:
-            if state.partition not in dealt_with:
-                self._leave(state.partition, RecoveryResult.NOT_ATTEMPTED, "stopped on request")
-
     def _electing(self) -> Electing:
         from breakglass.console.electing import Electing, report, report_aside
         from breakglass.services.recovery.execution.batches import ExecutionLimits
@@ -351,13 +352,6 @@ class _Call:
             self._show(found)
         electing.choose_route = route_for(found.native)
         electing.run(_priced(found, choice), self.consent)
-
-    def _finish(self, last: Triage) -> None:
-        if self.wanted.show_replica_info:
-            self.led = self._read_led(last)
-            self._show(last, self.led)
-        if self.wanted.output is not None:
-            self._write(last, self.wanted.output)
 
     def _show(self, found: Triage, led: Sequence[PartitionEvidence] = ()) -> None:
         from breakglass.console.evidence import print_replicas

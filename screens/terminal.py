@@ -53,7 +53,9 @@ class Terminal:
         remote = any(environ.get(name) for name in SSH)
         return cls(
             colors=_colors(environ),
-            ascii_only=_only_ascii(environ) if ascii_only is None else ascii_only,
+            ascii_only=(not FEW_GLYPHS.isdisjoint(_names(environ)) or _locale(environ) is not None)
+            if ascii_only is None
+            else ascii_only,
             remote=remote,
             mouse=not remote if mouse is None else mouse,
             light=environ.get("COLORFGBG", "").rpartition(";")[2] in LIGHT_BACKGROUNDS,
@@ -76,10 +78,6 @@ def _colors(environ: Mapping[str, str]) -> Colors:
         return Colors.MANY
     ending = environ.get("TERM", "").strip().lower().rpartition("-")[2]
     return Colors.MANY if ending in ("256color", "kitty") else Colors.SIXTEEN
-
-
-def _only_ascii(environ: Mapping[str, str]) -> bool:
-    return not FEW_GLYPHS.isdisjoint(_names(environ)) or _locale(environ) is not None
 
 
 def _names(environ: Mapping[str, str]) -> Iterator[str]:

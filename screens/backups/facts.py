@@ -71,7 +71,11 @@ def _so_far(job: Job) -> str:
     if not job.total:
         return "starting" if not job.topic else f"{job.topic}, nothing to copy"
     told = [job.topic, _share(job), f"{size_text(_rate(job))}/s"]
-    left = _seconds_left(job)
+    left = (
+        None
+        if not job.done or job.seconds <= 0
+        else (job.total - job.done) * job.seconds / job.done
+    )
     if left is not None:
         told.append(f"{age_text(left)} left")
     return ", ".join(filter(None, told))
@@ -83,12 +87,6 @@ def _share(job: Job) -> str:
 
 def _rate(job: Job) -> int:
     return int(job.bytes_a_second)
-
-
-def _seconds_left(job: Job) -> float | None:
-    if not job.done or job.seconds <= 0:
-        return None
-    return (job.total - job.done) * job.seconds / job.done
 
 
 def _told(seen: SeenJob, age_ms: int) -> LinePart:

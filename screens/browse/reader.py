@@ -69,7 +69,16 @@ class BrowseReader(Reader[BrowseSubject]):
         """Open *subject* and read about *offset*, or from its start on."""
 
         def work(comparison: Comparison, task: Task) -> None:
-            task.tell(SourcesOpened(task, comparison.extent, _notes(comparison)))
+            sources = {
+                id(source): source for source in (comparison.left, comparison.right)
+            }.values()
+            left_out = [
+                str(note)
+                for source in sources
+                if isinstance(source, BackupSource | MetastoreSource)
+                for note in source.left_out
+            ]
+            task.tell(SourcesOpened(task, comparison.extent, left_out[:MOST_NOTES]))
             goal = comparison.extent.start if offset is None else offset
             window = around(comparison, goal, Reading(go_on=task.go_on))
             task.tell(ComparisonRead(task, window, goal))
@@ -167,14 +176,3 @@ class BrowseReader(Reader[BrowseSubject]):
 def _copied(cells: Minimap) -> Minimap:
     """For another thread, which draws it while this one grows."""
     return replace(cells, cells=list(cells.cells))
-
-
-def _notes(comparison: Comparison) -> list[str]:
-    sources = {id(source): source for source in (comparison.left, comparison.right)}.values()
-    left_out = [
-        str(note)
-        for source in sources
-        if isinstance(source, BackupSource | MetastoreSource)
-        for note in source.left_out
-    ]
-    return left_out[:MOST_NOTES]

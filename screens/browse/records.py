@@ -175,7 +175,11 @@ class RecordsScreen(PagedRecords):
             if message.asked is AskPurpose.SEARCH:
                 self._search(message.text)
             elif message.text:
-                self._go_to(message.text)
+                digits = message.text.replace(",", "")
+                if digits.isascii() and digits.isdigit():
+                    self._go(int(digits))
+                else:
+                    self._begin(self._reader.moment(self, self._subject, parse_time(message.text)))
         except UsageError as error:
             self._say(str(error))
         # Last, because the reading continues while the list is drawn.
@@ -188,13 +192,6 @@ class RecordsScreen(PagedRecords):
             before = self._offset - 1
             self._begin(self._reader.match(self, self._subject, query, before, forward=True))
         self.draw()
-
-    def _go_to(self, text: str) -> None:
-        digits = text.replace(",", "")
-        if digits.isascii() and digits.isdigit():
-            self._go(int(digits))
-        else:
-            self._begin(self._reader.moment(self, self._subject, parse_time(text)))
 
     def action_copy(self) -> None:
         """The record under the cursor, of the left side where both have it."""

@@ -45,7 +45,12 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
             return EMPTY
         last = line.found.verified
         if last is None:
-            return Cell("never", Role.MUTED) if _completed(line) else EMPTY
+            # Whether it is a checkpoint that can be restored, as far as is known.
+            return (
+                Cell("never", Role.MUTED)
+                if (isinstance(line, CheckpointLine) and line.found.status is Status.COMPLETED)
+                else EMPTY
+            )
         if isinstance(line, CheckpointPartitionLine):
             whole = line.part.number not in last.damage
             return Cell("whole", Role.VERIFIED) if whole else DAMAGED
@@ -66,11 +71,6 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
         LineColumn("Records", _records, right=True, least_width=110),
         LineColumn("Node", _node, right=True, least_width=115),
     )
-
-
-def _completed(line: Line) -> bool:
-    """Whether it is a checkpoint that can be restored, as far as is known."""
-    return isinstance(line, CheckpointLine) and line.found.status is Status.COMPLETED
 
 
 def _name(line: Line) -> Cell:

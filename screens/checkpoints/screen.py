@@ -95,7 +95,8 @@ def _checkpoint(url: str, found: StoredCheckpoint) -> Iterator[Fact]:
     yield from _explained(found)
     if found.status is Status.COMPLETED:
         yield Fact("Verified", (verified_part(found),))
-    told = _next(found).format(id=found.id, url=url)
+    damaged = found.verified is not None and found.verified.damage
+    told = (DAMAGED if damaged else NEXT[found.status]).format(id=found.id, url=url)
     yield Fact("Next", (LinePart(told, Role.MUTED),))
 
 
@@ -118,11 +119,6 @@ def _explained(found: StoredCheckpoint) -> Iterator[Fact]:
         yield Fact("Commits", (LinePart(groups),))
     for missing in level_words(why, found.take.level):
         yield Fact("For more", (LinePart(missing, Role.MUTED),))
-
-
-def _next(found: StoredCheckpoint) -> str:
-    damaged = found.verified is not None and found.verified.damage
-    return DAMAGED if damaged else NEXT[found.status]
 
 
 def verified_part(found: StoredCheckpoint) -> LinePart:

@@ -158,7 +158,10 @@ class RecordPage(Page):
         self._draw_heading()
 
     def _draw_heading(self) -> None:
-        text = self.heading(self._pair, self._shown_as())
+        depth = FOLDS[self._depth]
+        folded = "" if depth is None else f", {depth} level{'s' * (depth != 1)}"
+        form = bounded(self._note, REASON_LENGTH) if self._shows_decoded else str(self._form)
+        text = self.heading(self._pair, form + folded)
         if self._awaited is not None:
             doing = f"\n {self._awaited.doing}. Esc stops it."
             text.append(doing, role_style(self.app, Role.RUNNING))
@@ -169,12 +172,6 @@ class RecordPage(Page):
         # Textual measures a height of its own choice once for all updates that wait for a layout.
         heading.styles.height = text.plain.count("\n") + 1
         heading.update(text)
-
-    def _shown_as(self) -> str:
-        depth = FOLDS[self._depth]
-        folded = "" if depth is None else f", {depth} level{'s' * (depth != 1)}"
-        form = bounded(self._note, REASON_LENGTH) if self._shows_decoded else str(self._form)
-        return form + folded
 
 
 class RecordScreen(RecordPage):

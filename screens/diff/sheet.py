@@ -85,7 +85,14 @@ class Sheet:
     def pair(self, row: DiffRow, pair: RecordPair, *, here: bool) -> Strip:
         """A line of *pair*; *here*: the cursor is on it."""
         base = self.plain + self.styles(Role.CURSOR) if here else self.plain
-        head = self._head(row, pair, here, base)
+        # Cursor, sign, the fields that differ and the offset.
+        style = base + self._kind_style(pair.kind)
+        fields = [
+            ColumnPiece(CURSOR_SIGN if here else " ", 1),
+            ColumnPiece(self._sign(row, pair), self._sign_width),
+            ColumnPiece(str(pair.offset), self.offset_width, right=True),
+        ]
+        head = [*line_segments(fields, self._head_width, style, style), Segment(" ", base)]
         if self.stacked:
             sides = (pair.left, pair.right)
             one, other = sides[::-1] if row.side is Side.RIGHT else sides
@@ -99,16 +106,6 @@ class Sheet:
                 *self._side(pair.right, pair.left, pair, self._half, base),
             ]
         return Strip(line).adjust_cell_length(self.width, base)
-
-    def _head(self, row: DiffRow, pair: RecordPair, here: bool, base: Style) -> list[Segment]:
-        """Cursor, sign, the fields that differ and the offset."""
-        style = base + self._kind_style(pair.kind)
-        fields = [
-            ColumnPiece(CURSOR_SIGN if here else " ", 1),
-            ColumnPiece(self._sign(row, pair), self._sign_width),
-            ColumnPiece(str(pair.offset), self.offset_width, right=True),
-        ]
-        return [*line_segments(fields, self._head_width, style, style), Segment(" ", base)]
 
     def _side(
         self, one: Item | None, other: Item | None, pair: RecordPair, width: int, base: Style

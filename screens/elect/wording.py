@@ -38,22 +38,18 @@ def read_only(doing: str) -> str:
 def headline(subject: ElectionSubject, *, undo: bool = False) -> str:
     """What is carried out, and what it loses."""
     if not subject.wanted:
-        return _without_elections(subject, undo=undo)
+        if not subject.led:
+            return "Nothing is left to elect."
+        held = partitions_text(len(subject.led))
+        if undo:
+            return f"Put the order of {held} back, where nobody leads yet. Nothing is elected."
+        return f"Confirm {held} and put their order back. Nothing is elected."
     if len(subject.wanted) == 1:
         (priced,) = subject.wanted
         what = f"Elect b{priced.target.designee} for {priced.partition}"
     else:
         what = f"Elect {partitions_text(len(subject.wanted))}"
     return f"{what}: loses {loss_told(subject)}, {unread_told(subject.unread)}."
-
-
-def _without_elections(subject: ElectionSubject, *, undo: bool) -> str:
-    if not subject.led:
-        return "Nothing is left to elect."
-    held = partitions_text(len(subject.led))
-    if undo:
-        return f"Put the order of {held} back, where nobody leads yet. Nothing is elected."
-    return f"Confirm {held} and put their order back. Nothing is elected."
 
 
 def loss_told(subject: ElectionSubject) -> str:
@@ -170,12 +166,21 @@ def ended_told(progress: ElectionProgress) -> str:
 
 def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterator[str]:
     """What is still to be done and by which key, the most urgent first."""
-    yield from _another_leads(progress)
-    yield from _unknown(progress)
+    for outcome in progress.outcomes.values():
+        if outcome.result is RecoveryResult.ELECTED_ANOTHER:
+            yield f"{outcome.partition}: {outcome.reason}."
+    unknown = progress.count(RecoveryResult.UNKNOWN)
+    if unknown:
+        yield (
+            f"{partitions_text(unknown)} unknown: it may or may not have happened. u asks the "
+            "cluster again and elects nothing."
+        )
     yield from _reordered(progress)
     yield from _not_elected(progress)
     yield from (f"{waiting}." for waiting in waits_for(progress.outcomes.values()))
-    yield from _given_up(aftermath)
+    # Brokers that would cut their unread logs.
+    for abandoned in () if aftermath is None else aftermath.given_up:
+        yield f"{abandoned.advice[:1].upper()}{abandoned.advice[1:]}."
     if aftermath is None:
         if progress.count(RecoveryResult.ELECTED):
             yield "Looking for open transactions and groups past the log end."
@@ -186,24 +191,15 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
             f"When this was read, {reason}. `breakglass groups past-end` looks again."
             for reason in aftermath.groups_unread
         )
-    yield from _rescued(progress)
+    saved = [place for result in progress.rescued for place in result.saved]
+    if saved:
+        records = sum(place.records for place in saved)
+        yield (
+            f"Rescued {records:,} records; p copies the command that puts them back, and they are "
+            f"read with: breakglass backup cat {saved[0].path}"
+        )
     if progress.journal is not None:
         yield f"l accounts for every record. Journal: {progress.journal}"
-
-
-def _another_leads(progress: ElectionProgress) -> Iterator[str]:
-    for outcome in progress.outcomes.values():
-        if outcome.result is RecoveryResult.ELECTED_ANOTHER:
-            yield f"{outcome.partition}: {outcome.reason}."
-
-
-def _unknown(progress: ElectionProgress) -> Iterator[str]:
-    unknown = progress.count(RecoveryResult.UNKNOWN)
-    if unknown:
-        yield (
-            f"{partitions_text(unknown)} unknown: it may or may not have happened. u asks the "
-            "cluster again and elects nothing."
-        )
 
 
 def _reordered(progress: ElectionProgress) -> Iterator[str]:
@@ -238,12 +234,6 @@ def _not_elected(progress: ElectionProgress) -> Iterator[str]:
         yield f"{partitions_text(waiting)} not attempted: r resumes the journal."
 
 
-def _given_up(aftermath: Aftermath | None) -> Iterator[str]:
-    """Brokers that would cut their unread logs."""
-    for abandoned in () if aftermath is None else aftermath.given_up:
-        yield f"{abandoned.advice[:1].upper()}{abandoned.advice[1:]}."
-
-
 def _transactions(
     found: Sequence[OpenTransaction] | Unknown, progress: ElectionProgress
 ) -> Iterator[str]:
@@ -271,16 +261,6 @@ def _some(told: Iterable[str], number: int, what: str) -> Iterator[str]:
             yield f"And {number - SHOWN:,} more {what}."
             return
         yield sentence
-
-
-def _rescued(progress: ElectionProgress) -> Iterator[str]:
-    saved = [place for result in progress.rescued for place in result.saved]
-    if saved:
-        records = sum(place.records for place in saved)
-        yield (
-            f"Rescued {records:,} records; p copies the command that puts them back, and they are "
-            f"read with: breakglass backup cat {saved[0].path}"
-        )
 
 
 def answers_told(found: CheckedAgain) -> str:

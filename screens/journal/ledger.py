@@ -68,7 +68,11 @@ class LedgerScreen(Overlay):
             yield Text()
             if block.title:
                 yield Text(bounded(block.title, LENGTH), self._style(Role.HEADING))
-            yield self._table(block) if isinstance(block, PageTable) else _lines(block)
+            yield (
+                self._table(block)
+                if isinstance(block, PageTable)
+                else Text("\n".join(bounded(line, LENGTH) for line in block.lines))
+            )
 
     def _facts(self) -> Table:
         table = Table.grid(padding=(0, 1), expand=True)
@@ -99,7 +103,3 @@ class LedgerScreen(Overlay):
 
     def _style(self, role: Role) -> Style:
         return role_style(self.app, role)
-
-
-def _lines(block: PageLines) -> Text:
-    return Text("\n".join(bounded(line, LENGTH) for line in block.lines))

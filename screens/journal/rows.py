@@ -53,7 +53,11 @@ def journal_columns() -> tuple[LineColumn[Journal], ...]:
 def ordered_endings(account: Account) -> list[PartitionEnding]:
     """What needs a look first, then in the order of recovery."""
     return sorted(
-        account.endings, key=lambda ending: (_well(ending), recovery_order(ending.partition))
+        account.endings,
+        key=lambda ending: (
+            ending.result in UNTROUBLED and not ending.order_kept,
+            recovery_order(ending.partition),
+        ),
     )
 
 
@@ -82,10 +86,6 @@ def role_of(ending: PartitionEnding) -> Role | None:
     if ending.result in UNTROUBLED:
         return Role.VERIFIED
     return None if ending.result == NOTHING_SENT else Role.FAILED
-
-
-def _well(ending: PartitionEnding) -> bool:
-    return ending.result in UNTROUBLED and not ending.order_kept
 
 
 def _leader(ending: PartitionEnding) -> Cell:

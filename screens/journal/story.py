@@ -49,7 +49,10 @@ class StoryScreen(Overlay):
     def _lines(self) -> Iterator[tuple[str, LinePart]]:
         ending = self._ending
         yield "Partition", LinePart(str(ending.partition))
-        yield "Result", LinePart(_result(ending), role_of(ending))
+        epoch = "" if ending.leader_epoch is None else f", epoch {ending.leader_epoch}"
+        led = "" if ending.leader is None else f", b{ending.leader}{epoch}"
+        rung = f", {ending.rung}" if ending.rung else ""
+        yield "Result", LinePart(f"{ending.result}{led}{rung}", role_of(ending))
         if ending.price:
             yield "Loses", LinePart(ending.agreed)
         for broker in ending.abandons:
@@ -76,13 +79,6 @@ def _step(step: JournalStep, ending: PartitionEnding) -> Iterator[tuple[str, Lin
     told = {name: detail for name, detail in outcome.details.items() if detail and name != "saved"}
     for name, value in told.items():
         yield name, LinePart(_text(value))
-
-
-def _result(ending: PartitionEnding) -> str:
-    epoch = "" if ending.leader_epoch is None else f", epoch {ending.leader_epoch}"
-    led = "" if ending.leader is None else f", b{ending.leader}{epoch}"
-    rung = f", {ending.rung}" if ending.rung else ""
-    return f"{ending.result}{led}{rung}"
 
 
 def _said(item: Mapping[str, Any], names: tuple[str, ...]) -> str:

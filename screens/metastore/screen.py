@@ -161,18 +161,14 @@ def _pair(pair: CommandPair) -> MetastoreRow:
     if pair.standing is CommandStanding.SAME:
         told = [("Both", topic)]
     elif pair.standing is CommandStanding.DIFFERENT:
-        told.insert(0, ("From byte", _parting(pair)))
+        # Where the two begin to differ, and how each goes on there.
+        both = enumerate(zip(pair.topic, pair.backup, strict=False))
+        shorter = min(len(pair.topic), len(pair.backup))
+        at = next((place for place, (left, right) in both if left != right), shorter)
+        sides = [_shown(side[at : at + PARTING]) or "its end" for side in (pair.topic, pair.backup)]
+        told.insert(0, ("From byte", f"{at:,}: {sides[0]} <> {sides[1]}"))
     different = pair.standing is not CommandStanding.SAME
     return MetastoreRow(("pair", str(pair.number)), cells, tuple(told), different)
-
-
-def _parting(pair: CommandPair) -> str:
-    """Where the two begin to differ, and how each goes on there."""
-    both = enumerate(zip(pair.topic, pair.backup, strict=False))
-    shorter = min(len(pair.topic), len(pair.backup))
-    at = next((place for place, (left, right) in both if left != right), shorter)
-    sides = [_shown(side[at : at + PARTING]) or "its end" for side in (pair.topic, pair.backup)]
-    return f"{at:,}: {sides[0]} <> {sides[1]}"
 
 
 def _shown(command: bytes) -> str:
@@ -349,20 +345,17 @@ class MetastoreScreen(Page):
     def action_restore(self) -> None:
         words = "" if not isinstance(self._look, ServiceLook) else restore_words(self._look)
         if words and self.context.armed:
-            self._open_restore()
+            from breakglass.screens.metastore.restore import RestoreScreen
+            from breakglass.services.metastore.settings import service_of
+
+            look = self._look
+            if isinstance(look, ServiceLook) and not isinstance(look.backup, Unknown):
+                service = service_of(look.topic) or ""
+                self.app.push_screen(RestoreScreen(self.context, service, look.backup.file))
         elif words:
             self.app.post_message(CopyAsked(words, "the command that restores this backup"))
         else:
             self.notify("There is no backup to restore.", markup=False)
-
-    def _open_restore(self) -> None:
-        from breakglass.screens.metastore.restore import RestoreScreen
-        from breakglass.services.metastore.settings import service_of
-
-        look = self._look
-        if isinstance(look, ServiceLook) and not isinstance(look.backup, Unknown):
-            service = service_of(look.topic) or ""
-            self.app.push_screen(RestoreScreen(self.context, service, look.backup.file))
 
     @on(LineTable.Moved, "#commands")
     def _moved(self) -> None:

@@ -437,17 +437,14 @@ class OfflineScreen(FilteredPage):
         )
         self._drawn_key = key
 
-    def _figures_age(self, incident: Incident) -> int:
-        """Seconds since the oldest figures were read, where that is long before the metadata."""
-        oldest = incident.evidence_at_ms or incident.read_at_ms
-        age = self.context.known.age(self.context.clock()) or 0.0
-        seconds = int((incident.read_at_ms - oldest) / 1000 + age)
-        return seconds if seconds >= OLD_SECONDS else 0
-
     def _tell(self) -> None:
         incident, listed = self._incident, self._list
         if incident is None:
             return
+        # Seconds since the oldest figures were read, where that is long before the metadata.
+        oldest = incident.evidence_at_ms or incident.read_at_ms
+        age = self.context.known.age(self.context.clock()) or 0.0
+        seconds = int((incident.read_at_ms - oldest) / 1000 + age)
         self.query_one(ListingLine).facts = ListingFacts(
             total=len(incident.rows),
             judged=incident.judged,
@@ -461,6 +458,6 @@ class OfflineScreen(FilteredPage):
             silent=tuple(sorted(incident.silent.keys() - incident.awaited)),
             gone=self.context.watch.gone,
             last_seen=self.context.last_seen,
-            figures_age=self._figures_age(incident),
+            figures_age=seconds if seconds >= OLD_SECONDS else 0,
             missing_acls=incident.missing_acls,
         )

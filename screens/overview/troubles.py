@@ -49,8 +49,12 @@ def trouble_rows(health: Health, now_ms: int, width: int) -> list[TroubleRow]:
 
 def trouble_columns(health: Health, now_ms: int) -> tuple[LineColumn[TroubleRow], ...]:
     """The columns; the title of the last says since when."""
+    counts = health.counts.value
     return (
-        LineColumn(_total(health), lambda row: Cell(row.trouble)),
+        LineColumn(
+            f"Of {counts.partitions:,} partitions" if known(counts) else "Partitions",
+            lambda row: Cell(row.trouble),
+        ),
         LineColumn(
             "Last" if health.counts.failed else "Now",
             lambda row: Cell(row.now, row.role),
@@ -84,11 +88,6 @@ def _row(trouble: Trouble, health: Health, now_ms: int, room: int) -> TroubleRow
     return TroubleRow(
         trouble, f"{least}{count(number)}", role, count(health.history.peak(of)), line
     )
-
-
-def _total(health: Health) -> str:
-    counts = health.counts.value
-    return f"Of {counts.partitions:,} partitions" if known(counts) else "Partitions"
 
 
 def _since(health: Health, now_ms: int) -> str:

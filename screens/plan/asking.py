@@ -193,7 +193,10 @@ class ApproveDialog(Dialog[Agreement]):
         self._approved, self._void = approved, void
 
     def body(self) -> Iterator[Widget]:
-        yield Static(self._large(), markup=False)
+        # Each group on a line of its own, its letters apart.
+        style = role_style(self.app, Role.HEADING)
+        groups = [Text("  ".join(group.upper()), style) for group in self._spoken.split("-")]
+        yield Static(Align.center(Lines(Text(""), *groups, Text(""))), markup=False)
         yield Static(self.styled(f"It {self._totals}."), markup=False)
         yield Static(self.styled(self._who()), markup=False)
         yield Static(self.styled("Who approves?", Role.HEADING), markup=False)
@@ -226,12 +229,6 @@ class ApproveDialog(Dialog[Agreement]):
     async def action_go_on(self) -> None:
         if isinstance(self.focused, Field):
             await self.focused.action_submit()
-
-    def _large(self) -> Align:
-        """Each group on a line of its own, its letters apart."""
-        style = role_style(self.app, Role.HEADING)
-        groups = [Text("  ".join(group.upper()), style) for group in self._spoken.split("-")]
-        return Align.center(Lines(Text(""), *groups, Text("")))
 
     def _who(self) -> str:
         given = bounded(", ".join(self._approved), 200) or "nobody yet"
@@ -303,18 +300,16 @@ async def apply_rule(screen: Editing) -> None:
         return
     brokers: frozenset[int] = frozenset()
     if rule.needs is not Needs.NOTHING:
-        chosen = await _brokers(screen, rule, view)
+        by_rack = rule.needs is Needs.RACK
+        groups = (
+            rack_groups(view, screen.incident) if by_rack else broker_groups(view, screen.incident)
+        )
+        kind = "In rack" if by_rack else "Broker"
+        chosen = await screen.app.push_screen_wait(BrokersDialog(rule.title, groups, kind))
         if chosen is None:
             return
         brokers = chosen
     screen.desk.change(lambda draft: acts.rule(draft, rule.name, brokers, only))
-
-
-async def _brokers(screen: Editing, rule: Rule, view: PlanView) -> frozenset[int] | None:
-    by_rack = rule.needs is Needs.RACK
-    groups = rack_groups(view, screen.incident) if by_rack else broker_groups(view, screen.incident)
-    kind = "In rack" if by_rack else "Broker"
-    return await screen.app.push_screen_wait(BrokersDialog(rule.title, groups, kind))
 
 
 def broker_groups(view: PlanView, incident: Incident | None) -> Sequence[BrokerGroup]:

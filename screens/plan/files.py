@@ -84,7 +84,13 @@ def edited(
     command = editor_command()
     with tempfile.TemporaryDirectory(prefix="breakglass-plan-") as folder:
         path = Path(folder, "plan.json")
-        _write(path, text)
+        try:
+            path.touch(mode=0o600)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise StorageError(
+                f"{path} cannot be written ({error.strerror}): make room there or set TMPDIR."
+            ) from error
         at = [f"+{line}"] if Path(command[0]).name in GO_TO_LINE else []
         with terminal(), _interrupts_are_the_editors():
             code = _run([*command, *at, str(path)])
@@ -99,16 +105,6 @@ def _run(command: list[str]) -> int:
         return subprocess.run(command, check=False).returncode
     except OSError as error:
         raise UsageError(f"{command[0]} cannot be run ({error.strerror}): set EDITOR.") from error
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.touch(mode=0o600)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be written ({error.strerror}): make room there or set TMPDIR."
-        ) from error
 
 
 def _read(path: Path) -> str:

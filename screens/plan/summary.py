@@ -48,19 +48,16 @@ class PlanSummary(Widget):
 
     def _lines(self) -> Iterator[tuple[str, Role | None]]:
         if self.view is not None:
-            yield from _facts(self.view)
+            view = self.view
+            left = view.totals.left_out
+            out = f"; leaves out {left:,}" if left else ""
+            yield f"{view.spoken}  {view.totals}{out}", Role.HEADING
+            yield "  ".join(_standing(view)), None
             yield from _freshness(self.view, outdated=self.outdated)
         if self.showing:
             yield self.showing, Role.MARKED
         if self.said:
             yield bounded(self.said, SAID_LENGTH), Role.FAILED if self.failed else None
-
-
-def _facts(view: PlanView) -> Iterator[tuple[str, Role | None]]:
-    left = view.totals.left_out
-    out = f"; leaves out {left:,}" if left else ""
-    yield f"{view.spoken}  {view.totals}{out}", Role.HEADING
-    yield "  ".join(_standing(view)), None
 
 
 def _standing(view: PlanView) -> Iterator[str]:

@@ -92,7 +92,10 @@ class KeyBar(Widget):
         room = self.size.width - ending.cell_len
         line = Text(no_wrap=True, end="")
         for binding, enabled in self._shown():
-            part = self._part(binding, enabled)
+            key = role_style(self.app, Role.KEY if enabled else Role.MUTED)
+            words = None if enabled else role_style(self.app, Role.MUTED)
+            name = self.app.get_key_display(binding)
+            part = Text.assemble(" ", (name, key or ""), " ", (binding.description, words or ""))
             if line.cell_len + part.cell_len > room:
                 break
             line.append_text(part)
@@ -107,12 +110,6 @@ class KeyBar(Widget):
             name = self.app.get_key_display(active.binding)
             ending.append(f" {name} refresh", role_style(self.app, Role.KEY))
         return ending.append(" ? help", role_style(self.app, Role.KEY))
-
-    def _part(self, binding: Binding, enabled: bool) -> Text:
-        key = role_style(self.app, Role.KEY if enabled else Role.MUTED)
-        words = None if enabled else role_style(self.app, Role.MUTED)
-        name = self.app.get_key_display(binding)
-        return Text.assemble(" ", (name, key or ""), " ", (binding.description, words or ""))
 
     def _shown(self) -> Iterator[tuple[Binding, bool]]:
         """The bindings that ask to be shown, each action once."""

@@ -202,9 +202,10 @@ def _row(assessment: Assessment, loss: Loss | None, replica: ReplicaLog) -> list
         role, verdict = Role.UNKNOWN, f"?: {', '.join([*standing, verdict])}"
     elif chosen:
         role = Role.DESIGNEE
+    # `stale`, `last, fenced`; of a silent one the rest stands before the reason.
     return [
         TablePiece(f"{'>' if chosen else ' '} {replica.broker}", Role.DESIGNEE if chosen else None),
-        TablePiece(_role(replica)),
+        TablePiece(replica.role.value if unread_reason(replica) else ", ".join(_standing(replica))),
         _figure(count(replica.log_start)),
         _figure(count(replica.high_watermark)),
         _figure(count(replica.log_end)),
@@ -212,11 +213,6 @@ def _row(assessment: Assessment, loss: Loss | None, replica: ReplicaLog) -> list
         _figure(moment_text(replica.newest_ms, replica.observed_at_ms)),
         TablePiece(verdict, role),
     ]
-
-
-def _role(replica: ReplicaLog) -> str:
-    """``stale``, ``last, fenced``; of a silent one the rest stands before the reason."""
-    return replica.role.value if unread_reason(replica) else ", ".join(_standing(replica))
 
 
 def _standing(replica: ReplicaLog) -> Iterator[str]:

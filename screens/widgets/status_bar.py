@@ -153,7 +153,8 @@ def _parts(context: Context, now: float) -> Iterator[LinePart]:
     else:
         yield _quorum(incident)
         yield _brokers(incident)
-        yield _offline(incident)
+        number = len(incident.rows)
+        yield LinePart(f"{number:,} offline", Role.OFFLINE if number else None)
     if bundle is None:
         yield _age(known, now)
     else:
@@ -180,11 +181,6 @@ def _brokers(incident: Incident) -> LinePart:
     fenced = sum(broker.fenced is True for broker in brokers)
     away = f", {fenced} fenced" if fenced else ""
     return LinePart(f"{len(brokers)} broker{'s' * (len(brokers) != 1)}{away}", spare=2)
-
-
-def _offline(incident: Incident) -> LinePart:
-    number = len(incident.rows)
-    return LinePart(f"{number:,} offline", Role.OFFLINE if number else None)
 
 
 def _age(known: Known, now: float) -> LinePart:

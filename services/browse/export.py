@@ -37,7 +37,13 @@ def export(
         raise UsageError(f"{to} is there already: name another file or folder.")
     records = records_at(source, marked, reading)
     if to.suffix in JSON_LINES:
-        return _json_lines(records, to)
+        number = 0
+        with storage_errors(str(to)):
+            descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                for number, record in enumerate(records, 1):  # noqa: B007 -- used after the loop
+                    file.write(json.dumps(_document(record)) + "\n")
+        return number
     return _backup(records, partition, to)
 
 
@@ -83,16 +89,6 @@ def _record(entry: RecordEntry) -> Record:
 
 def _bytes(content: Content | None) -> bytes | None:
     return None if content is None else content.kept
-
-
-def _json_lines(records: Iterator[Record], to: Path) -> int:
-    number = 0
-    with storage_errors(str(to)):
-        descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            for number, record in enumerate(records, 1):  # noqa: B007 -- used after the loop
-                file.write(json.dumps(_document(record)) + "\n")
-    return number
 
 
 def _is_text(record: Record) -> bool:

@@ -134,7 +134,12 @@ def _json(rest: str) -> Condition:
             found = _at(json.loads(entry.value.kept), steps)
         except (ValueError, LookupError, RecursionError):
             return False
-        return not equals or _written(found) == wanted
+        # Write a string without quotes, and any other value as JSON.
+        return (
+            not equals
+            or (found if isinstance(found, str) else json.dumps(found, ensure_ascii=False))
+            == wanted
+        )
 
     return fits
 
@@ -165,11 +170,6 @@ def _at(value: Any, steps: tuple[str | int, ...]) -> Any:
                 raise LookupError(step)
             value = value[step]
     return value
-
-
-def _written(value: Any) -> str:
-    """Write a string without quotes, and any other value as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 _KINDS: dict[str, Callable[[str], Condition]] = {

@@ -150,18 +150,17 @@ class Schemas:
         from google.protobuf.message_factory import GetMessageClass
 
         held: Any = self._serialized.get_schema(id, fmt="serialized")
-        descriptor = _message(self._file(held), message_indexes(data))
+        # The descriptor of a schema's file, in a pool with all files that it imports.
+        from google.protobuf.descriptor_pool import DescriptorPool
+
+        pool = DescriptorPool()
+        descriptor = _message(
+            pool.FindFileByName(self._add(pool, held, None)), message_indexes(data)
+        )
         read = ProtobufDeserializer(
             GetMessageClass(descriptor), {"use.deprecated.format": False}, self._client
         )
         return MessageToDict(read(data, context), preserving_proto_field_name=True)
-
-    def _file(self, schema: Any) -> Any:
-        """The descriptor of a schema's file, in a pool with all files that it imports."""
-        from google.protobuf.descriptor_pool import DescriptorPool
-
-        pool = DescriptorPool()
-        return pool.FindFileByName(self._add(pool, schema, None))
 
     def _add(self, pool: Any, schema: Any, name: str | None) -> str:
         from google.protobuf.descriptor_pb2 import FileDescriptorProto

@@ -186,7 +186,11 @@ def _committed_partitions(
         )
         segments = (
             *(_committed(topic, partition, segment, names) for segment in partition.segments),
-            *(_uncommitted(topic, folder, segment) for segment in more if segment.has_records),
+            *(
+                replace(_by_index(topic, folder, segment), note="not committed")
+                for segment in more
+                if segment.has_records
+            ),
         )
         nodes.append(PartitionNode(topic.url, topic.folder, partition.partition, segments))
     return tuple(nodes)
@@ -212,10 +216,6 @@ def _committed(
         lost,
         "" if there else GONE,
     )
-
-
-def _uncommitted(topic: TopicNode, folder: Folder, one: Segment) -> SegmentNode:
-    return replace(_by_index(topic, folder, one), note="not committed")
 
 
 def _bare(topic: TopicNode, folder: Folder, segments: Sequence[Segment]) -> tuple[SegmentNode, ...]:

@@ -141,15 +141,15 @@ def _parse(data: bytes, name: str) -> tuple[dict[str, Property], int]:
         for element in javaproperties.parse(data):
             if isinstance(element, javaproperties.KeyValue):
                 entries[element.key] = Property(Secret(element.value), f"{name} line {line}")
-            line += _lines(element.source)
+            # How many line ends of any of the three kinds source has.
+            line += (
+                element.source.count("\n")
+                + element.source.count("\r")
+                - element.source.count("\r\n")
+            )
     except javaproperties.InvalidUEscapeError:
         return {}, line
     return entries, 0
-
-
-def _lines(source: str) -> int:
-    """How many line ends of any of the three kinds *source* has."""
-    return source.count("\n") + source.count("\r") - source.count("\r\n")
 
 
 def overlay(layers: Iterable[Properties], name: str) -> Properties:

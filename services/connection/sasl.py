@@ -88,7 +88,16 @@ def read_oauth(properties: Properties, entry: JaasEntry) -> OAuthLogin:
     _refuse_foreign_classes(properties)
     url = properties.text(ENDPOINT)
     if url is None:
-        return _unsecured(properties, entry)
+        claims = {
+            name: value
+            for name, value in entry.options.items()
+            if name.startswith("unsecuredLogin") and not name.startswith("unsecuredLoginExtension_")
+        }
+        if not claims:
+            raise properties.error(
+                "sasl.mechanism", f"is OAUTHBEARER, which needs {ENDPOINT}; set it"
+            )
+        return OAuthLogin(UnsecuredToken(claims), _extensions(entry, "unsecuredLoginExtension_"))
     extensions = _extensions(entry, "extension_")
     parts = urlsplit(url)
     if parts.scheme == "file":
@@ -119,6 +128,14 @@ def _endpoint(properties: Properties, entry: JaasEntry, url: str) -> TokenEndpoi
     if not client_id or not secret:
         missing = CLIENT_ID if not client_id else CLIENT_SECRET
         raise properties.error(ENDPOINT, f"needs {missing}; set that too")
+    # TLS settings for the identity provider, from the JAAS options (JaasOptionsUtils.java).
+    jaas = properties["sasl.jaas.config"]
+    origin = f"{jaas.origin}: sasl.jaas.config"
+    options = {
+        name: Property(value, origin, jaas.folder)
+        for name, value in entry.options.items()
+        if name.startswith("ssl.")
+    }
     return TokenEndpoint(
         url=url,
         client_id=client_id,
@@ -129,31 +146,8 @@ def _endpoint(properties: Properties, entry: JaasEntry, url: str) -> TokenEndpoi
             properties.number(CONNECT_TIMEOUT, DEFAULT_TIMEOUT_MS),
             properties.number(READ_TIMEOUT, DEFAULT_TIMEOUT_MS),
         ),
-        tls=read_tls(_tls_options(properties, entry)),
+        tls=read_tls(Properties(options, origin)),
     )
-
-
-def _tls_options(properties: Properties, entry: JaasEntry) -> Properties:
-    """TLS settings for the identity provider, from the JAAS options (JaasOptionsUtils.java)."""
-    jaas = properties["sasl.jaas.config"]
-    origin = f"{jaas.origin}: sasl.jaas.config"
-    options = {
-        name: Property(value, origin, jaas.folder)
-        for name, value in entry.options.items()
-        if name.startswith("ssl.")
-    }
-    return Properties(options, origin)
-
-
-def _unsecured(properties: Properties, entry: JaasEntry) -> OAuthLogin:
-    claims = {
-        name: value
-        for name, value in entry.options.items()
-        if name.startswith("unsecuredLogin") and not name.startswith("unsecuredLoginExtension_")
-    }
-    if not claims:
-        raise properties.error("sasl.mechanism", f"is OAUTHBEARER, which needs {ENDPOINT}; set it")
-    return OAuthLogin(UnsecuredToken(claims), _extensions(entry, "unsecuredLoginExtension_"))
 
 
 def _extensions(entry: JaasEntry, prefix: str) -> dict[str, str]:

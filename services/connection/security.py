@@ -31,7 +31,11 @@ class ClientSecurity:
     def __init__(self, settings: ConnectionSettings) -> None:
         self._sasl = settings.sasl
         self._context = client_context(settings.tls) if settings.tls is not None else None
-        self._tokens = _token_source(settings.sasl)
+        self._tokens = (
+            None
+            if settings.sasl is None or not isinstance(settings.sasl.login, OAuthLogin)
+            else TokenSource(settings.sasl.login.source)
+        )
 
     def wrap(self, sock: socket.socket, host: str) -> socket.socket:
         """The socket after its TLS handshake, or as it was where TLS is off.
@@ -182,31 +186,23 @@ def _oauth_callback(login: OAuthLogin) -> Any:
     return callback
 
 
-def _token_source(sasl: SaslSettings | None) -> TokenSource | None:
-    if sasl is None or not isinstance(sasl.login, OAuthLogin):
-        return None
-    return TokenSource(sasl.login.source)
-
-
 def _mechanism_config(sasl: SaslSettings, tokens: TokenSource | None) -> dict[str, Any]:
     """Arguments of kafka-python's mechanism classes."""
     if isinstance(sasl.login, PasswordLogin):
+        # Escape = and , in a SCRAM user name (RFC 5802), which kafka-python does not do.
         return {
             "sasl_mechanism": sasl.mechanism,
-            "sasl_plain_username": _sasl_name(sasl.login.username, sasl.mechanism),
+            "sasl_plain_username": (
+                sasl.login.username
+                if sasl.mechanism == "PLAIN"
+                else sasl.login.username.replace("=", "=3D").replace(",", "=2C")
+            ),
             "sasl_plain_password": sasl.login.password.reveal(),
         }
     if isinstance(sasl.login, OAuthLogin):
         source = tokens or TokenSource(sasl.login.source)
         return {"sasl_oauth_token_provider": _token_provider(sasl.login, source)}
     return {"sasl_kerberos_service_name": sasl.login.service_name}
-
-
-def _sasl_name(username: str, mechanism: str) -> str:
-    """Escape = and , in a SCRAM user name (RFC 5802), which kafka-python does not do."""
-    if mechanism == "PLAIN":
-        return username
-    return username.replace("=", "=3D").replace(",", "=2C")
 
 
 def _token_provider(login: OAuthLogin, tokens: TokenSource) -> Any:

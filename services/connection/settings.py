@@ -86,8 +86,14 @@ def settings_from(properties: Properties) -> ConnectionSettings:
     """
     protocols = tuple(str(protocol) for protocol in SecurityProtocol)
     protocol = SecurityProtocol(properties.choice(PROTOCOL, protocols, SecurityProtocol.PLAINTEXT))
+    servers = properties.text(BOOTSTRAP)
+    if servers is None:
+        raise BadConnectionSettings(
+            "no broker is named: give --bootstrap-server HOST:PORT, or --profile NAME, or set "
+            "BREAKGLASS_BOOTSTRAP_SERVER."
+        )
     return ConnectionSettings(
-        bootstrap_servers=_bootstrap(properties),
+        bootstrap_servers=parse_endpoints(servers, properties[BOOTSTRAP].origin),
         security_protocol=protocol,
         tls=_tls(properties) if protocol.uses_tls else None,
         sasl=_sasl(properties) if protocol.uses_sasl else None,
@@ -108,16 +114,6 @@ def _sasl(properties: Properties) -> SaslSettings:
     from breakglass.services.connection.sasl import read_sasl
 
     return read_sasl(properties)
-
-
-def _bootstrap(properties: Properties) -> tuple[Endpoint, ...]:
-    servers = properties.text(BOOTSTRAP)
-    if servers is None:
-        raise BadConnectionSettings(
-            "no broker is named: give --bootstrap-server HOST:PORT, or --profile NAME, or set "
-            "BREAKGLASS_BOOTSTRAP_SERVER."
-        )
-    return parse_endpoints(servers, properties[BOOTSTRAP].origin)
 
 
 def keys_without_effect(properties: Properties) -> Iterator[str]:

@@ -112,19 +112,15 @@ def _look_up(kind: str, path: str, key: str, environ: Mapping[str, str]) -> Secr
     if kind == "env":
         return Secret(environ[key]) if not path and key in environ else None
     if kind == "file":
-        return _value_in_file(Path(path), key)
+        # FileConfigProvider reads UTF-8, unlike the properties file that names it.
+        import javaproperties
+
+        try:
+            values = javaproperties.loads(read_regular(Path(path), SETTINGS_BYTES).decode("utf-8"))
+        except (OSError, UnicodeDecodeError, javaproperties.InvalidUEscapeError):
+            return None
+        return Secret(values[key]) if key in values else None
     return _file_in_directory(Path(path), key) if path else None
-
-
-def _value_in_file(path: Path, key: str) -> Secret | None:
-    """FileConfigProvider reads UTF-8, unlike the properties file that names it."""
-    import javaproperties
-
-    try:
-        values = javaproperties.loads(read_regular(path, SETTINGS_BYTES).decode("utf-8"))
-    except (OSError, UnicodeDecodeError, javaproperties.InvalidUEscapeError):
-        return None
-    return Secret(values[key]) if key in values else None
 
 
 def _file_in_directory(folder: Path, key: str) -> Secret | None:
@@ -265,22 +261,19 @@ def _from_options(options: ConnectionOptions, spelled: Callable[[str], str]) -> 
     entries = {
         key: Property(Secret(value), spelled(name)) for key, (name, value) in given.items() if value
     }
-    return _Source(
-        _Layer(Properties(entries, spelled("command_config"))),
-        _broker_addresses(options.broker_address, spelled("broker_address")),
-        Path(options.command_config) if options.command_config else None,
-    )
-
-
-def _broker_addresses(texts: Iterable[str], origin: str) -> dict[int, Endpoint]:
-    """The addresses in *texts*, and in the files that they name."""
+    # The addresses in texts, and in the files that they name.
+    origin = spelled("broker_address")
     lines: list[str] = []
-    for text in texts:
+    for text in options.broker_address:
         if text.startswith("@"):
             lines.extend(_address_lines(Path(text[1:]), origin))
         else:
             lines.append(text)
-    return parse_broker_addresses(lines, origin)
+    return _Source(
+        _Layer(Properties(entries, spelled("command_config"))),
+        parse_broker_addresses(lines, origin),
+        Path(options.command_config) if options.command_config else None,
+    )
 
 
 def _address_lines(path: Path, origin: str) -> Iterator[str]:
@@ -345,10 +338,10 @@ def _layers(sources: list[_Source], client_file: ClientFile | None) -> Iterator[
 def _loose_rights(layers: list[_Layer]) -> Iterator[str]:
     """A sentence for each file that has a secret and that other users can read."""
     for layer in layers:
-        if layer.file and _holds_secret(layer.properties) and readable_by_others(layer.file):
+        # Whether a secret is written in plain text, not as a variable.
+        if (
+            layer.file
+            and any("${" not in (layer.properties.text(key) or "${") for key in _SECRET_KEYS)
+            and readable_by_others(layer.file)
+        ):
             yield f"{layer.file} holds a secret and other users can read it: chmod 600 it."
-
-
-def _holds_secret(properties: Properties) -> bool:
-    """Whether a secret is written in plain text, not as a variable."""
-    return any("${" not in (properties.text(key) or "${") for key in _SECRET_KEYS)

@@ -225,11 +225,17 @@ def read_tls(properties: Properties) -> TlsSettings:
 
     Raises: BadConnectionSettings.
     """
+    key = "ssl.enabled.protocols"
+    named = (properties.text(key) or ",".join(TLS_VERSIONS)).split(",")
+    wanted = {name.strip() for name in named}
+    versions = tuple(version for version in TLS_VERSIONS if version in wanted)
+    if not versions:
+        raise properties.error(key, f"names neither of {' and '.join(TLS_VERSIONS)}; name one")
     return TlsSettings(
         trusted_pem=_trusted(properties),
         certificate=_certificate(properties),
         check_hostname=_checks_hostname(properties),
-        versions=_versions(properties),
+        versions=versions,
     )
 
 
@@ -243,16 +249,6 @@ def _checks_hostname(properties: Properties) -> bool:
             key, f"is {value!r}; write https, or nothing behind the = to accept any host name"
         )
     return False
-
-
-def _versions(properties: Properties) -> tuple[str, ...]:
-    key = "ssl.enabled.protocols"
-    named = (properties.text(key) or ",".join(TLS_VERSIONS)).split(",")
-    wanted = {name.strip() for name in named}
-    versions = tuple(version for version in TLS_VERSIONS if version in wanted)
-    if not versions:
-        raise properties.error(key, f"names neither of {' and '.join(TLS_VERSIONS)}; name one")
-    return versions
 
 
 def _trusted(properties: Properties) -> str | None:

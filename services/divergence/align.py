@@ -279,7 +279,11 @@ class HunkTotals:
             self.undecoded += found.entries
             self.counted_to = max(self.counted_to, found.end)
         else:
-            self._add(found)
+            self.kinds[found.kind] += 1
+            self.fields.update(found.fields)
+            if self.first is None and found.kind is not PairKind.EQUAL:
+                self.first = found.offset
+            self.counted_to = max(self.counted_to, found.end)
 
     def merge(self, later: HunkTotals) -> None:
         """Add the totals of the addresses that follow these."""
@@ -288,13 +292,6 @@ class HunkTotals:
         self.first = later.first if self.first is None else self.first
         self.counted_to = max(self.counted_to, later.counted_to)
         self.undecoded += later.undecoded
-
-    def _add(self, pair: RecordPair) -> None:
-        self.kinds[pair.kind] += 1
-        self.fields.update(pair.fields)
-        if self.first is None and pair.kind is not PairKind.EQUAL:
-            self.first = pair.offset
-        self.counted_to = max(self.counted_to, pair.end)
 
     @property
     def equal(self) -> bool:

@@ -103,7 +103,9 @@ class BackupTape:
                 if index is None:
                     return
                 with index:
-                    if self._is_cut(stretch, index):
+                    # Whether the index names records beyond the end of the file.
+                    size = self.folder.size(records_name(stretch.prefix)) or 0
+                    if index.last is not None and index.last.end > size:
                         return
                     yield from self._segment(stretch, index)
         except UNREADABLE:
@@ -137,11 +139,6 @@ class BackupTape:
                 require_true(entries[: count + follows], data, position, size)
                 yield RecordsPiece(data[: end - position], position, entries[:count])
                 first, position = first + count, end
-
-    def _is_cut(self, stretch: SegmentExtent, index: SegmentIndex) -> bool:
-        """Whether the index names records beyond the end of the file."""
-        size = self.folder.size(records_name(stretch.prefix)) or 0
-        return index.last is not None and index.last.end > size
 
     def _size(self, stretch: SegmentExtent) -> int:
         """Bytes of the records file that exist and are part of the backup."""
@@ -326,14 +323,12 @@ class _Walk:
                 source = self._source
                 yield stored_entry(record, source.epoch_at(record.offset), self._reading.keep)
         if lost is not None and lost.start_offset is not None:
-            yield from self._unreadable(_end_of(lost, end), str(lost))
+            yield from self._unreadable(
+                end if lost.end_offset is None else min(end, lost.end_offset), str(lost)
+            )
 
     def _unreadable(self, end: int, reason: str) -> Iterator[UnreadableRange]:
         end = min(end, self._end)
         if self._at < end:
             yield UnreadableRange(self._at, end, reason)
             self._at = end
-
-
-def _end_of(lost: LeftOut, end: int) -> int:
-    return end if lost.end_offset is None else min(end, lost.end_offset)

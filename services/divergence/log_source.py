@@ -337,7 +337,9 @@ def _header_at(file: BinaryIO, position: int, path: Path) -> BatchHeader | None:
     where = f"{path}, byte {position}"
     if len(head) < BATCH_HEADER.size:
         raise MalformedMessage(f"{where}: a batch is torn; the broker cuts it off at its start.")
-    size = _claimed(head)
+    # Length that the batch claims, its first two fields included.
+    (length,) = struct.unpack_from(">i", head, 8)
+    size = int(length) + 12
     if not BATCH_HEADER.size <= size <= MAX_BATCH_BYTES:
         raise MalformedMessage(f"{where}: a batch claims {size:,} bytes; its length is damaged.")
     # The records stay on disk: the header parser checks only their length, so zeros do.
@@ -345,12 +347,6 @@ def _header_at(file: BinaryIO, position: int, path: Path) -> BatchHeader | None:
     if not headers:
         raise MalformedMessage(f"{where}: these bytes are no batch of message format 2.")
     return headers[0]
-
-
-def _claimed(head: bytes) -> int:
-    """Length that the batch claims, its first two fields included."""
-    (length,) = struct.unpack_from(">i", head, 8)
-    return int(length) + 12
 
 
 T = TypeVar("T", RecordEntry, RecordBatch)

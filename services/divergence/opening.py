@@ -66,7 +66,13 @@ class Opener:
         if address.kind is SourceKind.CHECKPOINT:
             return open_checkpoint(address)
         if address.kind.stored:
-            return self._stored(address)
+            store = open_store(address.place, self.key)
+            if not store.names(address.folder):
+                raise UsageError(
+                    f"{store.where(address.folder)} holds no backup: check the address."
+                )
+            opened = open_rescue if address.kind is SourceKind.RESCUE else open_backup
+            return opened(str(address), store.folder(address.folder), address.partition)
         if address.kind is SourceKind.LOG:
             path = Path(address.place) / f"{address.folder}-{address.partition}"
             return open_log(str(address), path)
@@ -79,13 +85,6 @@ class Opener:
         if left.committed or right.committed or not (left.gapless and right.gapless):
             return None
         return proven_by_epochs(self.client(), left, right, Deadline.after(patience.COMMAND))
-
-    def _stored(self, address: SourceAddress) -> Source:
-        store = open_store(address.place, self.key)
-        if not store.names(address.folder):
-            raise UsageError(f"{store.where(address.folder)} holds no backup: check the address.")
-        opened = open_rescue if address.kind is SourceKind.RESCUE else open_backup
-        return opened(str(address), store.folder(address.folder), address.partition)
 
     def _live(self, address: SourceAddress) -> Source:
         client, deadline = self.client(), Deadline.after(patience.COMMAND)

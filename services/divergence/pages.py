@@ -97,21 +97,16 @@ def blocks_before(
     end, step = at, FIRST_BLOCK
     lowest = max(comparison.extent.start, down_to)
     while end > lowest:
-        block = _block(comparison, max(lowest, end - step), end, reading, room)
+        start = max(lowest, end - step)
+        kept: deque[RecordPair] = deque(maxlen=room.pairs)
+        for pair in comparison.pairs(start, end, reading):
+            if len(kept) == room.pairs:
+                start = kept[0].offset + 1
+            kept.append(pair)
+        block = PairPage(start, end, tuple(kept))
         yield block
         step = room.pairs if len(block.pairs) == room.pairs else step * GROWTH
         end = block.start
-
-
-def _block(
-    comparison: Comparison, start: int, end: int, reading: Reading, room: PageLimits
-) -> PairPage:
-    kept: deque[RecordPair] = deque(maxlen=room.pairs)
-    for pair in comparison.pairs(start, end, reading):
-        if len(kept) == room.pairs:
-            start = kept[0].offset + 1
-        kept.append(pair)
-    return PairPage(start, end, tuple(kept))
 
 
 MOST_PAIRS = 1_000
@@ -188,7 +183,14 @@ def joined(pairs: tuple[RecordPair, ...]) -> tuple[RecordPair, ...]:
     found: list[RecordPair] = []
     for pair in pairs:
         if found and _continues(found[-1], pair):
-            found[-1] = _together(found[-1], pair)
+            before = found[-1]
+            left, right = (
+                UnreadableRange(one.start, other.end, one.reason)
+                if isinstance(one, UnreadableRange) and isinstance(other, UnreadableRange)
+                else None
+                for one, other in ((before.left, pair.left), (before.right, pair.right))
+            )
+            found[-1] = before._replace(left=left, right=right)
         else:
             found.append(pair)
     return tuple(found)
@@ -206,13 +208,3 @@ def _touch(one: object, other: object) -> bool:
     if isinstance(one, UnreadableRange) and isinstance(other, UnreadableRange):
         return one.end == other.start and one.reason == other.reason
     return one is None and other is None
-
-
-def _together(before: RecordPair, pair: RecordPair) -> RecordPair:
-    left, right = (
-        UnreadableRange(one.start, other.end, one.reason)
-        if isinstance(one, UnreadableRange) and isinstance(other, UnreadableRange)
-        else None
-        for one, other in ((before.left, pair.left), (before.right, pair.right))
-    )
-    return before._replace(left=left, right=right)

@@ -94,7 +94,10 @@ class RestoredView:
             if old.offset >= end:
                 return
             new = one.new_offset + number
-            while head is not None and _behind(head) <= new:
+            while (
+                head is not None
+                and (head.offset + 1 if isinstance(head, RecordEntry) else head.end) <= new
+            ):
                 head = next(news, None)
             if old.offset < start or head is None:
                 continue
@@ -102,18 +105,10 @@ class RestoredView:
                 if head.start <= new:
                     yield UnreadableRange(old.offset, old.offset + 1, head.reason)
             elif head.offset == new:
-                yield _as_stored(head, old)
-
-
-def _behind(item: Item) -> int:
-    return item.offset + 1 if isinstance(item, RecordEntry) else item.end
-
-
-def _as_stored(new: RecordEntry, old: RecordEntry) -> RecordEntry:
-    kind = new.timestamp_type
-    if old.timestamp_type is TimestampType.LOG_APPEND and kind is TimestampType.CREATE:
-        kind = TimestampType.LOG_APPEND
-    return new._replace(offset=old.offset, epoch=None, timestamp_type=kind)
+                kind = head.timestamp_type
+                if old.timestamp_type is TimestampType.LOG_APPEND and kind is TimestampType.CREATE:
+                    kind = TimestampType.LOG_APPEND
+                yield head._replace(offset=old.offset, epoch=None, timestamp_type=kind)
 
 
 FOREVER = 2**63

@@ -84,7 +84,13 @@ class Journal:
             raise
         with journal._closed_on_failure():
             journal.record(EntryKind.OPENED, cluster_id=cluster_id, who=operator())
-            _put_on_disk(journals)
+            # Put the file's name on disk too.
+            try:
+                sync_folder(journals)
+            except OSError as error:
+                raise StorageError(
+                    f"{journals} cannot be put on disk ({error.strerror}): check that file system"
+                ) from error
         return journal
 
     @classmethod
@@ -233,14 +239,13 @@ class Journal:
                 _write(descriptor, line)
                 os.fsync(descriptor)
             except OSError as error:
-                if error.errno not in FULL or not self._given(len(line)):
+                if error.errno not in FULL or not (
+                    self._reserve is not None and self._reserve.give(len(line))
+                ):
                     raise
                 os.ftruncate(descriptor, self._written[0])
             else:
                 return
-
-    def _given(self, size: int) -> bool:
-        return self._reserve is not None and self._reserve.give(size)
 
     def _cut(self) -> None:
         """Cut off what follows the last whole line; a journal that cannot be cut is closed."""
@@ -322,16 +327,6 @@ def _write(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _put_on_disk(folder: Path) -> None:
-    """Put the file's name on disk too."""
-    try:
-        sync_folder(folder)
-    except OSError as error:
-        raise StorageError(
-            f"{folder} cannot be put on disk ({error.strerror}): check that file system"
-        ) from error
 
 
 def _item(pair: tuple[TopicPartition, Mapping[str, Any]]) -> dict[str, Any]:

@@ -73,7 +73,10 @@ class ClusterLock:
 
         try:
             lock(descriptor, taken, lambda reason: _unusable(path, reason))
-            _sign(descriptor)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            signature = {"who": operator(), "pid": os.getpid(), "since": now}
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(signature).encode(), 0)
         except OSError as error:
             os.close(descriptor)
             raise StorageError(_unusable(path, str(error.strerror))) from error
@@ -106,13 +109,6 @@ def signature(cluster_id: str, folder: Path) -> dict[str, Any]:
         return {}
     finally:
         os.close(descriptor)
-
-
-def _sign(descriptor: int) -> None:
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    signature = {"who": operator(), "pid": os.getpid(), "since": now}
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(signature).encode(), 0)
 
 
 def _told_off(cluster_id: str, signature: bytes) -> str:

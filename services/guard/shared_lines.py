@@ -29,7 +29,12 @@ def append_lines(path: Path, lines: bytes, what: str) -> None:
     private_folder(path.parent)
     try:
         with _locked(path) as descriptor:
-            _write(descriptor, _after_a_torn_line(descriptor) + lines)
+            # A line break if the last line lacks its own.
+            size = os.fstat(descriptor).st_size
+            _write(
+                descriptor,
+                (b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b"") + lines,
+            )
             os.fsync(descriptor)
     except OSError as error:
         raise _unwritable(path, what, error) from error
@@ -74,12 +79,6 @@ def _locked(path: Path) -> Iterator[int]:
             continue
         finally:
             unlock(descriptor)
-
-
-def _after_a_torn_line(descriptor: int) -> bytes:
-    """A line break if the last line lacks its own."""
-    size = os.fstat(descriptor).st_size
-    return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -52,7 +52,12 @@ def changes(
     if before is None:
         before = ClusterSnapshot(now.description, now.quorum, (), 0, now.settings)
     brokers = standing_changed(before.description, now.description) | set(returned)
-    topics = _topics_changed(before, now)
+    # Topics whose settings have changed.
+    topics = {
+        topic
+        for topic, settings in now.settings.items()
+        if topic in before.settings and before.settings[topic] != settings
+    }
     if now.partitions is before.partitions and not brokers and not topics:
         return Changes(rows, ())
     between, states = _between(rows, now.offline, every=bool(brokers or topics))
@@ -75,15 +80,6 @@ def standing_changed(before: ClusterDescription, now: ClusterDescription) -> set
     then, since = ({broker.id: broker.fenced for broker in held.brokers} for held in (before, now))
     return {
         broker for broker in then.keys() | since.keys() if then.get(broker) != since.get(broker)
-    }
-
-
-def _topics_changed(before: ClusterSnapshot, now: ClusterSnapshot) -> set[str]:
-    """Topics whose settings have changed."""
-    return {
-        topic
-        for topic, settings in now.settings.items()
-        if topic in before.settings and before.settings[topic] != settings
     }
 
 
@@ -172,7 +168,12 @@ def read_replicas(
 
         def now(evidence: Evidence, part: Sequence[PartitionState] = part) -> Circumstances:
             if not evidence.awaited:
-                _note(presence, part, evidence)
+                # Note which brokers reported their replicas, and which did not.
+                for broker, reason in evidence.silent.items():
+                    if broker not in presence.silent:
+                        presence.failed(broker, reason)
+                holders = {broker for state in part for broker in state.assignment}
+                presence.reported(holders - evidence.silent.keys())
             return circumstances(evidence)
 
         for judged in read_and_judge(
@@ -202,15 +203,6 @@ def _only(snapshot: ClusterSnapshot, part: Sequence[PartitionState]) -> ClusterS
     topics = {state.partition.topic for state in part}
     settings = {topic: known for topic, known in snapshot.settings.items() if topic in topics}
     return replace(snapshot, partitions=tuple(part), settings=settings)
-
-
-def _note(presence: Presence, part: Sequence[PartitionState], evidence: Evidence) -> None:
-    """Note which brokers reported their replicas, and which did not."""
-    for broker, reason in evidence.silent.items():
-        if broker not in presence.silent:
-            presence.failed(broker, reason)
-    holders = {broker for state in part for broker in state.assignment}
-    presence.reported(holders - evidence.silent.keys())
 
 
 EVERYTHING_SECONDS = 30.0
@@ -258,7 +250,11 @@ class Pending:
         if afresh or (not self._everything and self._clock() >= self._due_at):
             self.turn += 1
             self._everything, self._spent, self._found = True, 0.0, set()
-        self._count(changed.rows)
+        # How many of rows are left; none of those that were read before and have not changed.
+        if self._left or self._outdated or self._everything or changed.rows is not self._counted:
+            self._places = list(self._pending(changed.rows))
+            self._left, self._counted = len(self._places), changed.rows
+        self._settle()
 
     def places(self, rows: Sequence[IncidentRow]) -> list[int]:
         """The places of pending rows in *rows*, which were updated, as they are to be read."""
@@ -275,13 +271,6 @@ class Pending:
     def spent(self, seconds: float) -> None:
         """Take in how long a reading of replicas took."""
         self._spent += seconds
-        self._settle()
-
-    def _count(self, rows: tuple[IncidentRow, ...]) -> None:
-        """How many of *rows* are left; none of those that were read before and have not changed."""
-        if self._left or self._outdated or self._everything or rows is not self._counted:
-            self._places = list(self._pending(rows))
-            self._left, self._counted = len(self._places), rows
         self._settle()
 
     def _pending(self, rows: Iterable[IncidentRow]) -> Iterator[int]:

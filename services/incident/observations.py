@@ -140,18 +140,17 @@ def _take(known: dict[Key, Observation], line: bytes) -> None:
             seen = _seen(fields)
             before = known.get(seen.key)
             observed = Observation(seen, str(fields["who"])) if before is None else before
-            known[seen.key] = replace(observed, seen=_newer(observed.seen, seen))
+            # now, with what the session that saw it first wrote down.
+            known[seen.key] = replace(
+                observed,
+                seen=replace(seen, seen_at_ms=min(observed.seen.seen_at_ms, seen.seen_at_ms)),
+            )
         elif fields["kind"] == ACKNOWLEDGED:
             for key in map(_key, fields["of"]):
                 if key in known:
                     known[key] = known[key].noted_by(str(fields["who"]), int(fields["at_ms"]))
     except (ValueError, KeyError, TypeError, RecursionError):
         return
-
-
-def _newer(before: ElectionSeen, now: ElectionSeen) -> ElectionSeen:
-    """*now*, with what the session that saw it first wrote down."""
-    return replace(now, seen_at_ms=min(before.seen_at_ms, now.seen_at_ms))
 
 
 def _document(election: ElectionSeen) -> dict[str, Any]:

@@ -58,7 +58,13 @@ def compare_with_memory(client: ReadClient, snapshot: ClusterSnapshot, known: Re
         compared[one.key] = one.state.leader_epoch
         seen = election_seen(one.was, one.state, log, snapshot.observed_at_ms)
         if seen is not None:
-            found.append(_followed(logs, seen, one.state, snapshot))
+            # seen with what became of the replicas that had what the leader lacks.
+            now: dict[int, ReplicaLog | None] = {}
+            for broker in seen.open:
+                if snapshot.description.fenced(broker) is not True:
+                    read = logs.read(broker, {one.state.partition: one.state.topic_id}, ())
+                    now[broker] = read[one.state.partition]
+            found.append(followed(seen, now))
     if found:
         Observations(snapshot.cluster_id, known.folder).add(found)
     known.memory.note_compared(compared)
@@ -94,18 +100,6 @@ def _witnessed(state: PartitionState, heard: Heard) -> Witnessed | None:
     logs = [one.log for one in heard.values() if one.offline and one.leader_epoch == epoch]
     then = replace(state, leader=None, leader_epoch=epoch, isr=(), elr=(), last_known_elr=())
     return Witnessed(then, tuple(logs), approximate=False)
-
-
-def _followed(
-    logs: FewLogs, seen: ElectionSeen, state: PartitionState, snapshot: ClusterSnapshot
-) -> ElectionSeen:
-    """*seen* with what became of the replicas that had what the leader lacks."""
-    now: dict[int, ReplicaLog | None] = {}
-    for broker in seen.open:
-        if snapshot.description.fenced(broker) is not True:
-            read = logs.read(broker, {state.partition: state.topic_id}, ())
-            now[broker] = read[state.partition]
-    return followed(seen, now)
 
 
 def saved_before(

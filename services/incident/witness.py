@@ -115,7 +115,9 @@ class Witness:
         self, before: Sequence[IncidentRow], rows: Sequence[IncidentRow], snapshot: ClusterSnapshot
     ) -> None:
         """Notice which of the rows *before* are online in *snapshot*; *rows* are offline in it."""
-        self._open(snapshot.cluster_id)
+        if self._store is None:
+            self._store = Observations(snapshot.cluster_id, self._folder)
+            self._share()
         if rows is before:
             return
         then, since = differing(before, rows)
@@ -127,7 +129,13 @@ class Witness:
         for state in snapshot.partitions if gone else ():
             row = gone.get(state.partition)
             if row is not None and state.leader is not None:
-                self._came_back(row, state, snapshot.observed_at_ms)
+                with self._changing:
+                    agreed = self._agreed.pop(state.partition, None)
+                evidence = row.evidence
+                if state.leader == agreed:
+                    self._ours.add((str(state.topic_id), state.partition, state.leader_epoch))
+                elif evidence is not None and state.topic_id == row.state.topic_id:
+                    self._to_be_read(row, evidence, state, snapshot.observed_at_ms)
         for partition in gone:
             self._told.pop(partition, None)
 
@@ -143,11 +151,6 @@ class Witness:
             self._keep(self._followed(unsettled, silent))
             self._follow_at = time.monotonic() + FOLLOW_SECONDS
         return self._observations is not before
-
-    def _open(self, cluster_id: str) -> None:
-        if self._store is None:
-            self._store = Observations(cluster_id, self._folder)
-            self._share()
 
     def _share(self) -> None:
         """Take in what other sessions have seen of this cluster, and acknowledged."""
@@ -174,15 +177,6 @@ class Witness:
     def _witnessed(self, evidence: PartitionEvidence) -> Witnessed:
         topic_id, logs = self._told.get(evidence.partition, (None, ()))
         return witnessed(evidence, logs if topic_id == evidence.state.topic_id else ())
-
-    def _came_back(self, row: IncidentRow, state: PartitionState, seen_at_ms: int) -> None:
-        with self._changing:
-            agreed = self._agreed.pop(state.partition, None)
-        evidence = row.evidence
-        if state.leader == agreed:
-            self._ours.add((str(state.topic_id), state.partition, state.leader_epoch))
-        elif evidence is not None and state.topic_id == row.state.topic_id:
-            self._to_be_read(row, evidence, state, seen_at_ms)
 
     def _to_be_read(
         self, row: IncidentRow, evidence: PartitionEvidence, state: PartitionState, seen_at_ms: int

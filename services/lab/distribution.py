@@ -42,7 +42,10 @@ def find_java() -> Path:
     Raises:
         LabError: there is none.
     """
-    for candidate in _installed():
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java")
+    candidates = [Path(home) / "bin" / "java"] if home else []
+    for candidate in candidates + ([Path(found)] if found else []):
         version = java_version(candidate)
         if version is not None and version >= LOWEST_VERSION:
             return candidate
@@ -71,13 +74,6 @@ def parse_java_version(text: str) -> int | None:
     """The feature release in the output of ``java -version``; ``1.8.0`` is 8."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found.group(1)) if found else None
-
-
-def _installed() -> list[Path]:
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java")
-    candidates = [Path(home) / "bin" / "java"] if home else []
-    return candidates + ([Path(found)] if found else [])
 
 
 DEFAULT_VERSION = "4.3.1"

@@ -59,18 +59,14 @@ def clean_up(folder: Path, state: Path, *, keep: bool = False) -> None:
         cluster = Cluster.load(folder / LAB)
         cluster.down(keep=True)
         if not keep:
-            _forget(cluster.layout.cluster_id, state)
+            # Remove journals, rescues, locks and observations of a cluster that is no more.
+            for path in state.glob(f"*/{file_name(cluster.layout.cluster_id)}*"):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
     if not keep:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _forget(cluster_id: str, state: Path) -> None:
-    """Remove journals, rescues, locks and observations of a cluster that is no more."""
-    for path in state.glob(f"*/{file_name(cluster_id)}*"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -48,7 +48,10 @@ def new_cluster(
     Raises:
         LabError: counts that make no cluster.
     """
-    _check(brokers, controllers, log_dirs)
+    if not 1 <= brokers <= MOST_BROKERS:
+        raise LabError(f"A lab has 1 to {MOST_BROKERS} brokers, not {brokers}: ask for fewer.")
+    if controllers < 1 or log_dirs < 1:
+        raise LabError("A lab needs a controller and a log directory: ask for at least one each.")
     ports = iter(free_ports(2 * brokers + controllers))
     nodes = [
         NodeLayout(
@@ -98,13 +101,6 @@ def _log_dirs(folder: Path, count: int) -> tuple[Path, ...]:
     return tuple(folder / f"data-{number}" for number in range(1, count + 1))
 
 
-def _check(brokers: int, controllers: int, log_dirs: int) -> None:
-    if not 1 <= brokers <= MOST_BROKERS:
-        raise LabError(f"A lab has 1 to {MOST_BROKERS} brokers, not {brokers}: ask for fewer.")
-    if controllers < 1 or log_dirs < 1:
-        raise LabError("A lab needs a controller and a log directory: ask for at least one each.")
-
-
 TRAINING_SECONDS = 600.0
 POLL_SECONDS = 0.1
 BROKER = 1
@@ -143,7 +139,11 @@ def _make_archive(kafka: Distribution, archive: Path, base: Path) -> None:
             tethered=True,
         )
         try:
-            _train(layout, kafka, training)
+            Node(lambda: layout, FIRST_CONTROLLER, lambda: kafka).start()
+            broker = Node(lambda: layout, BROKER, lambda: training)
+            broker.start()
+            _wait_until_it_serves(broker)
+            broker.stop(TRAINING_SECONDS)
         finally:
             end_recorded(node.folder for node in layout.nodes)
         if not is_whole(kafka.java, (_use(partial, base), *HEAP), kafka.classpath):
@@ -164,14 +164,6 @@ def _base_options(kafka: Distribution, base: Path) -> tuple[str, ...]:
         return ()
     option = f"-XX:SharedArchiveFile={base}"
     return (option,) if runs([str(kafka.java), "-Xshare:dump", option]) else ()
-
-
-def _train(layout: ClusterLayout, kafka: Distribution, training: Distribution) -> None:
-    Node(lambda: layout, FIRST_CONTROLLER, lambda: kafka).start()
-    broker = Node(lambda: layout, BROKER, lambda: training)
-    broker.start()
-    _wait_until_it_serves(broker)
-    broker.stop(TRAINING_SECONDS)
 
 
 def _wait_until_it_serves(broker: Node) -> None:

@@ -60,7 +60,7 @@ def spawn(
         pid = os.posix_spawn(
             argv[0],
             list(argv),
-            {**_inherited(), **environment},
+            {**{name: os.environ[name] for name in PASSED_ON if name in os.environ}, **environment},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, str(output), mode, 0o600),
@@ -85,7 +85,8 @@ def find(record: ProcessRecord) -> psutil.Process | None:
         process = psutil.Process(record.pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
-        return process if _same(process, record) else None
+        same_start = abs(seconds_after_boot(process) - record.started) < SAME_START_SECONDS
+        return process if (same_start and record.argument in _command_line(process)) else None
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return None
 
@@ -173,21 +174,12 @@ def _records(folders: Iterable[Path]) -> list[ProcessRecord]:
     return [record for record in found if record is not None]
 
 
-def _same(process: psutil.Process, record: ProcessRecord) -> bool:
-    same_start = abs(seconds_after_boot(process) - record.started) < SAME_START_SECONDS
-    return same_start and record.argument in _command_line(process)
-
-
 def _command_line(process: psutil.Process) -> list[str]:
     """Its words; for an instant, while a process replaces its program, it has none."""
     give_up = time.monotonic() + EXEC_SECONDS
     while not (words := process.cmdline()) and time.monotonic() < give_up:
         time.sleep(POLL_SECONDS)
     return list(words)
-
-
-def _inherited() -> dict[str, str]:
-    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
 
 
 def _reap(pid: int) -> None:

@@ -82,10 +82,16 @@ def _common(cluster: ClusterLayout, node: NodeLayout) -> dict[str, str]:
         Listener.LAB: "PLAINTEXT",
         Listener.CONTROLLER: "PLAINTEXT",
     }
+    links = {
+        controller.id: controller.address(Listener.CONTROLLER) for controller in cluster.controllers
+    }
+    links.update(node.controller_links)
     return {
         "node.id": str(node.id),
         "process.roles": node.role.value,
-        "controller.quorum.voters": _voters(cluster, node),
+        "controller.quorum.voters": ",".join(
+            f"{voter}@{address}" for voter, address in sorted(links.items())
+        ),
         "controller.listener.names": Listener.CONTROLLER.value,
         "listener.security.protocol.map": ",".join(
             f"{name}:{protocol}" for name, protocol in protocols.items()
@@ -93,14 +99,6 @@ def _common(cluster: ClusterLayout, node: NodeLayout) -> dict[str, str]:
         "log.dirs": ",".join(str(path) for path in node.log_dirs),
         "metadata.log.dir": str(node.metadata_dir),
     }
-
-
-def _voters(cluster: ClusterLayout, node: NodeLayout) -> str:
-    links = {
-        controller.id: controller.address(Listener.CONTROLLER) for controller in cluster.controllers
-    }
-    links.update(node.controller_links)
-    return ",".join(f"{voter}@{address}" for voter, address in sorted(links.items()))
 
 
 def _broker(node: NodeLayout) -> dict[str, str]:

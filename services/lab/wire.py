@@ -48,7 +48,10 @@ class Conversation:
         except OSError as error:
             raise self._translated(error) from error
         try:
-            self._versions = self._ask_versions()
+            from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+
+            answer = self._exchange(ApiVersionsRequest(), ApiVersionsResponse, 0)
+            self._versions = {api.api_key: int(api.max_version) for api in answer.api_keys}
         except BaseException:
             self._socket.close()
             raise
@@ -76,12 +79,6 @@ class Conversation:
                 f"{self._address} does not serve {request.name}: use a newer Kafka."
             )
         return self._exchange(request, response_class, min(request.max_version, offered))
-
-    def _ask_versions(self) -> dict[int, int]:
-        from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
-
-        answer = self._exchange(ApiVersionsRequest(), ApiVersionsResponse, 0)
-        return {api.api_key: int(api.max_version) for api in answer.api_keys}
 
     def _exchange(self, request: Any, response_class: Any, version: int) -> Any:
         request.API_VERSION = version

@@ -21,12 +21,9 @@ def inert(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        character if character.isprintable() else _escape(character) for character in text
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
     )
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def bounded(text: str, limit: int) -> str:

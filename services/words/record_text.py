@@ -54,7 +54,7 @@ def json_lines(text: str, *, whole: bool) -> Iterator[str]:
     while at < len(text):
         found = TOKEN.match(text, at)
         if found is None:
-            if not whole and _may_be_cut(text, at):
+            if not whole and (text[at] == '"' or len(text) - at < LONGEST_CUT_TOKEN):
                 break
             raise NotJson(f"at character {at}")
         yield from printer.take(found.group(), at)
@@ -67,10 +67,6 @@ def json_lines(text: str, *, whole: bool) -> Iterator[str]:
 def _behind_space(text: str, at: int) -> int:
     found = SPACE.match(text, at)
     return at if found is None else found.end()
-
-
-def _may_be_cut(text: str, at: int) -> bool:
-    return text[at] == '"' or len(text) - at < LONGEST_CUT_TOKEN
 
 
 class _Printer:
@@ -96,7 +92,12 @@ class _Printer:
             raise NotJson(f"at character {at}")
         self._begun = True
         if piece in ("}", "]"):
-            yield from self._close(piece)
+            self._open.pop()
+            if not self._fresh:
+                yield from self._break()
+            self._fresh = False
+            self._line += piece
+            self.wanted = NEXT
             return
         if self._fresh:
             self._fresh = False
@@ -132,14 +133,6 @@ class _Printer:
         if piece in ("[", ",", ":"):
             return VALUE
         return COLON if self.wanted == KEY else NEXT
-
-    def _close(self, piece: str) -> Iterator[str]:
-        self._open.pop()
-        if not self._fresh:
-            yield from self._break()
-        self._fresh = False
-        self._line += piece
-        self.wanted = NEXT
 
     def _break(self) -> Iterator[str]:
         yield inert(self._line)

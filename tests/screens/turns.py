@@ -14,6 +14,7 @@ from textual._context import visible_screen_stack
 from textual.app import App
 from textual.pilot import Pilot
 from textual.strip import Strip
+from textual.widget import Widget
 
 from breakglass.screens.widgets import consent
 from tests.kit.waiting import DEADLINE_SECONDS
@@ -47,7 +48,7 @@ async def rests(pilot: Pilot[Any]) -> None:
 
     def drew_the_same() -> bool:
         before, drawn[:] = drawn[:], lines(pilot.app)
-        widgets = pilot.app.screen.walk_children(with_self=True)
+        widgets = pilot.app.screen.walk_children(Widget, with_self=True)
         return before == drawn and not any(widget._layout_required for widget in widgets)
 
     await pilot.pause()

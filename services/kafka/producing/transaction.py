@@ -223,7 +223,14 @@ class TransactionClient:
         """The answer of the coordinator of *key*, which is looked up again after a failure."""
 
         def once() -> Any:
-            coordinator = self._coordinator(kind, key, deadline)
+            if (kind, key) not in self._coordinators:
+                try:
+                    found = find_coordinator(self._sender, key, deadline, kind)
+                except NotAuthorized:
+                    # The ACL that a producer needs also allows it to find its coordinator.
+                    raise refusal(NEEDED[kind], self._where) from None
+                self._coordinators[kind, key] = found
+            coordinator = self._coordinators[kind, key]
             limit = deadline.sooner(patience.COMMAND)
             try:
                 answer = call(coordinator, limit)
@@ -241,16 +248,6 @@ class TransactionClient:
             return self._sender.call(coordinator, request, response, limit, max_version=version)
 
         return until(deadline, once)
-
-    def _coordinator(self, kind: int, key: str, deadline: Deadline) -> int:
-        if (kind, key) not in self._coordinators:
-            try:
-                found = find_coordinator(self._sender, key, deadline, kind)
-            except NotAuthorized:
-                # The ACL that a producer needs also allows it to find its coordinator.
-                raise refusal(NEEDED[kind], self._where) from None
-            self._coordinators[kind, key] = found
-        return self._coordinators[kind, key]
 
 
 def idempotent_producer(sender: Sender, where: str, deadline: Deadline) -> ProducerIdentity:

@@ -124,27 +124,23 @@ class ContentsReader:
         if answer.error_code:
             self._take_error(reading, answer.error_code)
         elif not data:
-            self._take_nothing(reading)
+            # Handle an answer without records before the log's end: others may have used its bytes.
+            if not reading.alone:
+                reading.alone = True
+            elif reading.log.expected.gapless or reading.reached.cut:
+                self._corrupt(reading, f"b{self._broker} sends no records from there on")
+            else:
+                # Compaction may have removed every record up to the end of the log.
+                reading.stop(
+                    f"b{self._broker} sends no records from offset {reading.position:,} on"
+                )
         else:
-            self._take_batches(reading, data)
-
-    def _take_batches(self, reading: LogReading, data: bytes) -> None:
-        alone, before = reading.alone, reading.corrupt_at
-        reading.take(data)
-        if reading.corrupt_at != before:
-            self._suspect.append(reading)
-        elif reading.alone and alone:
-            self._corrupt(reading, "its batch is never sent whole")
-
-    def _take_nothing(self, reading: LogReading) -> None:
-        """Handle an answer without records before the log's end: others may have used its bytes."""
-        if not reading.alone:
-            reading.alone = True
-        elif reading.log.expected.gapless or reading.reached.cut:
-            self._corrupt(reading, f"b{self._broker} sends no records from there on")
-        else:
-            # Compaction may have removed every record up to the end of the log.
-            reading.stop(f"b{self._broker} sends no records from offset {reading.position:,} on")
+            alone, before = reading.alone, reading.corrupt_at
+            reading.take(data)
+            if reading.corrupt_at != before:
+                self._suspect.append(reading)
+            elif reading.alone and alone:
+                self._corrupt(reading, "its batch is never sent whole")
 
     def _take_error(self, reading: LogReading, code: int) -> None:
         if code in _UNSERVABLE:

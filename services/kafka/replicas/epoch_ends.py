@@ -90,7 +90,10 @@ class EpochWalk:
         if self._start >= self._end:
             self._finish()
         elif self._found:
-            self._go_down(reply)
+            if reply is None or reply.end <= self._start:
+                self._finish()
+            else:
+                self._take(reply)
         else:
             self._search(asked, reply)
 
@@ -111,12 +114,6 @@ class EpochWalk:
         # Low meets high without a find only if the log has no epochs, or changed.
         middle = (self._low + self._high + 1) // 2
         self.question = middle if self._low < self._high else None
-
-    def _go_down(self, reply: EpochEnd | None) -> None:
-        if reply is None or reply.end <= self._start:
-            self._finish()
-        else:
-            self._take(reply)
 
     def _take(self, found: EpochEnd) -> None:
         self._found.append(found)

@@ -48,7 +48,9 @@ def read_log_dirs(
     logs: dict[TopicPartition, LogDir] = {}
     copies: dict[TopicPartition, LogDir] = {}
     for result in answer.results:
-        for name, one in _partitions(result):
+        for name, one in (
+            (topic.name, partition) for topic in result.topics for partition in topic.partitions
+        ):
             key = TopicPartition(name, one.partition_index)
             held = LogDir(result.log_dir, not result.error_code, one.partition_size)
             if one.is_future_key:
@@ -85,7 +87,3 @@ def offline_dirs(sender: Sender, broker: int, deadline: Deadline) -> tuple[str, 
     if answer.error_code:
         return denied("DESCRIBE on CLUSTER")
     return tuple(result.log_dir for result in answer.results if result.error_code)
-
-
-def _partitions(result: Any) -> Iterable[tuple[str, Any]]:
-    return ((topic.name, partition) for topic in result.topics for partition in topic.partitions)

@@ -102,14 +102,10 @@ def _offset(broker: int, answer: Any) -> ListedOffset | OffsetError:
         return OffsetError(f"log directory offline on b{broker}", code)
     if code:
         return OffsetError(f"b{broker} answers {describe_error(code)}", code)
-    return ListedOffset(answer.log_end_offset, -1, _current_epoch(answer))
-
-
-def _current_epoch(answer: Any) -> int:
-    """KIP-1275 calls it PartitionLeaderEpoch, the other forms CurrentLeaderEpoch."""
+    # KIP-1275 calls it PartitionLeaderEpoch, the other forms CurrentLeaderEpoch.
     fields = answer.fields
     name = "current_leader_epoch" if "current_leader_epoch" in fields else "partition_leader_epoch"
-    return int(getattr(answer, name))
+    return ListedOffset(answer.log_end_offset, -1, int(getattr(answer, name)))
 
 
 FIRST_DEPTH = 8

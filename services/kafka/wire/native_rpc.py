@@ -97,7 +97,11 @@ def find_native_rpc(
     if probed is None:
         return NativeRpc(None, designates, f"api key {key} answers in no known form")
     messages, answer = probed
-    if _denied(answer):
+    if any(
+        one.error_code in AUTHORIZATION_CODES
+        for topic in answer.topic_partition_log_info_list
+        for one in topic.partition_log_info
+    ):
         # Designated elections also need CLUSTER_ACTION; stock Kafka's elections need ALTER.
         return NativeRpc(None, False, NOT_ALLOWED)
     return NativeRpc(messages, designates, f"GetReplicaLogInfo ({messages.form}) answers")
@@ -144,11 +148,3 @@ def _answers(
             # Bytes of another form, or a broker that hangs up on what it cannot parse.
             continue
         yield messages, answer
-
-
-def _denied(answer: Any) -> bool:
-    return any(
-        one.error_code in AUTHORIZATION_CODES
-        for topic in answer.topic_partition_log_info_list
-        for one in topic.partition_log_info
-    )

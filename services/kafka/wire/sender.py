@@ -290,7 +290,8 @@ class _Slot:
         if not self._lock.acquire(timeout=deadline.remaining()):
             raise TimedOut(f"{self._name} is still busy with an earlier request: try again")
         try:
-            if self._connection is None or _worn(self._connection):
+            # Whether not to reuse it: its session ends, or the broker closed it while it was idle.
+            if self._connection is None or (self._connection.expired or self._connection.abandoned):
                 self.close()
                 self._connection = sender.open_connection(self._broker, deadline)
             if sender.closed:
@@ -328,8 +329,3 @@ class _Use:
 
     def __exit__(self, *_: object) -> None:
         self._slot.release()
-
-
-def _worn(connection: BrokerConnection) -> bool:
-    """Whether not to reuse it: its session ends, or the broker closed it while it was idle."""
-    return connection.expired or connection.abandoned

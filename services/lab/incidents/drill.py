@@ -181,7 +181,18 @@ def hand_over(wreck: Wreck) -> HandedOver:
     )
     out = {node.id for node in cluster.brokers} - wreck.awake - back
     hung = tuple(sorted(broker for broker in back if cluster.broker(broker).paused))
-    bombs = {broker for broker in empty if _may_lead_empty(scene, broker)}
+    # Whether broker may lead a partition of which it holds nothing and others do.
+    bombs = {
+        broker
+        for broker in empty
+        if any(
+            broker in scene.successors[name]
+            and broker in scene.electable[name]
+            and not scene.log(name, broker).places
+            and _others_hold(scene, name)
+            for name in scene.offline
+        )
+    }
     disks_of = {broker: _log_dirs(cluster, broker) for broker in back}
     brokers = Brokers(sorted(out), disks_of, hung, sorted(bombs))
     return HandedOver(scene, best_leaders(scene), brokers)
@@ -209,17 +220,6 @@ def _replaced(incident: LabIncident) -> set[int]:
     """Brokers that came back with new disks."""
     empty = [step for step in incident.steps if step.act is Happening.RETURN_EMPTY]
     return {broker for step in empty for broker in step.brokers}
-
-
-def _may_lead_empty(scene: DrillScene, broker: int) -> bool:
-    """Whether *broker* may lead a partition of which it holds nothing and others do."""
-    return any(
-        broker in scene.successors[name]
-        and broker in scene.electable[name]
-        and not scene.log(name, broker).places
-        and _others_hold(scene, name)
-        for name in scene.offline
-    )
 
 
 def _others_hold(scene: DrillScene, name: Name) -> bool:

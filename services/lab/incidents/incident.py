@@ -141,7 +141,17 @@ def from_document(read: dict[str, Any]) -> LabIncident:
     """The incident of a JSON object."""
     values = {**read}
     values["topics"] = tuple(_topic(topic) for topic in read["topics"])
-    values["steps"] = tuple(_step(step) for step in read["steps"])
+    values["steps"] = tuple(
+        Step(
+            act=Happening(step["act"]),
+            brokers=tuple(step["brokers"]),
+            count=step["count"],
+            acks=step["acks"],
+            end=End(step["end"]) if step["end"] else None,
+            back=tuple(step["back"]),
+        )
+        for step in read["steps"]
+    )
     values["way"] = Way(read["way"])
     for name in ("curable", "slow", "labels"):
         values[name] = tuple(read[name])
@@ -151,14 +161,3 @@ def from_document(read: dict[str, Any]) -> LabIncident:
 
 def _topic(read: dict[str, Any]) -> LabTopic:
     return LabTopic(**{**read, "assignments": tuple(tuple(row) for row in read["assignments"])})
-
-
-def _step(read: dict[str, Any]) -> Step:
-    return Step(
-        act=Happening(read["act"]),
-        brokers=tuple(read["brokers"]),
-        count=read["count"],
-        acks=read["acks"],
-        end=End(read["end"]) if read["end"] else None,
-        back=tuple(read["back"]),
-    )

@@ -88,9 +88,10 @@ def best_play(
     if not rest:
         return BestPlay((*steps, *_start_again(brokers)))
     by_hand = _by_hand(rest, said)
+    # Internal topics have a phrase each, and the plan's own way is the shorter one.
     return BestPlay(
         (*steps, *_elections(rest, by_hand, brokers), *_start_again(brokers)),
-        () if by_hand or _internal(rest) else _keys(brokers),
+        () if by_hand or any(best.name[0].startswith("__") for best in rest) else _keys(brokers),
         len(rest),
     )
 
@@ -173,7 +174,8 @@ def _by_hand(rest: Sequence[BestLeader], said: Sequence[SaidPartition]) -> dict[
 def _elections(
     rest: Sequence[BestLeader], by_hand: dict[Name, int], brokers: Brokers
 ) -> Iterator[BestStep]:
-    gone = _gone(brokers)
+    out = sorted({*brokers.gone, *brokers.bombs})
+    gone = f"--gone {','.join(map(str, out))} " if out else ""
     if len(by_hand) == len(rest):
         yield BestStep(_written(by_hand, PLAN), "no plan has these leaders by itself")
     else:
@@ -189,16 +191,6 @@ def _keys(brokers: Brokers) -> tuple[str, ...]:
     out = sorted({*brokers.gone, *brokers.bombs})
     declared = ("b", *",".join(map(str, out)), "Enter") if out else ()
     return (*declared, *MARK_AND_ELECT)
-
-
-def _internal(rest: Sequence[BestLeader]) -> bool:
-    """Internal topics have a phrase each, and the plan's own way is the shorter one."""
-    return any(best.name[0].startswith("__") for best in rest)
-
-
-def _gone(brokers: Brokers) -> str:
-    out = sorted({*brokers.gone, *brokers.bombs})
-    return f"--gone {','.join(map(str, out))} " if out else ""
 
 
 def _lab(verb: str, broker: int) -> str:

@@ -88,7 +88,13 @@ class Wreck:
             tethered=tethered,
         )
         try:
-            for broker in _cut(incident):
+            # Brokers that are to lose their way to the controllers.
+            for broker in {
+                broker
+                for step in incident.steps
+                if step.act is Happening.CUT
+                for broker in step.brokers
+            }:
                 ControllerLink(cluster, broker).plan()
             cluster.start()
             wreck = cls(incident, cluster, Book(cluster.lab_bootstrap))
@@ -181,7 +187,13 @@ class Wreck:
         if act is Happening.REASSIGN:
             return self._reassign()
         if act is Happening.CONTROLLER:
-            return self._kill_controller()
+            if len(self.cluster.controllers) < 3:
+                return False
+            self.cluster.controllers[0].kill()
+            self.cluster.wait_until(
+                lambda: bool(self.cluster.partitions()), "brokers to answer without that controller"
+            )
+            return True
         if act is Happening.LAST:
             return self._last(step)
         return self._to_brokers(step)
@@ -356,15 +368,6 @@ class Wreck:
                 return True
         return False
 
-    def _kill_controller(self) -> bool:
-        if len(self.cluster.controllers) < 3:
-            return False
-        self.cluster.controllers[0].kill()
-        self.cluster.wait_until(
-            lambda: bool(self.cluster.partitions()), "brokers to answer without that controller"
-        )
-        return True
-
 
 def _name(state: PartitionState) -> Name:
     return state.partition.topic, state.partition.partition
@@ -374,11 +377,4 @@ def _configs(topic: LabTopic) -> dict[str, str]:
     return {
         "min.insync.replicas": str(topic.min_isr),
         **(COMPACTED if topic.compacted else {}),
-    }
-
-
-def _cut(incident: LabIncident) -> Collection[int]:
-    """Brokers that are to lose their way to the controllers."""
-    return {
-        broker for step in incident.steps if step.act is Happening.CUT for broker in step.brokers
     }

@@ -183,7 +183,13 @@ class Relay:
             if self._duty.policy.flowing:
                 self._reach_broker()
             if self._duty.opaque:
-                self._pump()
+                # Copy bytes both ways without a look at them, until either side closes.
+                broker = self._reach_broker()
+                with selectors.DefaultSelector() as waiting:
+                    waiting.register(self._client, selectors.EVENT_READ, (self._client, broker))
+                    waiting.register(broker, selectors.EVENT_READ, (broker, self._client))
+                    while all(self._copy(*key.data) for key, _ in waiting.select()):
+                        pass
             else:
                 while self._serve_next():
                     pass
@@ -266,15 +272,6 @@ class Relay:
         if answer is None:
             raise ConnectionResetError
         return self._duty.rewriting.apply(head, answer)
-
-    def _pump(self) -> None:
-        """Copy bytes both ways without a look at them, until either side closes."""
-        broker = self._reach_broker()
-        with selectors.DefaultSelector() as waiting:
-            waiting.register(self._client, selectors.EVENT_READ, (self._client, broker))
-            waiting.register(broker, selectors.EVENT_READ, (broker, self._client))
-            while all(self._copy(*key.data) for key, _ in waiting.select()):
-                pass
 
     def _copy(self, source: socket.socket, target: socket.socket) -> bool:
         """Hand on what *source* has to say; False when it has closed."""

@@ -49,7 +49,8 @@ def _script(stage: Stage) -> Script:
     yield B1_LOST
     yield LAST_LOST
     stage.notes["hanging transaction"] = TRANSACTIONAL_ID
-    stage.notes["hanging producer id"] = str(_producer_id(stage, partition))
+    folder = stage.cluster.broker(2).partition_folder(partition.topic, partition.partition)
+    stage.notes["hanging producer id"] = str(read_log(folder).batches[0].producer_id)
     stage.notes["hanging since offset"] = "0"
     return [
         Expectation(
@@ -94,11 +95,6 @@ def _write(producer: Any, partition: TopicPartition) -> tuple[str, ...]:
     if left:
         raise LabError(f"{left} records of the transaction were not taken: run it again.")
     return keys
-
-
-def _producer_id(stage: Stage, partition: TopicPartition) -> int:
-    folder = stage.cluster.broker(2).partition_folder(partition.topic, partition.partition)
-    return read_log(folder).batches[0].producer_id
 
 
 SCENARIO = Scenario(

@@ -116,7 +116,10 @@ def drive(
     ready = list(range(len(scripts)))
     while True:
         for number in ready:
-            _advance(number, scripts[number], parked, returned)
+            try:
+                parked[number] = next(scripts[number])
+            except StopIteration as end:
+                returned[number] = end.value
         if not parked:
             return [returned[number] for number in range(len(scripts))]
         act = min(
@@ -126,15 +129,3 @@ def drive(
         ready = sorted(number for number, awaited in parked.items() if awaited == act)
         for number in ready:
             del parked[number]
-
-
-def _advance(
-    number: int,
-    script: Script,
-    parked: dict[int, LabDamage],
-    returned: dict[int, Sequence[Expectation]],
-) -> None:
-    try:
-        parked[number] = next(script)
-    except StopIteration as end:
-        returned[number] = end.value

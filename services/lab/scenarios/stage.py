@@ -151,7 +151,7 @@ class Stage:
         """The partition as it is now, read from the disks of all its replicas."""
         partition = expectation.partition
         written = tuple(self._written.get(partition, ()))
-        logs = {broker: self._log(broker, partition) for broker in assignment}
+        logs = {broker: read_log(self._folder(broker, partition)) for broker in assignment}
         replicas = tuple(self._replica(broker, partition, logs[broker]) for broker in assignment)
         return PartitionTruth(
             scenario=self.scenario,
@@ -173,9 +173,6 @@ class Stage:
         return frozenset(
             (span.epoch, offset) for span in log.epochs for offset in range(span.start, span.end)
         )
-
-    def _log(self, broker: int, partition: TopicPartition) -> DiskLog:
-        return read_log(self._folder(broker, partition))
 
     def _folder(self, broker: int, partition: TopicPartition) -> Path | None:
         node = self.cluster.broker(broker)

@@ -63,17 +63,15 @@ class ElectLeadersRequest(StrictDecoding, ApiMessage, load_json=__package__):
             if not topic.partitions:
                 raise ValueError(f"an election names no partition of topic {topic.topic}")
             if designated or topic.designated_leaders is not None:
-                _refuse_mismatch(topic, version)
-
-
-def _refuse_mismatch(topic: Any, version: int) -> None:
-    designees = topic.designated_leaders or ()
-    if len(designees) != len(topic.partitions) or min(designees) < 0:
-        raise ValueError(f"not every partition of topic {topic.topic} has its designated leader")
-    if version < DESIGNATED_SINCE:
-        raise UnsupportedByCluster(
-            f"ElectLeaders v{version} cannot designate a leader: use --native-rpc off"
-        )
+                designees = topic.designated_leaders or ()
+                if len(designees) != len(topic.partitions) or min(designees) < 0:
+                    raise ValueError(
+                        f"not every partition of topic {topic.topic} has its designated leader"
+                    )
+                if version < DESIGNATED_SINCE:
+                    raise UnsupportedByCluster(
+                        f"ElectLeaders v{version} cannot designate a leader: use --native-rpc off"
+                    )
 
 
 class ElectLeadersResponse(StrictDecoding, ApiMessage, load_json=__package__):
@@ -86,6 +84,9 @@ def designated_election(
     leaders: Mapping[TopicPartition, int], timeout_ms: int
 ) -> ElectLeadersRequest:
     """A request that elects exactly *leaders* (broker ids); it can only be sent as version 3."""
+    topics: dict[str, dict[int, int]] = {}
+    for one, leader in leaders.items():
+        topics.setdefault(one.topic, {})[one.partition] = leader
     return ElectLeadersRequest(
         election_type=ElectionType.DESIGNATED,
         topic_partitions=[
@@ -94,17 +95,10 @@ def designated_election(
                 partitions=list(designees),
                 designated_leaders=list(designees.values()),
             )
-            for topic, designees in _by_topic(leaders).items()
+            for topic, designees in topics.items()
         ],
         timeout_ms=timeout_ms,
     )
-
-
-def _by_topic(leaders: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:
-    topics: dict[str, dict[int, int]] = {}
-    for one, leader in leaders.items():
-        topics.setdefault(one.topic, {})[one.partition] = leader
-    return topics
 
 
 NO_BROKER = -1
