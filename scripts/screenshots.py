@@ -25,7 +25,7 @@ from breakglass.screens.context import REFRESH_SECONDS
 from breakglass.screens.guard.page import ActPage
 from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.messages import Seen
-from breakglass.screens.plan.dialogs import LeaderDialog
+from breakglass.screens.plan.asking import LeaderDialog
 from breakglass.screens.screenshot import self_contained
 from breakglass.services.incident.incident import Incident
 from breakglass.services.recovery.ledger.page import ledger_page

@@ -2,14 +2,16 @@
 
 Places are looked at in threads of their own (services/backup_watch): one that hangs keeps neither
 this screen nor the end of the session.
+
+What is said of the line under the cursor, and of the jobs that run: reasons and all figures.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -17,20 +19,21 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
-from breakglass.screens.backups.columns import columns
-from breakglass.screens.backups.facts import document, ends_facts, job_facts, line_facts
+from breakglass.screens.backups.columns import ROLES, columns
 from breakglass.screens.context import Context
 from breakglass.screens.messages import BrowseAsked, CopyAsked
 from breakglass.screens.page import FilteredPage, FilterField
 from breakglass.screens.refreshing import in_words
-from breakglass.screens.widgets.facts import Fact, Facts
+from breakglass.screens.widgets.facts import NO_AGE, Fact, Facts
 from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.screens.widgets.status_bar import LinePart, age_text
 from breakglass.services import patience
+from breakglass.services.backup_watch.job import Job, Life, SeenJob
 from breakglass.services.backup_watch.lines import (
     BackupPartitionLine,
     BackupSurvey,
     BackupsView,
+    Lag,
     Line,
     PlaceLine,
     TopicLine,
@@ -40,12 +43,286 @@ from breakglass.services.backup_watch.lines import (
     survey,
 )
 from breakglass.services.backup_watch.live_ends import NOT_ASKED, LiveEnds
-from breakglass.services.backup_watch.watch import BackupStanding
+from breakglass.services.backup_watch.location import BackupState
+from breakglass.services.backup_watch.watch import BackupStanding, WatchedLocation
 from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.health.figure import Figure
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Unknown
+from breakglass.services.topic_backup.originals import FoundFiles
+from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
+from breakglass.services.topic_backup.verified import Verified
+from breakglass.services.words.figures import count, size_text
+from breakglass.services.words.moments import time_text
 from breakglass.themes.roles import Role
+
+SLOW_MS = 10_000
+"""Milliseconds after which a look at a store is called slow."""
+STALE_MS = 60_000
+SHOWN_JOBS = 3
+NEXT = {
+    BackupState.UNREADABLE: "",
+    BackupState.DAMAGED: "`breakglass backup verify` names the damage; back up into another folder",
+    BackupState.LOST: "records were deleted before they were copied: see its gaps",
+    BackupState.RUNNING: "",
+    BackupState.BARE: "`breakglass backup verify` reads every record",
+    BackupState.UNVERIFIED: "`breakglass backup verify` proves that it can be restored",
+    BackupState.VERIFIED: "",
+}
+
+
+def job_facts(jobs: Sequence[SeenJob], now_ms: int) -> Iterator[Fact]:
+    """A sentence for each job that runs, or that died."""
+    for job in jobs[:SHOWN_JOBS]:
+        age = max(now_ms - job.job.told_at_ms, 0)
+        yield Fact(job.job.kind.capitalize(), tuple(_job(job, age)), _told(job, age))
+    if len(jobs) > SHOWN_JOBS:
+        yield Fact("", (LinePart(f"and {len(jobs) - SHOWN_JOBS:,} more jobs", Role.MUTED),))
+
+
+def _job(seen: SeenJob, age_ms: int) -> Iterator[LinePart]:
+    job = seen.job
+    if seen.life is Life.DEAD:
+        yield LinePart("DEAD", Role.FAILED)
+        yield LinePart(f": process {job.pid} died at {_share(job)}  {job.url}")
+        yield LinePart("  Run it again: it keeps what was committed.")
+        return
+    if seen.life is Life.SILENT:
+        yield LinePart(f"SILENT for {age_text(age_ms / 1000)}", Role.STALE)
+        yield LinePart(": ")
+    yield LinePart(_so_far(job), None if seen.life is Life.SILENT else Role.RUNNING)
+    yield LinePart(f"  {job.url}  process {job.pid}", Role.MUTED)
+
+
+def _so_far(job: Job) -> str:
+    """``orders, 60% of 2,000,000 offsets, 110 MB/s, 12 s left``."""
+    if not job.total:
+        return "starting" if not job.topic else f"{job.topic}, nothing to copy"
+    told = [job.topic, _share(job), f"{size_text(_rate(job))}/s"]
+    left = (
+        None
+        if not job.done or job.seconds <= 0
+        else (job.total - job.done) * job.seconds / job.done
+    )
+    if left is not None:
+        told.append(f"{age_text(left)} left")
+    return ", ".join(filter(None, told))
+
+
+def _share(job: Job) -> str:
+    return f"{100 * job.done // max(job.total, 1)}% of {job.total:,} offsets"
+
+
+def _rate(job: Job) -> int:
+    return int(job.bytes_a_second)
+
+
+def _told(seen: SeenJob, age_ms: int) -> LinePart:
+    if seen.life is Life.RUNNING:
+        return LinePart(f"{age_text(age_ms / 1000)} ago", Role.MUTED)
+    return LinePart(age_text(age_ms / 1000), Role.STALE)
+
+
+def ends_facts(ends: Figure[LiveEnds], now_ms: int) -> Iterator[Fact]:
+    """Why lags are old, where they are; unknown ones have their reason with their line."""
+    if ends.failed is not None:
+        told = LinePart(f"since then: {ends.failed.reason}", Role.STALE)
+        yield Fact("Lag", (told,), age_part(ends, now_ms))
+
+
+def line_facts(line: Line | None, now_ms: int) -> Iterator[Fact]:
+    """The sentences about *line*."""
+    match line:
+        case PlaceLine():
+            yield _place(line.place, now_ms)
+        case TopicLine():
+            yield from _topic(line)
+        case BackupPartitionLine():
+            yield from _partition(line)
+
+
+def _place(place: WatchedLocation, now_ms: int) -> Fact:
+    held = place.held
+    parts: list[LinePart] = [LinePart(place.url)]
+    if isinstance(held.value, Unknown):
+        parts.append(LinePart(f"  ? {held.value.reason}", Role.UNKNOWN))
+    if held.failed is not None:
+        parts.append(LinePart(f"  since then: {held.failed.reason}", Role.STALE))
+    waiting = 0 if place.reading_since_ms is None else now_ms - place.reading_since_ms
+    if waiting > SLOW_MS:
+        parts.append(LinePart(f"  it has not answered for {age_text(waiting / 1000)}", Role.STALE))
+    return Fact("Place", tuple(parts), age_part(held, now_ms))
+
+
+def age_part(held: Figure[Any], now_ms: int) -> LinePart:
+    """How old *held* is; what is too old, or could not be read since, is called so."""
+    if not held.read_at_ms:
+        return NO_AGE
+    age = age_text(held.age_ms(now_ms) / 1000)
+    if held.failed is not None or held.age_ms(now_ms) > STALE_MS:
+        return LinePart(f"STALE {age}", Role.STALE)
+    return LinePart(f"{age} ago", Role.MUTED)
+
+
+def _topic(line: TopicLine) -> Iterator[Fact]:
+    status = line.held.status
+    if status is None:
+        yield Fact("Topic", (LinePart(f"? {line.held.unread}", Role.UNKNOWN),))
+        return
+    yield Fact("Topic", tuple(_holdings(line, status)))
+    yield Fact("Verified", tuple(_verified(status)))
+    gaps = _summed(line.held.partitions)
+    if gaps:
+        yield Fact("Gaps", (LinePart(_gaps(gaps)),))
+    yield from _unknown_lag(line.lag)
+    if NEXT[line.state]:
+        yield Fact("Next", (LinePart(NEXT[line.state], ROLES[line.state]),))
+
+
+def _holdings(line: TopicLine, status: TopicStatus) -> Iterator[LinePart]:
+    if status.commit is None:
+        yield LinePart(f"{status.folder}: made by Kafka Backup, which writes no manifest")
+        if status.found is not None:
+            yield LinePart(f"; {_found(status.found)}")
+        return
+    held = line.held
+    number = len(held.partitions)
+    later = "" if held.newest else ", a later generation exists"
+    yield LinePart(
+        f"generation {held.generation}{later}, commit {status.commit}, {number:,} partition"
+        f"{'s' * (number != 1)}, {held.records:,} records, {size_text(held.bytes)} in "
+        f"{held.segments:,} segments, {status.group_states:,} group states"
+    )
+
+
+def _found(files: FoundFiles) -> str:
+    """What the files say without a manifest: ``3 partitions, ? records, 12 MB in 5 segments``."""
+    figures = [part.records for part in files.partitions]
+    known = [figure for figure in figures if not isinstance(figure, Unknown)]
+    records = f"{sum(known):,}" if len(known) == len(figures) else "?"
+    number = len(figures)
+    size = size_text(sum(part.bytes for part in files.partitions))
+    segments = sum(part.segments for part in files.partitions)
+    return (
+        f"{number:,} partition{'s' * (number != 1)}, {records} records, {size} in {segments:,} "
+        f"segment{'s' * (segments != 1)}"
+    )
+
+
+def _verified(status: TopicStatus) -> Iterator[LinePart]:
+    last = status.verified
+    if last is None:
+        yield LinePart("never", Role.WAITING)
+        return
+    found = "whole" if last.whole else "DAMAGED or different"
+    yield LinePart(found, Role.VERIFIED if last.whole else Role.FAILED)
+    yield LinePart(f" at {time_text(last.at_ms)}, by {_how(last)}")
+    if last.commit != status.commit:
+        yield LinePart(
+            f"; commit {last.commit}; the backup is now at commit {status.commit}", Role.WAITING
+        )
+
+
+def _how(last: Verified) -> str:
+    if last.how != "content":
+        return "hashes of its files"
+    return f"every record against {last.against}"
+
+
+def _partition(line: BackupPartitionLine) -> Iterator[Fact]:
+    part = line.part
+    yield Fact(
+        "Partition",
+        (
+            LinePart(
+                f"offsets {count(part.first_offset)} to {count(part.last_offset)}, backed up "
+                f"before {count(part.next_offset)}, {part.records:,} records, "
+                f"{size_text(part.bytes)} in {part.segments:,} segments"
+            ),
+        ),
+    )
+    if part.damage:
+        yield Fact("Damage", (LinePart("; ".join(part.damage), Role.DIVERGED),))
+    yield Fact("Gaps", (LinePart(_gaps(part.gaps) or "none"),))
+    if part.lost_offsets:
+        yield Fact("Lost", (LinePart(", ".join(part.lost_offsets), Role.LOST),))
+    if part.unproved:
+        yield Fact("Not proved", (LinePart("; ".join(part.unproved), Role.DIVERGED),))
+    yield from _unknown_lag(line.lag)
+
+
+def _unknown_lag(lag: Lag) -> Iterator[Fact]:
+    if isinstance(lag, Unknown):
+        yield Fact("Lag", (LinePart(f"? {lag.reason}", Role.UNKNOWN),))
+
+
+def _summed(partitions: Sequence[PartitionStatus]) -> dict[str, int]:
+    gaps: dict[str, int] = {}
+    for partition in partitions:
+        for reason, number in partition.gaps.items():
+            gaps[reason] = gaps.get(reason, 0) + number
+    return gaps
+
+
+def _gaps(gaps: dict[str, int]) -> str:
+    return ", ".join(f"{number:,} {reason}" for reason, number in sorted(gaps.items()))
+
+
+def document(line: Line) -> dict[str, Any]:
+    """Everything that is known of *line*; what is not is null with its reason beside it."""
+    match line:
+        case PlaceLine():
+            held = line.place.held.value
+            if isinstance(held, Unknown):
+                return {"url": line.place.url, "unread": held.reason}
+            topics = [topic.name for topic in held.topics]
+            return {"url": line.place.url, "newest_ms": held.newest_ms, "topics": topics}
+        case TopicLine():
+            return _copied_topic(line)
+        case BackupPartitionLine():
+            return {"topic": line.held.name, **_copied_partition(line.part), **_lag(line.lag)}
+
+
+def _copied_topic(line: TopicLine) -> dict[str, Any]:
+    status = line.held.status
+    if status is None:
+        return {"topic": line.held.name, "state": line.state, "unread": line.held.unread}
+    last = status.verified
+    return {
+        "topic": line.held.topic,
+        "generation": line.held.generation,
+        "folder": status.folder,
+        "state": line.state,
+        "commit": status.commit,
+        "committed_at_ms": status.committed_at_ms,
+        "verified_at_ms": last.at_ms if last else None,
+        "verified_how": last.how if last else None,
+        "verified_against": last.against if last else None,
+        "verified_now": status.verified_now,
+        **_lag(line.lag),
+        "partitions": [_copied_partition(partition) for partition in line.held.partitions],
+    }
+
+
+def _copied_partition(part: PartitionStatus) -> dict[str, Any]:
+    return {
+        "partition": part.partition,
+        "first_offset": part.first_offset,
+        "last_offset": part.last_offset,
+        "next_offset": part.next_offset,
+        "records": part.records,
+        "bytes": part.bytes,
+        "segments": part.segments,
+        "damage": list(part.damage),
+        "gaps": part.gaps,
+        "lost": part.lost,
+        "lost_offsets": list(part.lost_offsets),
+        "unproved": list(part.unproved),
+    }
+
+
+def _lag(lag: Lag) -> dict[str, Any]:
+    return {"lag": None, "lag_unknown": lag.reason} if isinstance(lag, Unknown) else {"lag": lag}
 
 
 @dataclass(eq=False)

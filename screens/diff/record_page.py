@@ -1,17 +1,31 @@
-"""One record of one side or both: what was listed at once, all of it as soon as it is read."""
+"""One record of one side or both: what was listed at once, all of it as soon as it is read.
+
+The lines of one record, side by side or below each other, folded to the width there is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import zip_longest
+from typing import ClassVar, NamedTuple
 
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
+from textual.events import Resize
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
 from breakglass.screens.context import Context
+from breakglass.screens.diff.drawing import segments_of
+from breakglass.screens.diff.pieces import clock_text, marker_text
 from breakglass.screens.diff.reader import (
     ComparisonFailed,
     RecordRead,
@@ -19,14 +33,395 @@ from breakglass.screens.diff.reader import (
     Task,
     TaskEnded,
 )
-from breakglass.screens.diff.record_view import RecordView
 from breakglass.screens.diff.rows import about
 from breakglass.screens.page import Page
-from breakglass.services.divergence.align import RecordPair
+from breakglass.screens.screenshot import RECORDS
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.entry import (
+    NO_PRODUCER,
+    Content,
+    HeaderList,
+    Item,
+    RecordEntry,
+    UnreadableRange,
+)
 from breakglass.services.divergence.replicas import Facing
+from breakglass.services.divergence.text import Span, differences, lines_beside
+from breakglass.services.topic_backup.record import TimestampType
 from breakglass.services.words.inert import bounded
-from breakglass.services.words.record_text import TextForm
+from breakglass.services.words.moments import time_text
+from breakglass.services.words.record_text import ALL, INDENT, TextForm, TextLimits, preview, shown
 from breakglass.themes.roles import Role, role_style
+
+BEHIND = "(what differs is not shown)"
+HEADER_LENGTH = 400
+"""Characters of a header's key, and of its value."""
+TYPES = {
+    TimestampType.CREATE: "set by the producer",
+    TimestampType.LOG_APPEND: "set on append",
+}
+
+
+class RecordLine(NamedTuple):
+    """A line of a field, as either side has it; None where a side has no such line."""
+
+    sign: str
+    """``=``, ``!``, ``<``, ``>``, ``?``, or a space: differs, and that says nothing."""
+    name: str
+    """Of the field, on its first line."""
+    left: str | None
+    right: str | None
+
+
+class Writing(NamedTuple):
+    """How a record is written."""
+
+    form: TextForm = TextForm.TEXT
+    limits: TextLimits = ALL
+    redacted: bool = False
+    """Only the lengths of what it holds."""
+
+
+def record_lines(pair: RecordPair, writing: Writing) -> list[RecordLine]:
+    """The lines of *pair*: what a side does not have or could not read is said on the first."""
+    lines = [_absence(pair)] if None in (pair.left, pair.right) or _unread(pair) else []
+    for name, left, right in _fields(pair, writing):
+        field = [_judged(line, name, pair) for line in _beside(name, left, right, pair)]
+        lines += field
+        if name in pair.fields and all(line.sign == "=" for line in field):
+            lines.append(RecordLine("!", "", BEHIND, BEHIND))
+    return lines
+
+
+def folded(lines: Sequence[RecordLine], depth: int) -> list[RecordLine]:
+    """*lines* without those that stand deeper than *depth* levels; how many is said in their place.
+
+    A fold that hides a difference has the sign of one.
+    """
+    shown: list[RecordLine] = []
+    hidden: list[RecordLine] = []
+    for line in lines:
+        if not line.name and _level(line) > depth:
+            hidden.append(line)
+            continue
+        shown += _fold(hidden, depth)
+        hidden = []
+        shown.append(line)
+    return [*shown, *_fold(hidden, depth)]
+
+
+def _level(line: RecordLine) -> int:
+    text = line.left if line.left is not None else line.right or ""
+    return (len(text) - len(text.lstrip(" "))) // len(INDENT)
+
+
+def _fold(hidden: Sequence[RecordLine], depth: int) -> Iterator[RecordLine]:
+    if not hidden:
+        return
+    signs = {line.sign for line in hidden} - {"=", " "}
+    text = f"{INDENT * (depth + 1)}... {len(hidden):,} lines"
+    left = text if any(line.left is not None for line in hidden) else None
+    right = text if any(line.right is not None for line in hidden) else None
+    yield RecordLine(min(signs, default="="), "", left, right)
+
+
+def _judged(line: RecordLine, name: str, pair: RecordPair) -> RecordLine:
+    """*line* without a sign where a difference in it is no difference of the records."""
+    compared = pair.kind is PairKind.EQUAL or pair.kind is PairKind.DIFFERENT
+    if compared and line.sign != "=" and name not in pair.fields:
+        return line._replace(sign=" ")
+    return line
+
+
+def _unread(pair: RecordPair) -> bool:
+    return isinstance(pair.left, UnreadableRange) or isinstance(pair.right, UnreadableRange)
+
+
+def _absence(pair: RecordPair) -> RecordLine:
+    sides = (_why_absent(pair.left), _why_absent(pair.right))
+    return RecordLine(pair.kind.value, "", *sides)
+
+
+def _why_absent(item: Item | None) -> str:
+    if isinstance(item, UnreadableRange):
+        return bounded(f"{item.start:,} to {item.end:,} cannot be read: {item.reason}", 900)
+    return "no record at this offset" if item is None else ""
+
+
+Lines = Sequence[str] | None
+"""None: the side has no record."""
+
+
+def _fields(pair: RecordPair, writing: Writing) -> Iterator[tuple[str, Lines, Lines]]:
+    """Each field's name, and its lines on both sides."""
+    left = pair.left if isinstance(pair.left, RecordEntry) else None
+    right = pair.right if isinstance(pair.right, RecordEntry) else None
+    ours, theirs = ({} if side is None else _lines(side, writing) for side in (left, right))
+    for name in {**ours, **theirs}:
+        yield name, ours.get(name), theirs.get(name)
+
+
+def _lines(entry: RecordEntry, writing: Writing) -> dict[str, Sequence[str]]:
+    told: dict[str, Sequence[str]] = {
+        "epoch": ["not kept" if entry.epoch is None else str(entry.epoch)],
+        "timestamp": [_time(entry.timestamp)],
+        "type": [TYPES.get(entry.timestamp_type, "none")],
+    }
+    if entry.producer_id != NO_PRODUCER or entry.transactional:
+        transactional = ", transactional" if entry.transactional else ""
+        told["producer"] = [f"{entry.producer_id}{transactional}"]
+    if entry.marker is not None:
+        told["marker"] = [marker_text(entry.marker)]
+    return {
+        **told,
+        "key": _content(entry.key, writing),
+        "headers": _headers(entry.headers, writing),
+        "value": _content(entry.value, writing),
+    }
+
+
+def _time(timestamp: int | None) -> str:
+    if timestamp is None or clock_text(timestamp) == "?":
+        return "-" if timestamp is None else f"{timestamp} ms"
+    return f"{time_text(timestamp)} ({timestamp} ms)"
+
+
+def _content(content: Content | None, writing: Writing) -> Sequence[str]:
+    if content is None:
+        return ["null"]
+    size = f"{content.size:,} byte{'s' * (content.size != 1)}"
+    if writing.redacted:
+        return [size]
+    told = shown(content.kept, content.size, writing.form, writing.limits)
+    return [f"{size}{told.note and f'; {told.note}'}", *told.lines]
+
+
+def _headers(headers: HeaderList, writing: Writing) -> Sequence[str]:
+    more = headers.count - len(headers.kept)
+    lines = [f"{headers.count:,}{f'; the first {len(headers.kept):,} are shown' if more else ''}"]
+    if not writing.redacted:
+        lines += [_header(key, value, writing.form) for key, value in headers.kept]
+    return lines
+
+
+def _header(key: Content, value: Content | None, form: TextForm) -> str:
+    name = preview(key.kept, key.size, TextForm.TEXT, HEADER_LENGTH)
+    kept, size = (None, 0) if value is None else (value.kept, value.size)
+    return f"{name}: {preview(kept, size, form, HEADER_LENGTH)}"
+
+
+def _beside(name: str, left: Lines, right: Lines, pair: RecordPair) -> Iterator[RecordLine]:
+    """The lines of one field; the first carries its name."""
+    signed: Iterable[tuple[str, str | None, str | None]]
+    if left is None or right is None:
+        sign = pair.kind.value if _unread(pair) else "<" if right is None else ">"
+        signed = ((sign, one, other) for one, other in zip_longest(left or (), right or ()))
+    else:
+        signed = ((_sign(*both), *both) for both in lines_beside(left, right))
+    for number, (sign, one, other) in enumerate(signed):
+        yield RecordLine(sign, "" if number else name, one, other)
+
+
+def _sign(left: str | None, right: str | None) -> str:
+    if left is None or right is None:
+        return ">" if left is None else "<"
+    return "=" if left == right else "!"
+
+
+STACKED_BELOW = 100
+"""Columns under which the sides stand below each other."""
+NAME_WIDTH = 9
+WHOLE_HEX_WIDTH = 78
+"""Columns that sixteen bytes in hex take."""
+BETWEEN = " │ "
+
+
+class Drawn(NamedTuple):
+    """One line of the screen: which line of the record it is a part of."""
+
+    line: RecordLine
+    first: bool
+    """Carries the sign and the name."""
+    left: Span | None
+    """Characters of the left text that stand here; None where nothing of it does."""
+    right: Span | None
+
+
+class RecordView(ScrollView, can_focus=True, inherit_bindings=False):
+    """A record of two replicas; scrolls."""
+
+    DEFAULT_CSS = """
+    RecordView {
+        height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: stable; overflow-x: hidden;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("home", "jump(False)", "Top", show=False),
+        Binding("end", "jump(True)", "Bottom", show=False),
+    ]
+
+    def __init__(self, id: str | None = None, *, single: bool = False) -> None:
+        """*single*: a record by itself."""
+        super().__init__(id=id, classes=RECORDS)
+        self._single = single
+        self._folded: int | None = None
+        self._pair: RecordPair | None = None
+        self._form = TextForm.TEXT
+        self._redacted = False
+        self._lines: list[RecordLine] = []
+        self._drawn: list[Drawn] = []
+
+    def show(self, pair: RecordPair | None, form: TextForm) -> None:
+        """Show the records of *pair* as *form*."""
+        self._pair, self._form = pair, form
+        self._write()
+
+    def fold(self, depth: int | None) -> None:
+        """Show no more than so many levels of what is nested; None: all of them."""
+        self._folded = depth
+        self._write()
+
+    def redact(self, hide: bool) -> None:
+        """Draw lengths in place of what the records hold."""
+        self._redacted = hide
+        self._write()
+
+    @property
+    def stacked(self) -> bool:
+        """The sides stand below each other."""
+        return self._single or self.size.width < STACKED_BELOW
+
+    def action_move(self, by: int) -> None:
+        self._show_from(self.scroll_offset.y + by)
+
+    def action_page(self, by: int) -> None:
+        self._show_from(self.scroll_offset.y + by * max(self.size.height - 1, 1))
+
+    def action_jump(self, bottom: bool) -> None:
+        self._show_from(len(self._drawn) if bottom else 0)
+
+    def _show_from(self, line: int) -> None:
+        """At once: each step of an animation is a screen sent over a slow link."""
+        self.scroll_to(y=line, animate=False, immediate=True)
+
+    def on_resize(self, _: Resize) -> None:
+        self._write()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        number, width, base = y + self.scroll_offset.y, self.size.width, self.rich_style
+        if number >= len(self._drawn):
+            return Strip.blank(width, base)
+        drawn = self._drawn[number]
+        parts = [self._head(drawn, base)]
+        if not self.stacked:
+            parts += [self._part(drawn, base, left=True), Strip([Segment(BETWEEN, base)])]
+        parts.append(self._part(drawn, base, left=self.stacked and drawn.left is not None))
+        return Strip.join(parts).adjust_cell_length(width, base)
+
+    def _head(self, drawn: Drawn, base: Style) -> Strip:
+        name = drawn.line.name if drawn.first else ""
+        sign = "" if self._single else drawn.line.sign
+        if self.stacked and sign == "!":
+            sign = "!<" if drawn.left is not None else "!>"
+            name = name if drawn.left is not None else ""
+        style = base + role_style(self.app, Role.MUTED if sign == "=" else Role.DIVERGED)
+        heading = base + role_style(self.app, Role.HEADING)
+        return Strip([Segment(f" {sign:2} ", style), Segment(f"{name:{NAME_WIDTH}} ", heading)])
+
+    def _part(self, drawn: Drawn, base: Style, *, left: bool) -> Strip:
+        width = self._text_width()
+        line, span = drawn.line, drawn.left if left else drawn.right
+        text = line.left if left else line.right
+        if text is None or span is None:
+            return Strip.blank(width, base)
+        start, end = span
+        spans = _clipped(_spans(line.left, line.right)[0 if left else 1], start, end)
+        different = base + role_style(self.app, Role.DIFFERENT)
+        strip = Strip(segments_of(text[start:end], spans, base, different))
+        return strip.adjust_cell_length(width, base)
+
+    def _text_width(self) -> int:
+        room = self.size.width - NAME_WIDTH - 5
+        return max(room if self.stacked else (room - len(BETWEEN)) // 2, 1)
+
+    def _write(self) -> None:
+        limits = TextLimits(hex_bytes=16 if self._text_width() >= WHOLE_HEX_WIDTH else 8)
+        writing = Writing(self._form, limits, self._redacted)
+        lines = [] if self._pair is None else record_lines(self._pair, writing)
+        self._lines = lines if self._folded is None else folded(lines, self._folded)
+        self._fold()
+
+    def _fold(self) -> None:
+        width = self._text_width()
+        fold = _stacked if self.stacked else _side_by_side
+        self._drawn = [drawn for line in self._lines for drawn in fold(line, width)]
+        self.virtual_size = Size(self.size.width, len(self._drawn))
+        self.refresh()
+
+
+def _side_by_side(line: RecordLine, width: int) -> Iterator[Drawn]:
+    ours, theirs = _folds(line.left, width), _folds(line.right, width)
+    for number in range(max(len(ours), len(theirs))):
+        yield Drawn(
+            line,
+            number == 0,
+            ours[number] if number < len(ours) else None,
+            theirs[number] if number < len(theirs) else None,
+        )
+
+
+def _stacked(line: RecordLine, width: int) -> Iterator[Drawn]:
+    """The left text above the right one; a text that both have once."""
+    for number, span in enumerate(_folds(line.left, width)):
+        yield Drawn(line, number == 0, span, None)
+    if line.sign == "=":
+        return
+    for number, span in enumerate(_folds(line.right, width)):
+        yield Drawn(line, number == 0, None, span)
+
+
+def _folds(text: str | None, width: int) -> Sequence[Span]:
+    """*text* cut into stretches of *width* cells."""
+    if text is None:
+        return ()
+    if text.isascii():
+        return [(at, min(at + width, len(text))) for at in range(0, max(len(text), 1), width)]
+    return list(_wide_folds(text, width))
+
+
+def _wide_folds(text: str, width: int) -> Iterator[Span]:
+    start = cells = 0
+    for place, character in enumerate(text):
+        size = cell_len(character)
+        if cells + size > width and place > start:
+            yield start, place
+            start, cells = place, 0
+        cells += size
+    yield start, len(text)
+
+
+def _clipped(spans: Sequence[Span], start: int, end: int) -> Iterator[Span]:
+    """*spans* within ``[start, end)``, counted from there."""
+    for a, b in spans:
+        if a < end and start < b:
+            yield max(a, start) - start, min(b, end) - start
+
+
+@lru_cache(1024)
+def _spans(left: str | None, right: str | None) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    """What differs in two lines; all of a line that stands alone is said by its sign."""
+    if left is None or right is None or left == right:
+        return (), ()
+    return differences(left, right)
+
 
 REASON_LENGTH = 400
 FOLDS: tuple[int | None, ...] = (None, 1, 2, 3)

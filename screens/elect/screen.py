@@ -1,30 +1,62 @@
-"""The two guarded screens: an election, and a journal taken up again."""
+"""The two guarded screens: an election, and a journal taken up again.
+
+The guarded steps on the screen: shown, agreed to by typing, read again, run, watched.
+
+The work is done in the thread of an attempt, which tells by messages; only the handlers here
+change what is shown. While a request may be under way there is no way back, only a stop after it.
+
+What is done after an election by a key: groups moved, records put back, all accounted for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import on
 from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widget import Widget
 
 from breakglass.screens.context import Context, Known
 from breakglass.screens.elect import wording
-from breakglass.screens.elect.page import GuardedPage
-from breakglass.screens.elect.state import Phase
+from breakglass.screens.elect.progress import ElectionProgress
+from breakglass.screens.elect.state import ElectionState, Phase
+from breakglass.screens.elect.view import GuardedView
+from breakglass.screens.elect.worker import (
+    AftermathFound,
+    ElectionWorker,
+    LadderMoved,
+    SubjectFrozen,
+    UnknownsAnswered,
+    subject_in,
+)
+from breakglass.screens.guard.page import ActPage
+from breakglass.screens.guard.worker import ActEnded, ActFailed, ActReported, GuardMessage
+from breakglass.screens.journal.accounting import made_ledger, saved_ledger
+from breakglass.screens.journal.ledger import LedgerScreen
+from breakglass.screens.journal.messages import LedgerMade, TimelineSaved
+from breakglass.screens.messages import CopyAsked, MutationBegan, ResumeAsked
+from breakglass.screens.page import ConsentPage
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
-from breakglass.services.guard.act import Front, Underway
+from breakglass.services.guard.act import Armed, Front, Frozen, Underway
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.acts.elect import Elect, waiting_for
+from breakglass.services.recovery.acts.move_groups import MoveGroups
 from breakglass.services.recovery.acts.resume import ResumeJournal
 from breakglass.services.recovery.evidence.contents import ContentsReading
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import (
     ElectionSubject,
     subject_of,
@@ -39,6 +71,427 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.recovery.judgement.assessment import Assessment
     from breakglass.services.recovery.plan.document import Plan
+
+
+FILE = "elected.json"
+
+
+class GroupsPage(ActPage):
+    """Groups that committed past the end of a log are moved to it."""
+
+    TITLE = "Groups past the end"
+    ABOUT = (
+        "Sets committed offsets that lie past the end of their log to that end, as `breakglass "
+        "groups reset` does. Groups with running consumers are refused. The journal keeps what "
+        "was committed before."
+    )
+    UNSAVED = "Offsets of groups are being moved."
+    CHANGES = "groups"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, MoveGroups())
+
+
+def put_back_command(progress: ElectionProgress, connection_words: Sequence[str]) -> str:
+    """What appends the rescued records to the elected logs; empty where nothing was saved."""
+    saved = [(result, place) for result in progress.rescued for place in result.saved]
+    if not saved:
+        return ""
+    elections = {
+        result.partition: {
+            "topic": result.partition.topic,
+            "partition": result.partition.partition,
+            "designatedLeader": result.designee,
+        }
+        for result, _ in saved
+    }
+    # A folder of a rescue has a backup for each broker: b2/orders/3.
+    store = saved[0][1].path.parents[2]
+    told = shlex.quote(json.dumps({"partitions": list(elections.values())}))
+    restore = ("breakglass", "backup", "restore", "--tail-of", FILE, "--store", str(store))
+    return f"echo {told} > {FILE} && {shlex.join((*restore, '--write', *connection_words))}"
+
+
+class GuardedPage(ConsentPage):
+    """One undertaking from its price to what is left to do."""
+
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (24, "-tall")]  # noqa: RUF012 -- as Screen has it
+    DEFAULT_CSS = """
+    GuardedPage.-short #after { max-height: 5; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Back", tooltip="Leave; cancels what was not sent yet"),
+        Binding(
+            "ctrl+t",
+            "rescue",
+            "Rescue on/off",
+            tooltip="Rescue what is cut off first, or elect without",
+        ),
+        Binding(
+            "ctrl+x", "leave_out", "Leave out", tooltip="Leave out the partition under the cursor"
+        ),
+        Binding(
+            "ctrl+o",
+            "leave_out_alone",
+            "Only the bulk",
+            tooltip="Leave out all that need their own phrase",
+        ),
+        Binding("s", "stop", "Stop", tooltip="Stop after the current batch"),
+        Binding(
+            "u", "check_again", "Check unknown", tooltip="Ask the cluster about unknown outcomes"
+        ),
+        Binding("r", "go_on", "Resume", tooltip="Resume the journal: finish what is left"),
+        Binding("up", "move(-1)", "Up", show=False),
+        Binding("down", "move(1)", "Down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("l", "ledger", "Ledger", tooltip="Account for every record of this incident"),
+        Binding("o", "groups", "Offsets", tooltip="Move groups past the end to the log end"),
+        Binding(
+            "p",
+            "copy_put_back",
+            "Put back",
+            tooltip="Copy the command that appends what was rescued to the elected logs",
+        ),
+        Binding("c", "copy_journal", "Copy path", tooltip="Copy the journal's path"),
+    ]
+
+    def __init__(self, context: Context, act: Elect | ResumeJournal) -> None:
+        super().__init__(context)
+        folder = context.state_folder
+        rescue = RescueChoice(to=None if folder is None else folder / "rescue")
+        self.act = act
+        self.state = ElectionState(context.armed, act.doing, rescue)
+        self._frozen: Frozen[Any] | None = None
+        self._left_out: set[TopicPartition] = set()
+        """By the operator, however often it is read again."""
+        self._worker = self._new_worker(0)
+        self._counting = False
+        """Something is being left out: a phrase for what is shown still is none for the rest."""
+
+    def body(self) -> Iterator[Widget]:
+        yield GuardedView(self.state)
+
+    def on_mount(self) -> None:
+        self.consent.cancel.focus()
+        self._freeze()
+
+    def on_unmount(self) -> None:
+        self._worker.left.set()
+
+    # Steps.
+
+    def _freeze(self) -> None:
+        """Read what is to be carried out, from the beginning."""
+        self.state.phase = Phase.READING
+        self._begin(lambda worker: worker.freeze())
+        self._say("")
+
+    def _carry_out(self) -> None:
+        """Every phrase was typed: read again, then run."""
+        power, frozen, subject = self.context.power, self._frozen, self.state.subject
+        assert power is not None
+        assert frozen is not None
+        assert subject is not None
+        phrases = tuple(self.state.given)
+        self._view.table.focus()
+        self.state.reread(subject)
+        self.app.post_message(MutationBegan())
+        self._begin(lambda worker: worker.carry_out(power, frozen, phrases))
+        self._say("")
+
+    def _begin(self, step: Callable[[ElectionWorker], None]) -> None:
+        """A new worker; what older ones still report is dropped."""
+        self._worker.left.set()
+        self._worker = self._new_worker(self._worker.number + 1)
+        self._in_thread(partial(step, self._worker))
+
+    def _new_worker(self, number: int) -> ElectionWorker:
+        return ElectionWorker(
+            number,
+            self.context,
+            replace(self.act, rescue=self.state.rescue),
+            self.post_message,
+            self._to_app,
+            left_out=frozenset(self._left_out),
+        )
+
+    def _to_app(self, message: Message) -> None:
+        self.app.post_message(message)
+
+    def _in_thread(self, work: Callable[[], object]) -> None:
+        self.app.run_worker(work, group="election", thread=True, exit_on_error=False)
+
+    # What the thread tells.
+
+    def _current(self, message: GuardMessage) -> bool:
+        return message.attempt == self._worker.number
+
+    @on(SubjectFrozen)
+    def _shown(self, message: SubjectFrozen) -> None:
+        if not self._current(message):
+            return
+        frozen = self._frozen = message.frozen
+        subject = subject_in(frozen)
+        reasons = {change.what: change.reason for change in message.changed}
+        rows = {str(row.partition): row.partition for row in self.state.every_row}
+        rows |= {str(row.partition): row.partition for row in message.rows}
+        self.state.changed = {rows[name]: why for name, why in reasons.items() if name in rows}
+        self.state.review(subject, message.rows, frozen.asked)
+        self._review(wording.changed_told(reasons, subject), Role.FAILED)
+        if message.changed:
+            self._view.table.action_jump(0)
+
+    @on(ActFailed)
+    def _failed(self, message: ActFailed) -> None:
+        if not self._current(message):
+            return
+        told = "Cancelled: nothing was sent." if message.error is None else str(message.error)
+        if self.state.phase is Phase.RUNNING:
+            self._finish()
+        if self.state.phase is Phase.DONE:
+            self._say(told, Role.FAILED)
+        else:
+            subject = self.state.subject or ElectionSubject("")
+            asked = () if self._frozen is None else self._frozen.asked
+            self.state.review(subject, self.state.every_row, asked)
+            self._review(told, Role.FAILED)
+
+    @on(ActReported)
+    def _reported(self, message: ActReported) -> None:
+        if not self._current(message):
+            return
+        event, progress = message.event, self.state.progress
+        if isinstance(event, Underway):
+            if event.text:
+                self._say(f"Waiting: {event.text}", Role.RUNNING)
+            return
+        if isinstance(event, Armed):
+            self.state.phase = Phase.RUNNING
+            progress.begin(tuple(progress.standings))
+        progress.take(event)
+        self._say("")
+
+    @on(ActEnded)
+    def _ended(self, message: ActEnded) -> None:
+        if self._current(message):
+            self.state.progress.end(message.ending)
+            self._finish()
+            self._say("")
+            self._view.table.action_jump(0)
+
+    @on(AftermathFound)
+    def _looked_after(self, message: AftermathFound) -> None:
+        if self._current(message):
+            self.state.aftermath = message.aftermath
+            self._show()
+
+    @on(LadderMoved)
+    def _moved(self, message: LadderMoved) -> None:
+        if self._current(message):
+            self.state.progress.told(message.outcomes)
+            self._show()
+
+    @on(UnknownsAnswered)
+    def _unknowns_answered(self, message: UnknownsAnswered) -> None:
+        if self._current(message):
+            self.state.answered = wording.answers_told(message.found)
+            left = message.found.remains
+            self.state.reopened = bool(left.offline or left.led)
+            self.state.progress.told(message.settled)
+            self._say("")
+
+    def _review(self, note: str = "", role: Role | None = None) -> None:
+        """Show what is asked for, from its beginning."""
+        self._counting = False
+        self.consent.restart()
+        self._say(note, role)
+        self._view.point_at(self.state.next_asked)
+
+    def _finish(self) -> None:
+        self.state.phase = Phase.DONE
+        self._view.table.focus()
+
+    # What the operator does.
+
+    @property
+    def phrase(self) -> str | None:
+        asked = self.state.next_asked
+        unseen = self._counting or self._view.too_small
+        return None if asked is None or unseen else asked.phrase
+
+    def refuse(self, told: str) -> None:
+        self._say(told, Role.FAILED)
+
+    def agreed(self) -> None:
+        asked = self.state.next_asked
+        assert asked is not None
+        self.state.given.append(asked.phrase)
+        self.consent.field.typed = ""
+        if self.state.next_asked is None:
+            self._carry_out()
+        else:
+            self._say("")
+            self._view.point_at(self.state.next_asked)
+
+    def action_leave(self) -> None:
+        """Leave; before anything was sent give that up; never leave a request under way."""
+        if self.state.phase is Phase.REREADING:
+            self._worker.give_up()
+            self._say("Cancelling: nothing is sent.", Role.RUNNING)
+        elif self.state.phase is Phase.RUNNING:
+            self._say("Still running: s stops it after the current batch.", Role.RUNNING)
+        else:
+            self._worker.left.set()
+            self.dismiss()
+
+    def action_stop(self) -> None:
+        self._worker.stop_asked.set()
+        self._say("Stopping: the current batch is finished and journaled.", Role.RUNNING)
+
+    def action_ask_refresh(self) -> None:
+        if self.state.phase is Phase.REVIEW:
+            self._freeze()
+        super().action_ask_refresh()
+
+    def action_move(self, by: int) -> None:
+        """Where a table has no focus: whatever else has it, the partitions can be looked at."""
+        self._view.table.action_move(by)
+
+    def action_page(self, by: int) -> None:
+        self._view.table.action_page(by)
+
+    def action_rescue(self) -> None:
+        self.state.rescue = RescueChoice(not self.state.rescue.without, self.state.rescue.to)
+        self._show()
+
+    def action_leave_out(self) -> None:
+        row = self._view.table.current
+        if row is not None:
+            self._leave_out({row.partition})
+
+    def action_leave_out_alone(self) -> None:
+        if self.state.subject is not None:
+            self._leave_out(self.state.subject.why_alone.keys())
+
+    def _leave_out(self, partitions: Collection[TopicPartition]) -> None:
+        frozen = self._frozen
+        if frozen is not None:
+            self._counting = True
+            self._left_out.update(partitions)
+            self._begin(lambda worker: worker.leave_out(frozen))
+
+    def action_check_again(self) -> None:
+        journal = self.state.progress.journal
+        if journal is not None:
+            unknown = self.state.progress.unknown
+            self._in_thread(partial(self._worker.check_again, journal, unknown))
+            self._say("Asking the cluster again; nothing is elected.", Role.RUNNING)
+
+    def action_go_on(self) -> None:
+        journal = self.state.progress.journal
+        if journal is not None:
+            self.app.post_message(ResumeAsked(journal))
+            self.action_leave()
+
+    def action_copy_journal(self) -> None:
+        journal = self.state.progress.journal
+        if journal is not None:
+            self.app.post_message(CopyAsked(str(journal), "the journal's path"))
+
+    def action_groups(self) -> None:
+        self.app.push_screen(GroupsPage(self.context))
+
+    def action_copy_put_back(self) -> None:
+        command = put_back_command(self.state.progress, self.context.connection_words)
+        self.app.post_message(CopyAsked(command, "the command"))
+
+    def action_ledger(self) -> None:
+        journal = self.state.progress.journal
+        if journal is not None:
+            self._in_thread(lambda: self.post_message(made_ledger(self.context, journal)))
+            self._say("Accounting for every record.", Role.RUNNING)
+
+    @on(LedgerMade)
+    def _ledger_made(self, message: LedgerMade) -> None:
+        page, name = message.page, message.name
+        self._say(message.trouble, Role.FAILED)
+        if page is not None:
+
+            def save() -> None:
+                self._in_thread(lambda: self.post_message(saved_ledger(self.context, page, name)))
+
+            self.app.push_screen(LedgerScreen(page, save))
+
+    @on(TimelineSaved)
+    def _ledger_saved(self, message: TimelineSaved) -> None:
+        told = message.trouble or f"Written, readable by you alone: {message.path}"
+        self._say(told, Role.FAILED if message.trouble else None)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """The keys that mean something now; the others are not offered."""
+        if action.startswith("leave_out") and isinstance(self.act, ResumeJournal):
+            return False
+        meant = _MEANT.get(action)
+        return meant is None or meant(self.state)
+
+    # What is shown.
+
+    @property
+    def _view(self) -> GuardedView:
+        return self.query_one(GuardedView)
+
+    def _say(self, note: str, role: Role | None = None) -> None:
+        self.state.say(note, role)
+        self._show()
+
+    def _show(self) -> None:
+        self._view.show()
+        self.refresh_bindings()
+
+
+def _reviewed(state: ElectionState) -> ElectionSubject | None:
+    return state.subject if state.phase is Phase.REVIEW else None
+
+
+def _rescues(state: ElectionState) -> bool:
+    subject = _reviewed(state)
+    return subject is not None and subject.rescue.records > 0
+
+
+def _elects(state: ElectionState) -> bool:
+    subject = _reviewed(state)
+    return subject is not None and bool(subject.wanted)
+
+
+def _asks_alone(state: ElectionState) -> bool:
+    subject = _reviewed(state)
+    return subject is not None and bool(subject.why_alone)
+
+
+def _is_unsettled(state: ElectionState) -> bool:
+    return state.phase is Phase.DONE and state.progress.count(RecoveryResult.UNKNOWN) > 0
+
+
+_MEANT: dict[str, Callable[[ElectionState], bool]] = {
+    "rescue": _rescues,
+    "leave_out": _elects,
+    "leave_out_alone": _asks_alone,
+    "stop": lambda state: state.phase is Phase.RUNNING,
+    "check_again": _is_unsettled,
+    "go_on": lambda state: state.resumable,
+    "ledger": lambda state: state.phase is Phase.DONE and state.progress.journal is not None,
+    "groups": lambda state: (
+        state.phase is Phase.DONE
+        and state.aftermath is not None
+        and bool(state.aftermath.groups_past_end)
+    ),
+    "copy_put_back": lambda state: (
+        state.phase is Phase.DONE and any(one.saved for one in state.progress.rescued)
+    ),
+    "copy_journal": lambda state: state.progress.journal is not None,
+}
+"""When an action means something; the others always do."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from breakglass.screens.browse.paged_records import OneRecordScreen
-from breakglass.screens.browse.records import RecordsScreen
+from breakglass.screens.browse.records import OneRecordScreen, RecordsScreen
 from breakglass.screens.diff.pair_list import PairList
 from breakglass.screens.messages import CopyAsked
 from breakglass.screens.screenshot import hide_records

@@ -13,8 +13,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from breakglass.screens.browse import RecordsScreen
-from breakglass.screens.help import HelpScreen
 from breakglass.screens.messages import BrowseAsked, CopyAsked
+from breakglass.screens.page import HelpScreen
 from breakglass.screens.widgets.dialog import Prompt
 from breakglass.services.browse.tree import TopicNode
 from breakglass.services.topic_backup.layout import segment_prefix

@@ -14,8 +14,7 @@ from textual.pilot import Pilot
 from breakglass.screens.diff import DiffScreen
 from breakglass.screens.diff.pair_list import PairList
 from breakglass.screens.diff.reader import Compare
-from breakglass.screens.diff.record_page import RecordScreen
-from breakglass.screens.diff.record_view import RecordView
+from breakglass.screens.diff.record_page import RecordScreen, RecordView
 from breakglass.services.divergence.align import Comparison
 from breakglass.services.divergence.entry import Item
 from breakglass.services.divergence.replicas import Facing

@@ -9,7 +9,7 @@ import pytest
 from textual.widgets import Input
 
 from breakglass.screens.diff import DiffScreen
-from breakglass.screens.help import HelpScreen
+from breakglass.screens.page import HelpScreen
 from breakglass.services.divergence.entry import Item, UnreadableRange, content_of
 from breakglass.services.errors import TimedOut
 from breakglass.services.model import TopicPartition

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 
 from breakglass.console.app import BreakglassApp
 from breakglass.screens.elect import ElectScreen
-from breakglass.screens.elect.page import GuardedPage
+from breakglass.screens.elect.screen import GuardedPage
 from breakglass.screens.elect.state import Phase
 from breakglass.screens.messages import ElectionAsked, ResumeAsked
 from breakglass.screens.widgets.consent import ConsentField

@@ -9,9 +9,7 @@ from typing import Any, NoReturn
 import pytest
 from textual.events import Paste
 
-from breakglass.screens.elect.next_steps import GroupsPage
-from breakglass.screens.elect.page import GuardedPage
-from breakglass.screens.elect.screen import ElectScreen, ResumeScreen
+from breakglass.screens.elect.screen import ElectScreen, GroupsPage, GuardedPage, ResumeScreen
 from breakglass.screens.elect.state import Phase
 from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.messages import ElectionAsked

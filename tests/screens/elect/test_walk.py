@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from breakglass.screens.elect.page import GuardedPage
+from breakglass.screens.elect.screen import GuardedPage
 from breakglass.screens.elect.state import Phase
 from breakglass.services.kafka.election_client import ElectionClient
 from tests.screens.elect.conftest import Electing

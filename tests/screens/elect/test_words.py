@@ -11,8 +11,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from breakglass.screens.elect import wording
-from breakglass.screens.elect.next_steps import put_back_command
 from breakglass.screens.elect.progress import ElectionProgress, standing_of
+from breakglass.screens.elect.screen import put_back_command
 from breakglass.screens.elect.state import evidence_told
 from breakglass.services.guard.act import Ending, JournalOpened
 from breakglass.services.guard.consent import ConsentPhrase

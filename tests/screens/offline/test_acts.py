@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from breakglass.screens.help import HelpScreen
 from breakglass.screens.messages import CopyAsked, DiffAsked, ElectionAsked, OfflineAsked, PlanAsked
 from breakglass.screens.offline import partition_list
 from breakglass.screens.offline.dead_broker import folders_in
 from breakglass.screens.offline.gone import fault_in
 from breakglass.screens.offline.partition import PartitionScreen
+from breakglass.screens.page import HelpScreen
 from breakglass.screens.widgets.dialog import Prompt
 from breakglass.services.incident.listing import listing
 from breakglass.services.model import TopicPartition

@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from breakglass.console.app import BreakglassApp
 from breakglass.screens.plan import PlanScreen
-from breakglass.screens.plan.summary import PlanSummary
+from breakglass.screens.plan.screen import PlanSummary
 from breakglass.screens.plan.view import PlanView
 from breakglass.screens.widgets.dialog import Dialog
 from breakglass.screens.widgets.line_table import LineTable

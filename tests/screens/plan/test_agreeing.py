@@ -8,8 +8,7 @@ from typing import NoReturn
 
 from breakglass.console.app import WARNED_SECONDS
 from breakglass.screens.messages import ElectionAsked
-from breakglass.screens.plan.asking import ApproveDialog, RulesDialog
-from breakglass.screens.plan.dialogs import LeaderDialog, NotesDialog
+from breakglass.screens.plan.asking import ApproveDialog, LeaderDialog, NotesDialog, RulesDialog
 from breakglass.services.errors import TimedOut, UsageError
 from breakglass.services.recovery.plan.check import CheckStatus
 from tests.kit.clock import Clock

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from breakglass.screens.messages import DiffAsked, PlanAsked
 from breakglass.screens.plan import PlanScreen, acts
-from breakglass.screens.plan.asking import BrokersDialog, RulesDialog
-from breakglass.screens.plan.dialogs import LeaderDialog
+from breakglass.screens.plan.asking import BrokersDialog, LeaderDialog, RulesDialog
 from breakglass.screens.terminal import Terminal
 from breakglass.screens.widgets.dialog import Prompt, Question
 from breakglass.services.recovery.plan.document import ChosenBy

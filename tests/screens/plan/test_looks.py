@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakglass.screens.plan.dialogs import LeaderDialog
+from breakglass.screens.plan.asking import LeaderDialog
 from tests.screens.drawing import DrawnInSizes, stopped_clock
 from tests.screens.plan.plan_consoles import LEDGER_3, planned
 
