@@ -24,6 +24,7 @@ from breakglass.console.options import (
 from breakglass.console.output import print_json, say
 from breakglass.console.restoring import (
     NEVER_THERE,
+    NO_MANIFEST,
     NOT_PROVED,
     Compared,
     Renamed,
@@ -343,6 +344,8 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
             )
         if topic.salvaged:
             say(f"{topic.target}  {NOT_PROVED}")
+        if not topic.vouched:
+            say(f"{topic.target}  {NO_MANIFEST}")
         for reason, count in topic.left_out.items():
             say(f"{topic.target}  {count:,} records are left out: {reason}")
         if topic.exists and not topic.empty:

@@ -26,6 +26,7 @@ NEVER_THERE = "the backup has no {}: these offsets were lost before it could cop
 NOT_PROVED = (
     "not everything in the backup is proved to be as the topic had it: `backup verify` says what"
 )
+NO_MANIFEST = "the backup has no manifest, so a byte that changed in its files is not noticed"
 FAILED, UNKNOWN = 1, 4
 """Exit codes."""
 
@@ -106,6 +107,8 @@ def print_restored(done: Sequence[TopicRestored]) -> None:
             say(f"{topic.target}  {NEVER_THERE.format(lost)}")
         if topic.salvaged:
             say(f"{topic.target}  {NOT_PROVED}")
+        if not topic.vouched:
+            say(f"{topic.target}  {NO_MANIFEST}")
 
 
 def _row(topic: TopicRestored) -> tuple[object, ...]:
@@ -115,7 +118,8 @@ def _row(topic: TopicRestored) -> tuple[object, ...]:
 
 def _verdict(topic: TopicRestored) -> str:
     """No topic is identical to what its backup should hold where the backup was damaged."""
-    compared = {True: "identical", False: "differs", None: "not compared"}[topic.verified]
+    same = "identical" if topic.vouched else "not proved"
+    compared = {True: same, False: "differs", None: "not compared"}[topic.verified]
     if topic.verified is False or not (topic.gaps or topic.salvaged):
         return compared
     what = "with gaps" if topic.gaps else "salvaged"

@@ -78,7 +78,7 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
     folder = how.store.folder(generation.name, how.form)
     with assembling(folder, identity, how.max_segment_bytes) as assembler:
         todo = [_stretch(assembler, partition) for partition in source.partitions]
-        report.partitions = [_reported(stretch) for stretch in todo]
+        report.partitions = [_reported(assembler, stretch) for stretch in todo]
         yield OpenTopic(source, assembler, report, todo, TopicCopy(run, source, assembler, report))
 
 
@@ -103,9 +103,12 @@ def _stretch(assembler: Assembler, source: PartitionSource) -> CopyStretch:
     return stretch(backed_up, source)
 
 
-def _reported(todo: CopyStretch) -> PartitionReport:
+def _reported(assembler: Assembler, todo: CopyStretch) -> PartitionReport:
     report = PartitionReport(todo.source.partition, todo.start, todo.start)
     report.held_back = todo.source.held_back
+    before = assembler.committed.partition(todo.number) if assembler.committed else None
+    known = before.unproved if before else ()
+    report.unproved = [one for one in assembler.partition(todo.number).unproved if one not in known]
     return report
 
 

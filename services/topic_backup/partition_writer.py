@@ -199,8 +199,8 @@ class PartitionWriter:
         self._closed = [*gone, *found.segments[:-1]]
         self._segment = self._begin(found.segments[-1] if found.segments else None, found.digest)
         self._log = self._existing_log(committed)
-        self.unproved = committed.unproved if committed else ()
-        """What a copy of a damaged backup could not prove."""
+        self.unproved = found.unproved
+        """What was taken from files that nothing vouches for."""
         self._replay: Iterator[Record] = iter(())
         self._replay_offset = -1
         self._replay_end = -1

@@ -32,6 +32,7 @@ from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSu
 MOST_STRETCHES = 10_000
 """Maximum number of stretches of records that are kept, each with one proof."""
 IN_DOUBT = "; which record was changed is not known"
+NOT_COMMITTED = "not committed"
 MISSING = "the manifest has this segment, the folder has not"
 MISSING_IN_INDEX = "the partition's index has this segment, the folder has not"
 
@@ -212,7 +213,7 @@ class PartitionReader:
         size = self._folder.size(name) or 0
         if size > end:
             where = self._folder.where(name)
-            self._leave_out(LeftOut(where, end, size - end, "not committed"))
+            self._leave_out(LeftOut(where, end, size - end, NOT_COMMITTED))
 
 
 def _found(folder: Folder, partition: int, files: PartitionFiles) -> Iterator[SegmentAt]:

@@ -65,7 +65,9 @@ class TopicRestored:
     lost: list[str] = field(default_factory=list)
     """Offsets that were lost before the backup could copy them."""
     salvaged: bool = False
-    """Records were salvaged from a damaged backup."""
+    """Records were salvaged from a damaged backup, or taken from files that nothing vouched for."""
+    vouched: bool = True
+    """Whether a manifest had the hashes of the records."""
     error: str = ""
     unknown: bool = False
     """No answer came, so the change may or may not have happened."""
@@ -114,7 +116,9 @@ def _restored_how(plan: TopicPlan) -> str:
     """The result of an identical partition, for the journal."""
     if plan.gaps:
         return "restored with gaps"
-    return "restored, salvaged" if plan.salvaged else "restored"
+    if plan.salvaged:
+        return "restored, salvaged"
+    return "restored" if plan.vouched else "restored, not proved"
 
 
 class _Topic:
@@ -123,7 +127,7 @@ class _Topic:
         self._plan = plan
         self._report = TopicRestored(plan.topic, plan.target)
         self._report.gaps, self._report.salvaged = list(plan.gaps), plan.salvaged
-        self._report.lost = list(plan.lost)
+        self._report.lost, self._report.vouched = list(plan.lost), plan.vouched
         self._target = RestoreTarget(
             plan, work.run.client, work.topics, work.replication_factor, work.transactional
         )
