@@ -26,6 +26,7 @@ from breakglass.console.restoring import (
     NEVER_THERE,
     NO_MANIFEST,
     NOT_PROVED,
+    UNEXPLAINED,
     Compared,
     Renamed,
     Replicas,
@@ -346,6 +347,8 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
             say(f"{topic.target}  {NOT_PROVED}")
         if not topic.vouched:
             say(f"{topic.target}  {NO_MANIFEST}")
+        if topic.unexplained:
+            say(f"{topic.target}  {UNEXPLAINED.format(topic.unexplained)}")
         for reason, count in topic.left_out.items():
             say(f"{topic.target}  {count:,} records are left out: {reason}")
         if topic.exists and not topic.empty:

@@ -23,6 +23,7 @@ from breakglass.console.options import (
     with_log_format,
 )
 from breakglass.console.output import Column, print_table, say
+from breakglass.console.restoring import UNEXPLAINED
 from breakglass.console.wiring import Connection
 from breakglass.services.pipeline.generations import NewGeneration
 
@@ -311,6 +312,8 @@ def _say_left_out(report: BackupReport) -> None:
                 "deletion or an election removed them before they were copied. Back up more often, "
                 "or let the topic keep records longer."
             )
+        if unexplained := part.missing.get("unknown"):
+            say(f"{part.partition}  {UNEXPLAINED.format(unexplained)}")
         for doubt in part.unproved:
             say(f"{part.partition}  stays marked as not proved: {doubt}")
         if part.held_back:

@@ -46,8 +46,12 @@ def missing_within(folder: Folder, part: SegmentPart) -> list[Span]:
     return spans
 
 
-def explained(log: CommittedLog, spans: Sequence[Span], *, compacted: bool) -> Iterator[Gap]:
+def explained(
+    log: CommittedLog, spans: Sequence[Span], *, compacted: bool, unread: list[Gap] | None = None
+) -> Iterator[Gap]:
     """The *spans*, in order, as gaps with their reasons; one span may become several gaps.
+
+    Those that were not looked up are also added to *unread*.
 
     Raises:
         PipelineError: the log has a committed record at an offset that was not copied.
@@ -55,14 +59,17 @@ def explained(log: CommittedLog, spans: Sequence[Span], *, compacted: bool) -> I
     """
     nothing = GapReason.COMPACTION if compacted else GapReason.UNKNOWN
     for near in _neighbours(spans):
-        if log.read_bytes > EXPLAINED_BYTES:
-            yield from (Gap(*span, GapReason.UNKNOWN) for span in near)
-            continue
         try:
-            yield from list(_explain(log, near, nothing))
+            if log.read_bytes <= EXPLAINED_BYTES:
+                yield from list(_explain(log, near, nothing))
+                continue
         except EvidenceChanged:
             # Retention has deleted the offsets since they were copied: the reason is lost.
-            yield from (Gap(*span, GapReason.UNKNOWN) for span in near)
+            pass
+        gaps = [Gap(*span, GapReason.UNKNOWN) for span in near]
+        if unread is not None:
+            unread += gaps
+        yield from gaps
 
 
 def _neighbours(spans: Sequence[Span]) -> Iterator[Sequence[Span]]:
@@ -205,7 +212,8 @@ def found_gaps(
     log: CommittedLog,
     *,
     compacted: bool,
+    unread: list[Gap],
 ) -> list[Gap]:
-    """The offsets of ``[start, end)`` that *parts* lack, with reasons. Raises as `explained`."""
+    """The offsets of ``[start, end)`` that *parts* lack, with reasons; as `explained`."""
     spans = list(holes(folder, parts, start, end))
-    return list(explained(log, spans, compacted=compacted)) if spans else []
+    return list(explained(log, spans, compacted=compacted, unread=unread)) if spans else []

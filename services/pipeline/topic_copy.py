@@ -66,6 +66,8 @@ class CopiedStretch:
     stretch: CopyStretch
     segments: list[NewSegment]
     behind: Missing
+    reasons: frozenset[GapReason] = frozenset()
+    """Why the log lacks offsets, as far as it was looked up."""
     look: LogLook | None = None
     unproved: tuple[Unproved, ...] = ()
 
@@ -116,6 +118,8 @@ class TopicCopy:
         self._run = run
         self._source = source
         self._assembler = assembler
+        self._anew: dict[int, int] = {}
+        """Where the first copy of a partition ends, by number."""
         self._reports = {partition.partition: partition for partition in report.partitions}
 
     def copy(self, job: Sequence[CopyStretch]) -> list[SegmentPart]:
@@ -136,12 +140,7 @@ class TopicCopy:
             self._explained(stretch, [part for part in parts if part.partition == stretch.number])
             for stretch in stretches
         ]
-        try:
-            copied = [self._with_deletions(copied_stretch) for copied_stretch in copied]
-        except LostDeletions:
-            for one in copied:
-                self._reports[one.stretch.source.partition].lost += one.lost
-            raise
+        copied = [self._with_deletions(copied_stretch) for copied_stretch in copied]
         self._require_same(copied)
         self._assembler.add([copied_stretch.addition for copied_stretch in copied])
         if self._assembler.changed:
@@ -224,11 +223,14 @@ class TopicCopy:
         folder, source = self._assembler.folder, stretch.source
         log = CommittedLog(self._run.client.sender, source.leader, source.partition)
         compacted = self._source.compacted
-        gaps = found_gaps(folder, parts, stretch.start, stretch.end, log, compacted=compacted)
-        segments, behind = new_segments(
-            parts, [stretch.lost, *gaps] if stretch.lost else gaps, stretch.source.epochs
+        unread: list[Gap] = []
+        gaps = found_gaps(
+            folder, parts, stretch.start, stretch.end, log, compacted=compacted, unread=unread
         )
-        return CopiedStretch(stretch, segments, behind)
+        segments, behind = new_segments(parts, [*stretch.lost, *gaps], stretch.source.epochs)
+        looked_up = gaps if compacted else (gap for gap in gaps if gap not in unread)
+        reasons = frozenset(gap.reason for gap in (*stretch.lost, *looked_up))
+        return CopiedStretch(stretch, segments, behind, reasons)
 
     def _with_deletions(self, copied: CopiedStretch) -> CopiedStretch:
         """*copied* with the look at the log that it goes to, and what the time it took may hide.
@@ -238,14 +240,24 @@ class TopicCopy:
         """
         source, stretch = self._source, copied.stretch
         held = self._assembler.partition(stretch.number)
-        reasons = {reason for missing in copied.missing for reason in missing.counts}
-        since = lost_deletions(held, source, reasons, now_ms())
+        if held.next_offset is None:
+            self._anew[stretch.number] = stretch.source.stable_end
+        if not source.compacted and stretch.end <= self._anew.get(stretch.number, -1):
+            # Every job of a whole copy reads the log as it is.
+            return copied
+        since = lost_deletions(held, source, copied.reasons, now_ms())
         if since is not None and since != source.look and source.unread:
             # A new generation without those partitions would hide their backup.
             end = max(stretch.end, held.next_offset or 0)
             doubt = Unproved(stretch.source.log_start, end, TO_BE_COPIED)
             return replace(copied, look=held.look, unproved=(doubt,))
         if since is not None and since != source.look:
+            if not source.compacted:
+                raise LostDeletions(
+                    f"{stretch.source.partition} lacks offsets that were written since the last "
+                    f"run: if cleanup.policy of {source.name} was compact in that time, deletions "
+                    "of keys that the older folder has were removed"
+                )
             last = f" at {time_text(since.at_ms)}" if since.at_ms else ""
             raise LostDeletions(
                 f"since the last look{last} compaction or retention may have removed deletions of "
@@ -314,5 +326,5 @@ def _begun_later(stretch: CopyStretch, now: PartitionSource | None) -> CopyStret
     if now is None or now.log_start <= stretch.start:
         return stretch
     start = min(now.log_start, stretch.end)
-    lost = Gap(stretch.lost.start if stretch.lost else stretch.start, start, GapReason.LOST)
+    lost = (*stretch.lost, Gap(stretch.start, start, GapReason.LOST))
     return replace(stretch, start=start, lost=lost)

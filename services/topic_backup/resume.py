@@ -120,7 +120,12 @@ class _Resume:
 
     def run(self, on_disk: Sequence[Segment]) -> Resumed:
         self._drop_lone_indexes(on_disk)
-        segments = [segment for segment in on_disk if segment.has_records]
+        # Before the oldest committed segment is what a prune that was killed has not removed yet.
+        done = self._committed.segments if self._committed else ()
+        oldest = min((segment.start_offset for segment in done), default=0)
+        segments = [
+            segment for segment in on_disk if segment.has_records and segment.start_offset >= oldest
+        ]
         self._check_all_there(segments)
         last = segments[-1] if segments else None
         summaries = tuple(self._segment(segment, last=segment is last) for segment in segments)

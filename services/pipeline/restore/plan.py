@@ -54,7 +54,7 @@ from breakglass.services.pipeline.stored_segments import (
 )
 from breakglass.services.topic_backup.catalog import HeldTopic
 from breakglass.services.topic_backup.folder_contents import RestorableTopic, read_held, read_sound
-from breakglass.services.topic_backup.summary import PartitionSummary
+from breakglass.services.topic_backup.summary import GapReason, PartitionSummary
 from breakglass.services.topic_backup.verification import (
     OLDER_MANIFEST,
     has_lost_manifest,
@@ -321,6 +321,11 @@ def _topic(
         groups_not_read=not_read(held, options.groups_at_ms) if options.groups else (),
         salvaged=held.salvaged,
         vouched=held.manifest is not None,
+        unexplained=sum(
+            segment.missing.get(GapReason.UNKNOWN, 0)
+            for part in chosen
+            for segment in part.segments
+        ),
     )
 
 

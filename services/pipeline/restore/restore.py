@@ -68,6 +68,8 @@ class TopicRestored:
     """Records were salvaged from a damaged backup, or taken from files that nothing vouched for."""
     vouched: bool = True
     """Whether a manifest had the hashes of the records."""
+    unexplained: int = 0
+    """Offsets of the topic that are missing for a reason that no run could find out."""
     error: str = ""
     unknown: bool = False
     """No answer came, so the change may or may not have happened."""
@@ -118,7 +120,7 @@ def _restored_how(plan: TopicPlan) -> str:
         return "restored with gaps"
     if plan.salvaged:
         return "restored, salvaged"
-    return "restored" if plan.vouched else "restored, not proved"
+    return "restored, not proved" if plan.unexplained or not plan.vouched else "restored"
 
 
 class _Topic:
@@ -128,6 +130,7 @@ class _Topic:
         self._report = TopicRestored(plan.topic, plan.target)
         self._report.gaps, self._report.salvaged = list(plan.gaps), plan.salvaged
         self._report.lost, self._report.vouched = list(plan.lost), plan.vouched
+        self._report.unexplained = plan.unexplained
         self._target = RestoreTarget(
             plan, work.run.client, work.topics, work.replication_factor, work.transactional
         )

@@ -40,7 +40,7 @@ from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGI
 from breakglass.services.topic_backup.store.runs_folder import RunsFolder
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 from breakglass.services.topic_backup.topic_writer import check_same, merged
-from breakglass.services.topic_backup.verification import has_lost_manifest
+from breakglass.services.topic_backup.verification import has_lost_manifest, is_older
 
 SMALL_BYTES = 64 * 1024 * 1024
 """Segments of this size are not joined."""
@@ -126,12 +126,13 @@ class RunsAssembler:
         with ExitStack() as stack:
             stack.enter_context(folder.lock())
             self.committed = read_manifest(folder)
-            if self.committed is None and has_lost_manifest(folder.names()):
+            none = self.committed is None and has_lost_manifest(folder.names())
+            if none or is_older(folder, self.committed):
                 # A commit would remove the files that it does not name: those of the lost one.
                 raise UsageError(
-                    f"{folder.where()} has lost its manifest, so which of its files are the backup "
-                    "is not known: put the manifest back from another copy, or back up to another "
-                    "place."
+                    f"{folder.where()} has lost its last manifest, so which of its files are the "
+                    "backup is not known: put the manifest back from another copy, or back up to "
+                    "another place."
                 )
             check_same(folder, self.committed, identity)
             self.identity = merged(self.committed, identity)

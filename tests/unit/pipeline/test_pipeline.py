@@ -124,7 +124,7 @@ def test_wherever_a_run_ends_its_commits_are_whole_and_the_next_one_loses_and_do
 def test_a_prune_that_ends_anywhere_leaves_the_newest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it had not removed yet belongs to the backup again with the next run."""
+    """What it had not removed yet is no part of the backup, and no later run takes it up."""
     points = CrashPoints(tmp_path / "orders", tmp_path / "aside")
     with monkeypatch.context() as patched:
         points.watch(patched)
