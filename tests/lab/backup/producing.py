@@ -83,7 +83,8 @@ def set_policy(cluster: Cluster, topic: str, policy: str) -> None:
     """Set cleanup.policy of *topic*."""
     entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
     of = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    admin(cluster).incremental_alter_configs([of])[of].result(SECONDS)
+    client = admin(cluster)
+    client.incremental_alter_configs([of])[of].result(SECONDS)
 
 
 def delete(cluster: Cluster, topic: str) -> None:

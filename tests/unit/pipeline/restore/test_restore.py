@@ -203,6 +203,51 @@ def test_only_what_was_to_be_restored_is_expected(stored: list[StoredSegment]) -
     assert [int(offset) for run in expected for offset in run.offsets] == [1, 5]
 
 
+class Counted:
+    """A topic that takes every record, and counts transactions."""
+
+    def __init__(self) -> None:
+        self.commits: list[int] = []
+        self.offsets: list[int] = []
+
+    def begin(self) -> None:
+        self.begun = len(self.offsets)
+
+    def send(self, run: RecordRun) -> Longs:
+        self.offsets += run.offsets.tolist()
+        assert [len(run.data), *np.diff(run.bounds)] == [run.bounds[-1], *[SIZE] * len(run.offsets)]
+        return np.zeros(len(run.offsets), np.int64)
+
+    def flush(self) -> Longs:
+        return np.arange(self.begun, len(self.offsets)) + len(self.commits)
+
+    def commit(self, next_offset: int) -> None:
+        self.commits.append(next_offset)
+
+    def reached(self) -> None:
+        """Nothing was restored before."""
+
+    def readable(self, announced: Announced) -> bool:
+        raise AssertionError(announced)
+
+
+SIZE = len(encode(Record(0, TimestampType.CREATE, 0, b"k", b"v")))
+
+
+@pytest.mark.parametrize(("limit", "commits"), [(100, [10]), (2, [5, 10]), (1, [1, 5, 10])])
+def test_scattered_records_share_a_transaction_and_lead_back(
+    stored: list[StoredSegment], limit: int, commits: list[int], path: Path
+) -> None:
+    spans = ((0, 1), (4, 5), (9, 10))
+    task = PartitionTask("t", 0, spans, stored, "id", str(path), limit, True, True)
+    topic = Counted()
+    assert Producing(task, topic, topic).run().records == 3
+    assert (topic.offsets, topic.commits) == ([0, 4, 9], commits)
+    offsets = OffsetMap(read_log(path).runs, stored, spans)
+    news = [offsets.new_of(old) for old in (0, 1, 4, 5, 9)]
+    assert offsets.old_of(np.array(sorted({*news}))).tolist() == [0, 4, 9]
+
+
 WRITTEN = [CommittedRun(0, 3, 0, 3), CommittedRun(3, 5, 4, 2)]
 """Offsets 0 to 2 and 4 to 5; the markers are at 3 and 6."""
 SHIFTED = [CommittedRun(0, 3, 2, 3), CommittedRun(3, 5, 9, 2)]
