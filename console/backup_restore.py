@@ -349,6 +349,12 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
             say(f"{topic.target}  {NO_MANIFEST}")
         if topic.unexplained:
             say(f"{topic.target}  {UNEXPLAINED.format(topic.unexplained)}")
+        if topic.compacted:
+            say(
+                f"{topic.target}  is compacted, and these records are added after newer ones: if a "
+                "key was written again since the election, its older value replaces the newer one; "
+                "restore into a topic of another name, without --tail-of, to choose by key"
+            )
         for reason, count in topic.left_out.items():
             say(f"{topic.target}  {count:,} records are left out: {reason}")
         if topic.exists and not topic.empty:

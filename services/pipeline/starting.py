@@ -24,6 +24,7 @@ from breakglass.services.pipeline.gateway import (
     errors_file,
     logging_option,
     scripted,
+    to_check,
 )
 from breakglass.services.pipeline.java import (
     NICENESS,
@@ -168,8 +169,8 @@ def _context(wanted: WantedSpark, conf: SparkConf) -> SparkContext:
         return SparkContext.getOrCreate(conf)
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         raise PipelineError(
-            f"Spark does not start on {wanted.master} ({error}): check that address, and that "
-            "`java -version` works."
+            f"Spark does not start on {wanted.master} ({error}): check that address, and "
+            f"{to_check()}."
         ) from error
 
 

@@ -86,9 +86,7 @@ class OffsetMap:
             return runs_between(self.stored, start, end)
         first = bisect_right(self._spans, start, key=lambda span: span[1])
         after = bisect_left(self._spans, end, first, key=lambda span: span[0])
-        spans = [
-            (max(begin, start), min(stop, end)) for begin, stop in self._spans[first:after]
-        ]
+        spans = [(max(begin, start), min(stop, end)) for begin, stop in self._spans[first:after]]
         return runs_within(self.stored, spans)
 
     def new_of(self, offset: int) -> int:

@@ -70,6 +70,8 @@ class TopicPlan:
     """Records were salvaged from damage, or taken from files that nothing vouched for."""
     vouched: bool = True
     """Whether a manifest has the hashes of the records."""
+    compacted: bool = False
+    """The tail is added after newer records of a compacted topic: the last value of a key stays."""
     unexplained: int = 0
     """Offsets of the topic that are missing for a reason that no run could find out."""
 

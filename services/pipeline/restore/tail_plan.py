@@ -352,6 +352,7 @@ class _TopicTail:
             tail_of=source.name,
             left_out=dict(left_out),
             salvaged=source.held.salvaged,
+            compacted=now.compacted and bool(partitions),
         )
 
 

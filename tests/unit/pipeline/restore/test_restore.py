@@ -19,6 +19,7 @@ from breakglass.services.pipeline.restore.offset_map import (
     runs_of,
 )
 from breakglass.services.pipeline.restore.options import OPEN, afterwards, during, expired_at_once
+from breakglass.services.pipeline.restore.producing import Producing
 from breakglass.services.pipeline.restore.proof import unowned_spans
 from breakglass.services.pipeline.restore.tail import (
     ABORTED,
@@ -36,14 +37,20 @@ from breakglass.services.pipeline.restore.tail import (
 from breakglass.services.pipeline.restore.task import (
     LOG_APPEND_TIME,
     WITHOUT_TIMESTAMP,
+    PartitionTask,
     as_restored,
     declared_of,
 )
-from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
+from breakglass.services.pipeline.stored_segments import (
+    Longs,
+    RecordRun,
+    StoredSegment,
+    stored_segments,
+)
 from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.record import Record, TimestampType, encode
 from breakglass.services.topic_backup.summary import EpochStart, PartitionSummary, SegmentSummary
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
@@ -207,6 +214,7 @@ class Counted:
     """A topic that takes every record, and counts transactions."""
 
     def __init__(self) -> None:
+        self.begun = 0
         self.commits: list[int] = []
         self.offsets: list[int] = []
 
