@@ -18,7 +18,6 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup import partition_index
 from breakglass.services.topic_backup.batch_log import BatchLog, BatchState
 from breakglass.services.topic_backup.batches import RecordBatch
-from breakglass.services.topic_backup.extent import SegmentExtent
 from breakglass.services.topic_backup.folder import AppendFolder
 from breakglass.services.topic_backup.layout import (
     PartitionFiles,
@@ -29,7 +28,7 @@ from breakglass.services.topic_backup.layout import (
     segment_index_name,
     segment_prefix,
 )
-from breakglass.services.topic_backup.reader import read_extents
+from breakglass.services.topic_backup.reader import SegmentExtent, read_extents
 from breakglass.services.topic_backup.record import Record, encode
 from breakglass.services.topic_backup.resume import Cut, oldest_missing, resume
 from breakglass.services.topic_backup.segment_index import ENTRY, IndexedRecord, encode_entry

@@ -29,10 +29,10 @@ from breakglass.services.model import EpochHistory, EpochRange
 from breakglass.services.pipeline import continuous
 from breakglass.services.pipeline.acts.reindex import RebuildIndexes
 from breakglass.services.pipeline.backup_context import BackupRun, Meter
-from breakglass.services.pipeline.gaps import epoch_starts, holes, merged_gaps, new_segments
 from breakglass.services.pipeline.pace import CATCH_UP, CREDIT_SECONDS, Budget, Pace
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask
 from breakglass.services.pipeline.source import WantedTopics
+from breakglass.services.pipeline.topic_copy import epoch_starts, holes, merged_gaps, new_segments
 from breakglass.services.topic_backup import consumer_offsets, group_history, partition_index
 from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.folder import LocalFolder

@@ -21,7 +21,7 @@ from breakglass.services.pipeline.restore.offset_map import (
 from breakglass.services.pipeline.restore.options import OPEN, afterwards, during, expired_at_once
 from breakglass.services.pipeline.restore.producing import Producing
 from breakglass.services.pipeline.restore.proof import unowned_spans
-from breakglass.services.pipeline.restore.tail import (
+from breakglass.services.pipeline.restore.tail_plan import (
     ABORTED,
     THERE,
     TWICE,
