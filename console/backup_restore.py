@@ -24,7 +24,9 @@ from breakglass.console.options import (
 from breakglass.console.output import print_json, say
 from breakglass.console.restoring import (
     NEVER_THERE,
+    NO_MANIFEST,
     NOT_PROVED,
+    UNEXPLAINED,
     Compared,
     Renamed,
     Replicas,
@@ -343,6 +345,16 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
             )
         if topic.salvaged:
             say(f"{topic.target}  {NOT_PROVED}")
+        if not topic.vouched:
+            say(f"{topic.target}  {NO_MANIFEST}")
+        if topic.unexplained:
+            say(f"{topic.target}  {UNEXPLAINED.format(topic.unexplained)}")
+        if topic.compacted:
+            say(
+                f"{topic.target}  is compacted, and these records are added after newer ones: if a "
+                "key was written again since the election, its older value replaces the newer one; "
+                "restore into a topic of another name, without --tail-of, to choose by key"
+            )
         for reason, count in topic.left_out.items():
             say(f"{topic.target}  {count:,} records are left out: {reason}")
         if topic.exists and not topic.empty:

@@ -23,6 +23,7 @@ from breakglass.console.options import (
     with_log_format,
 )
 from breakglass.console.output import Column, print_table, say
+from breakglass.console.restoring import UNEXPLAINED
 from breakglass.console.wiring import Connection
 from breakglass.services.pipeline.generations import NewGeneration
 
@@ -155,8 +156,7 @@ def run(
         new_generation=new_generation,
     )
     place = local_path(store)
-    if place is not None and not place.exists():
-        say(f"{store} did not exist: a new backup begins there")
+    new = place is not None and not place.exists()
     if new_generation is NewGeneration.REPLACE:
         require_replaceable(settings.store, settings.form)
     with StopSignal() as stop, Spark(master) as spark, connection.reading() as client:
@@ -167,6 +167,13 @@ def run(
             def begin(meter: Meter) -> BackupRun:
                 return BackupRun(client, spark, access, settings, meter)
 
+            def told(report: BackupReport) -> None:
+                nonlocal new
+                if new and place is not None and place.exists():
+                    say(f"{store} did not exist: a new backup began there")
+                    new = False
+                _say_left_out(report)
+
             if continuous:
                 stop.armed()
                 followed = follow(
@@ -175,7 +182,7 @@ def run(
                     tell,
                     lambda: stop.requested,
                     every=every / 1000,
-                    told=_say_left_out,
+                    told=told,
                     lag=LagAlarm(heard),
                 )
             else:
@@ -186,7 +193,7 @@ def run(
         print(json.dumps(document(report)))
     else:
         print_report(report)
-    _say_left_out(report)
+    told(report)
     raise typer.Exit(0 if report.whole else 1)
 
 
@@ -311,6 +318,8 @@ def _say_left_out(report: BackupReport) -> None:
                 "deletion or an election removed them before they were copied. Back up more often, "
                 "or let the topic keep records longer."
             )
+        if unexplained := part.missing.get("unknown"):
+            say(f"{part.partition}  {UNEXPLAINED.format(unexplained)}")
         for doubt in part.unproved:
             say(f"{part.partition}  stays marked as not proved: {doubt}")
         if part.held_back:

@@ -101,6 +101,7 @@ def _document(topic: TopicStatus, ends: Ends | None, now_ms: int) -> dict[str, A
         "verified_now": topic.verified_now,
         "damaged": topic.damaged,
         "salvaged": topic.salvaged,
+        "uncommitted": topic.uncommitted,
         "group_states": topic.group_states,
         "partitions": [
             {
@@ -205,7 +206,7 @@ def _say(topic: TopicStatus) -> None:
         for damage in partition.damage:
             say(f"damaged: {damage}")
         for doubt in partition.unproved:
-            say(f"{topic.name}-{partition.partition}  not proved when this copy was made: {doubt}")
+            say(f"{topic.name}-{partition.partition}  not proved: {doubt}")
         if partition.lost_offsets:
             say(
                 f"{topic.name}-{partition.partition}  LOST {', '.join(partition.lost_offsets)}: "
@@ -221,8 +222,10 @@ def _say(topic: TopicStatus) -> None:
             )
         if isinstance(found.records, Unknown):
             say(f"? {topic.name}-{found.partition}: {found.records.reason}")
+    for left in topic.uncommitted:
+        say(left)
     if topic.lost_manifest:
-        say(f"damaged: {topic.folder} has lost its manifest; take it from another copy")
+        say(f"damaged: {topic.folder} has lost its last manifest; take it from another copy")
     elif topic.commit is None:
         say(_without_manifest(topic))
     elif topic.verified is not None and not topic.verified.whole:

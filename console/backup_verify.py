@@ -161,7 +161,9 @@ def _print(
         for damage in found.damages:
             say(f"{damage.file}: {damage.reason}")
         for doubt in found.unproved:
-            say(f"{found.folder}  not proved when this copy was made: {doubt}")
+            say(f"{found.folder}  not proved: {doubt}")
+        for left in found.uncommitted:
+            say(left)
         if not found.manifest:
             say(f"{found.folder} has no manifest: its format was checked, there are no hashes")
     if content:

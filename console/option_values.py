@@ -13,9 +13,27 @@ T = TypeVar("T")
 
 
 def names_in(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The names in ``A,B``, given once or repeated, each once; none where nothing was given."""
+    """The names in ``A,B``, given once or repeated, each once; none where nothing was given.
+
+    Raises:
+        UsageError: what was given has no name, or a wildcard, which no list of names takes.
+    """
+    from breakglass.services.errors import UsageError
+
     text = given if isinstance(given, str) else ",".join(given or ())
-    return tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+    found = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+    if given is not None and len(given) + isinstance(given, str) and not found:
+        raise UsageError(
+            "A list of names is empty, and without the option it would mean all: write A,B, or "
+            "leave the option out."
+        )
+    for name in found:
+        if "*" in name or "?" in name:
+            raise UsageError(
+                f"{name!r} is a pattern, and this option takes whole names. `backup run "
+                "--topics-regex` takes a regular expression, as kee.* for all that begin with kee."
+            )
+    return found
 
 
 def amount(option: str, read: Callable[[str], T]) -> Callable[[object], T]:

@@ -26,6 +26,11 @@ NEVER_THERE = "the backup has no {}: these offsets were lost before it could cop
 NOT_PROVED = (
     "not everything in the backup is proved to be as the topic had it: `backup verify` says what"
 )
+NO_MANIFEST = "the backup has no manifest, so a byte that changed in its files is not noticed"
+UNEXPLAINED = (
+    "{:,} offsets are missing for a reason that is not known: if cleanup.policy was compact "
+    "between two runs, deletions of keys are among them, and these keys come back"
+)
 FAILED, UNKNOWN = 1, 4
 """Exit codes."""
 
@@ -106,6 +111,10 @@ def print_restored(done: Sequence[TopicRestored]) -> None:
             say(f"{topic.target}  {NEVER_THERE.format(lost)}")
         if topic.salvaged:
             say(f"{topic.target}  {NOT_PROVED}")
+        if not topic.vouched:
+            say(f"{topic.target}  {NO_MANIFEST}")
+        if topic.unexplained:
+            say(f"{topic.target}  {UNEXPLAINED.format(topic.unexplained)}")
 
 
 def _row(topic: TopicRestored) -> tuple[object, ...]:
@@ -115,7 +124,8 @@ def _row(topic: TopicRestored) -> tuple[object, ...]:
 
 def _verdict(topic: TopicRestored) -> str:
     """No topic is identical to what its backup should hold where the backup was damaged."""
-    compared = {True: "identical", False: "differs", None: "not compared"}[topic.verified]
+    same = "identical" if topic.vouched and not topic.unexplained else "not proved"
+    compared = {True: same, False: "differs", None: "not compared"}[topic.verified]
     if topic.verified is False or not (topic.gaps or topic.salvaged):
         return compared
     what = "with gaps" if topic.gaps else "salvaged"

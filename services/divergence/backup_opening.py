@@ -22,11 +22,15 @@ from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.batches import ControlType, Marker
-from breakglass.services.topic_backup.extent import SegmentExtent
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import listing, records_name
 from breakglass.services.topic_backup.manifest import read_manifest
-from breakglass.services.topic_backup.reader import PartitionReader, SegmentAt, pieces_of
+from breakglass.services.topic_backup.reader import (
+    PartitionReader,
+    SegmentAt,
+    SegmentExtent,
+    pieces_of,
+)
 from breakglass.services.topic_backup.record import TimestampType
 from breakglass.services.topic_backup.salvage.finding import FoundRecord
 from breakglass.services.topic_backup.segment_index import open_index

@@ -23,7 +23,6 @@ from breakglass.services.divergence.entry import (
 )
 from breakglass.services.divergence.source import Extent, Reach, Reading, TapeForm
 from breakglass.services.errors import DamagedBackup, StorageError, UnsupportedSchema
-from breakglass.services.topic_backup.extent import SegmentExtent
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.index_proof import (
     OFFSET_BYTES,
@@ -37,6 +36,7 @@ from breakglass.services.topic_backup.reader import (
     IN_DOUBT,
     LeftOut,
     SegmentAt,
+    SegmentExtent,
     pieces_of,
     summary_at,
 )

@@ -10,7 +10,13 @@ from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, UsageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup_context import BackupRun
-from breakglass.services.pipeline.generations import Generation, following, latest, set_aside
+from breakglass.services.pipeline.generations import (
+    Generation,
+    following,
+    latest,
+    name_before,
+    set_aside,
+)
 from breakglass.services.pipeline.report import BackupReport, PartitionReport, TopicReport
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import (
@@ -27,7 +33,7 @@ from breakglass.services.pipeline.topic_copy import LostDeletions, TopicCopy
 from breakglass.services.recovery.group_standing import GroupStanding, read_standing
 from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.assembler import Assembler, assembling
-from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +83,9 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
         set_aside(how.store, latest(how.store, source.name))
     folder = how.store.folder(generation.name, how.form)
     with assembling(folder, identity, how.max_segment_bytes) as assembler:
-        todo = [_stretch(assembler, partition) for partition in source.partitions]
-        report.partitions = [_reported(stretch) for stretch in todo]
+        older = None if assembler.committed else _before(run, source, generation)
+        todo = [_stretch(assembler, partition, older) for partition in source.partitions]
+        report.partitions = [_reported(assembler, stretch) for stretch in todo]
         yield OpenTopic(source, assembler, report, todo, TopicCopy(run, source, assembler, report))
 
 
@@ -95,17 +102,34 @@ def _generation(
     return newest, "", manifest.identity.partition_count if manifest else None
 
 
-def _stretch(assembler: Assembler, source: PartitionSource) -> CopyStretch:
+def _before(run: BackupRun, source: TopicSource, one: Generation) -> TopicManifest | None:
+    """The last commit of the generation before *one*, if it is of the same topic."""
+    name, store = name_before(one), run.settings.store
+    if name is None or not store.names(name):
+        return None
+    older = read_manifest(store.folder(name))
+    known = older is not None and None not in (older.identity.topic_id, source.identity.topic_id)
+    same = not known or (older and older.identity.topic_id == source.identity.topic_id)
+    return older if same else None
+
+
+def _stretch(
+    assembler: Assembler, source: PartitionSource, older: TopicManifest | None
+) -> CopyStretch:
     backed_up = assembler.partition(source.partition.partition)
     reason = diverged(backed_up, source)
     if reason:
         raise ClusterError(f"{source.partition}: {reason}; run the backup again")
-    return stretch(backed_up, source)
+    before = older.partition(source.partition.partition) if older else None
+    return stretch(backed_up, source, before)
 
 
-def _reported(todo: CopyStretch) -> PartitionReport:
+def _reported(assembler: Assembler, todo: CopyStretch) -> PartitionReport:
     report = PartitionReport(todo.source.partition, todo.start, todo.start)
     report.held_back = todo.source.held_back
+    before = assembler.committed.partition(todo.number) if assembler.committed else None
+    known = before.unproved if before else ()
+    report.unproved = [one for one in assembler.partition(todo.number).unproved if one not in known]
     return report
 
 
@@ -139,14 +163,9 @@ def _topic(run: BackupRun, source: TopicSource, standing: GroupStanding) -> Topi
         try:
             _copied(run, source, report, standing)
         except LostDeletions as lost:
-            gone = {part.partition: part.lost for part in report.partitions}
-            before = latest(run.settings.store, source.name)
             report = begun(run, source, str(lost))
-            aside = report.others_aside and before.name == source.name
-            name = f"{source.name}~{before.number}" if aside else before.name
-            _copied(run, source, report, standing, name)
-            for part in report.partitions:
-                part.lost += gone.get(part.partition, [])
+            generation = Generation(source.name, report.generation, report.others_aside)
+            _copied(run, source, report, standing, name_before(generation))
     except BreakglassError as error:
         report.error = str(error)
     return report
@@ -193,7 +212,7 @@ def jobs(todo: Sequence[CopyStretch], offsets: int) -> Iterator[list[CopyStretch
         ]
         yield job
         waiting = [
-            replace(stretch, start=cut.end, lost=None)
+            replace(stretch, start=cut.end, lost=())
             for stretch, cut in zip(waiting, job, strict=True)
             if cut.end < stretch.end
         ]

@@ -7,6 +7,7 @@ answer ten times a second. The scripts are used only if the environment configur
 from __future__ import annotations
 
 import os
+import resource
 import struct
 import subprocess
 import time
@@ -62,6 +63,18 @@ def logging_option(log: Path) -> str:
 def errors_file(log: Path) -> Path:
     """The file next to *log* for stderr of the JVM and of Python workers, with their tracebacks."""
     return log.with_suffix(".err")
+
+
+OPEN_FILES = 1024
+"""So many files are enough for Spark, whose jars alone are some hundreds."""
+
+
+def to_check() -> str:
+    """What an operator checks where Spark does not start."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= files < OPEN_FILES:
+        return f"raise the limit of open files, which is {files}, to {OPEN_FILES:,} (ulimit -n)"
+    return "check that `java -version` works"
 
 
 def _make_room(folder: Path) -> None:
@@ -189,7 +202,7 @@ class Gateway:
                 self.kill()
                 raise PipelineError(
                     f"Spark's JVM exited with status {code} during its start: see Spark's log, and "
-                    "check that `java -version` works."
+                    f"{to_check()}."
                 )
             if time.monotonic() > give_up:
                 self.kill()

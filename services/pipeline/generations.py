@@ -40,6 +40,14 @@ class Generation:
         return self.topic if self.others_aside else folder_name(self.topic, self.number)
 
 
+def name_before(one: Generation) -> str | None:
+    """The folder's name of the generation before *one*; None if it is the first."""
+    if one.number == 1:
+        return None
+    before = one.number - 1
+    return f"{one.topic}~{before}" if one.others_aside else folder_name(one.topic, before)
+
+
 def latest(store: Store, topic: str) -> Generation:
     """The newest generation of *topic* in *store*; the first generation if *store* has none."""
     found = generations([*store.folders(), topic])

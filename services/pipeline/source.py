@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import UsageError
@@ -268,7 +268,7 @@ class CopyStretch:
     source: PartitionSource
     start: int
     end: int
-    lost: Gap | None = None
+    lost: tuple[Gap, ...] = ()
     """Offsets before *start* that were deleted before they were copied."""
 
     @property
@@ -339,13 +339,25 @@ def cut_since(end: int | None, epochs: Iterable[EpochStart], now: PartitionSourc
     return ""
 
 
-def stretch(backed_up: PartitionSummary | None, now: PartitionSource) -> CopyStretch:
-    """The committed offsets of one partition that are not backed up yet."""
+def stretch(
+    backed_up: PartitionSummary | None,
+    now: PartitionSource,
+    older: PartitionSummary | None = None,
+) -> CopyStretch:
+    """The committed offsets of one partition that are not backed up yet.
+
+    *older* is the partition in the generation before, of the same log: what it lost stays lost.
+    """
     done = backed_up.next_offset if backed_up else None
-    if done is None:
-        return CopyStretch(now, now.log_start, max(now.log_start, now.stable_end))
-    start = max(done, now.log_start)
-    lost = Gap(done, start, GapReason.LOST) if done < start else None
+    lost: tuple[Gap, ...] = ()
+    if done is None and older is not None:
+        gaps = (gap for segment in older.segments for gap in segment.gaps)
+        lost = tuple(gap for gap in gaps if gap.reason is GapReason.LOST)
+    before = done if done is not None or older is None else older.next_offset
+    start = now.log_start if done is None else max(done, now.log_start)
+    if before is not None and before < start:
+        lost = (*lost, Gap(before, start, GapReason.LOST))
+    lost = tuple(replace(gap, end=min(gap.end, start)) for gap in lost if gap.start < start)
     return CopyStretch(now, start, max(start, now.stable_end), lost)
 
 
@@ -354,6 +366,8 @@ TO_BE_COPIED = (
     "topic could be read to copy it again"
 )
 """The doubt that a run leaves which cannot copy a whole topic: a later run does."""
+UNSAID = {GapReason.COMPACTION, GapReason.UNKNOWN}
+"""What a log that was compacted leaves out; without a batch around it, the reason is unknown."""
 CLOCKS_MS = 60_000
 """How far the clocks of two machines that back up, or of a broker, may be apart."""
 
@@ -366,11 +380,15 @@ def lost_deletions(
     None if they cannot have been. *missing* are the reasons for offsets that a copy which ends at
     *at_ms* does not have: a removed tombstone is one of these offsets. Compaction keeps it for
     delete.retention.ms, so that a copy which began in that time has it; retention does not.
+
+    A topic that is not compacted may have been so since the backup: nothing else leaves offsets
+    between batches out.
     """
-    if now.look is None:
-        return None
     if any(doubt.why == TO_BE_COPIED for doubt in backed_up.unproved) and not now.unread:
         return backed_up.look or LogLook(0, 0)
+    if now.look is None:
+        holes = backed_up.next_offset is not None and {*missing} & UNSAID
+        return (backed_up.look or LogLook(0, 0)) if holes else None
     if not {*missing} - {GapReason.CONTROL, GapReason.ABORTED}:
         return None
     if backed_up.next_offset is None:

@@ -182,7 +182,13 @@ class TopicAssembler:
         same = committed is not None and committed.next_offset == next_offset
         epoch = committed.end_epoch if committed and same else None
         held = committed or PartitionSummary(number, None, ())
-        return replace(held, next_offset=next_offset, segments=segments, end_epoch=epoch)
+        return replace(
+            held,
+            next_offset=next_offset,
+            segments=segments,
+            end_epoch=epoch,
+            unproved=found.unproved,
+        )
 
     def _untouched(self, committed: PartitionSummary, files: PartitionFiles) -> bool:
         """Whether the folder contains exactly what was committed, judged by file sizes."""
@@ -277,6 +283,10 @@ class Assembler(Protocol):
     @property
     def run(self) -> str:
         """A prefix that is unique to the files of one job; every access returns a new one."""
+
+    @property
+    def committed(self) -> TopicManifest | None:
+        """The last commit; None in a new folder."""
 
     def partition(self, number: int, /) -> PartitionSummary:
         """The content of one partition."""

@@ -16,6 +16,7 @@ from breakglass.services.topic_backup.layout import (
 )
 from breakglass.services.topic_backup.store.form import has_manifest
 from breakglass.services.topic_backup.store.store import LocalStore, Store
+from breakglass.services.topic_backup.verification import has_lost_manifest
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -74,7 +75,9 @@ def _is_held(store: Store, name: str) -> bool:
     if not is_folder_name(name):
         return False
     names = store.names(name)
-    return has_manifest(names) or (bool(listing(names)) and not _began_empty(store, name))
+    if has_manifest(names) or has_lost_manifest(names):
+        return True
+    return bool(listing(names)) and not _began_empty(store, name)
 
 
 def _began_empty(store: Store, name: str) -> bool:

@@ -21,7 +21,13 @@ from breakglass.services.topic_backup.reader import LeftOut, PartitionReader
 from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
 from breakglass.services.topic_backup.salvage.finding import Proof
 from breakglass.services.topic_backup.soundness import OTHER_BYTES
-from breakglass.services.topic_backup.summary import Gap, GapReason, PartitionSummary, Unproved
+from breakglass.services.topic_backup.summary import (
+    UNVOUCHED,
+    Gap,
+    GapReason,
+    PartitionSummary,
+    Unproved,
+)
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 
@@ -89,7 +95,9 @@ def _mended(
     for found in reader.found():
         record = found.placed.record
         if doubt := _doubt(found.proof, committed):
-            doubts = Unproved(record.offset, record.offset + 1, doubt).after(doubts)
+            # One doubt for all records of a folder without a manifest, whatever lies between them.
+            start = record.offset if committed is not None or at is None else at
+            doubts = Unproved(start, record.offset + 1, doubt).after(doubts)
         if at is not None and record.offset > at:
             _account(writer, at, record.offset, explained, reader)
         writer.append(record)
@@ -118,8 +126,8 @@ def _doubt(proof: Proof, committed: PartitionSummary | None) -> str:
     """Why a record with that *proof* may differ from what was written; empty: it is proved."""
     if committed is not None:
         return "" if proof is Proof.COMMITTED else OTHER_BYTES
-    # Without a manifest the index is a second witness of where each record begins and ends.
-    return str(proof) if proof in (Proof.BETWEEN, Proof.LAST, Proof.WALKED) else ""
+    # An index is a second witness of where each record begins and ends, but not of its bytes.
+    return str(proof) if proof in (Proof.BETWEEN, Proof.LAST, Proof.WALKED) else UNVOUCHED
 
 
 def _explained(committed: PartitionSummary | None) -> list[Gap]:

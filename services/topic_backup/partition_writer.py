@@ -18,7 +18,6 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup import partition_index
 from breakglass.services.topic_backup.batch_log import BatchLog, BatchState
 from breakglass.services.topic_backup.batches import RecordBatch
-from breakglass.services.topic_backup.extent import SegmentExtent
 from breakglass.services.topic_backup.folder import AppendFolder
 from breakglass.services.topic_backup.layout import (
     PartitionFiles,
@@ -29,7 +28,7 @@ from breakglass.services.topic_backup.layout import (
     segment_index_name,
     segment_prefix,
 )
-from breakglass.services.topic_backup.reader import read_extents
+from breakglass.services.topic_backup.reader import SegmentExtent, read_extents
 from breakglass.services.topic_backup.record import Record, encode
 from breakglass.services.topic_backup.resume import Cut, oldest_missing, resume
 from breakglass.services.topic_backup.segment_index import ENTRY, IndexedRecord, encode_entry
@@ -199,8 +198,8 @@ class PartitionWriter:
         self._closed = [*gone, *found.segments[:-1]]
         self._segment = self._begin(found.segments[-1] if found.segments else None, found.digest)
         self._log = self._existing_log(committed)
-        self.unproved = committed.unproved if committed else ()
-        """What a copy of a damaged backup could not prove."""
+        self.unproved = found.unproved
+        """What was taken from files that nothing vouches for."""
         self._replay: Iterator[Record] = iter(())
         self._replay_offset = -1
         self._replay_end = -1

@@ -3,7 +3,8 @@
 A segment is read up to its committed size; without a manifest (a backup of Kafka Backup) up to its
 last indexed record, like Kafka Backup's readers; without a matching index up to its last complete
 record. The salvaging reader reads a segment that differs from the commit and every segment without
-a manifest; records that it cannot prove are left out as damage.
+a manifest; records that it cannot prove are left out as damage. An index says where reading begins
+only where the records confirm it: a missing or damaged one costs time, but never a record.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from breakglass.services.errors import BreakglassError
+from breakglass.services.errors import BreakglassError, DamagedBackup
 from breakglass.services.topic_backup import partition_index
-from breakglass.services.topic_backup.extent import SegmentExtent, seek
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import PartitionFiles, listing, records_name
 from breakglass.services.topic_backup.record import MAX_RECORD_BYTES, Record
@@ -25,13 +25,59 @@ from breakglass.services.topic_backup.salvage.finding import (
     UnreadCause,
 )
 from breakglass.services.topic_backup.salvage.salvage import salvaged
-from breakglass.services.topic_backup.segment_reader import read_segment
+from breakglass.services.topic_backup.segment_index import IndexedRecord, open_index
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, read_segment
 from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentExtent:
+    """How much of one segment is read."""
+
+    prefix: str
+    start_offset: int
+    end: int | None
+    """Where to stop in the records file; None: after the last complete record."""
+
+
+def seek(folder: Folder, extent: SegmentExtent, start: int, max_record_bytes: int) -> int:
+    """A position from which a reader misses no record at or after offset *start*.
+
+    Offsets rise, so the position of any earlier record will do. The result is the last such record
+    that the index names, if the record is there.
+    """
+    index = open_index(folder, extent.prefix) if start > extent.start_offset else None
+    if index is None:
+        return FIRST_POSITION
+    with index:
+        older = index.first_from(start) - 1
+        entry = index[older] if older >= 0 else None
+    if entry is None or entry.offset >= start:
+        return FIRST_POSITION
+    true = _tells_truth(folder, extent.prefix, entry, max_record_bytes)
+    return entry.position if true else FIRST_POSITION
+
+
+def _tells_truth(folder: Folder, prefix: str, entry: IndexedRecord, max_record_bytes: int) -> bool:
+    """Whether the record of *entry* is at the position that *entry* names."""
+    name = records_name(prefix)
+    if entry.position < FIRST_POSITION or entry.end > (folder.size(name) or 0):
+        return False
+    records = read_segment(
+        folder, name, start=entry.position, end=entry.end, max_record_bytes=max_record_bytes
+    )
+    try:
+        placed = next(records, None)
+    except DamagedBackup:
+        return False
+    return placed is not None and IndexedRecord.of(placed) == entry
+
 
 MOST_STRETCHES = 10_000
 """Maximum number of stretches of records that are kept, each with one proof."""
 IN_DOUBT = "; which record was changed is not known"
+NOT_COMMITTED = "not committed"
 MISSING = "the manifest has this segment, the folder has not"
 MISSING_IN_INDEX = "the partition's index has this segment, the folder has not"
 
@@ -212,7 +258,7 @@ class PartitionReader:
         size = self._folder.size(name) or 0
         if size > end:
             where = self._folder.where(name)
-            self._leave_out(LeftOut(where, end, size - end, "not committed"))
+            self._leave_out(LeftOut(where, end, size - end, NOT_COMMITTED))
 
 
 def _found(folder: Folder, partition: int, files: PartitionFiles) -> Iterator[SegmentAt]:

@@ -2,7 +2,8 @@
 
 A record after the last commit stays if it is complete and has an index entry, which is written
 only once the record is durable. Kafka Backup resumes in the same way, so records that it appended
-stay. Bytes that an index entry covers are never cut off: they are damage, and raise an error.
+stay. Nothing vouches for them: they stay unproved. Bytes that an index entry covers are never cut
+off: they are damage, and raise an error.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ from breakglass.services.topic_backup.segment_reader import (
     read_segment,
 )
 from breakglass.services.topic_backup.summary import (
+    UNVOUCHED,
     Gap,
     GapReason,
     PartitionSummary,
     SegmentSummary,
     SegmentTally,
+    Unproved,
 )
 
 if TYPE_CHECKING:
@@ -75,6 +78,8 @@ class Resumed:
     digest: _Hash | None
     """The running hash of the last segment's bytes."""
     cuts: tuple[Cut, ...]
+    unproved: tuple[Unproved, ...]
+    """What the last commit could not prove, and the records that no commit has."""
 
     @property
     def next_offset(self) -> int | None:
@@ -115,14 +120,33 @@ class _Resume:
 
     def run(self, on_disk: Sequence[Segment]) -> Resumed:
         self._drop_lone_indexes(on_disk)
-        segments = [segment for segment in on_disk if segment.has_records]
+        # Before the oldest committed segment is what a prune that was killed has not removed yet.
+        done = self._committed.segments if self._committed else ()
+        oldest = min((segment.start_offset for segment in done), default=0)
+        segments = [
+            segment for segment in on_disk if segment.has_records and segment.start_offset >= oldest
+        ]
         self._check_all_there(segments)
         last = segments[-1] if segments else None
         summaries = tuple(self._segment(segment, last=segment is last) for segment in segments)
         _check_order(self._folder, summaries)
         if segments:
             self._repair_partition_index(segments)
-        return Resumed(summaries, self._digest, tuple(self._cuts))
+        return Resumed(summaries, self._digest, tuple(self._cuts), self._unproved(summaries))
+
+    def _unproved(self, summaries: Sequence[SegmentSummary]) -> tuple[Unproved, ...]:
+        known = self._committed or PartitionSummary(self._partition, None, ())
+        begins: int | None = None
+        end = 0
+        for segment in summaries:
+            done = known.segment(segment.start_offset)
+            last = done.last_offset if done is not None else None
+            if segment.last_offset is not None and segment.last_offset != last:
+                first = segment.first_offset if last is None else last + 1
+                begins, end = (first if begins is None else begins), segment.last_offset + 1
+        if begins is None:
+            return known.unproved
+        return Unproved(begins, end, UNVOUCHED).after(known.unproved)
 
     def _drop_lone_indexes(self, segments: Sequence[Segment]) -> None:
         for segment in segments:

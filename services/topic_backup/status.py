@@ -15,7 +15,7 @@ from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.originals import FoundFiles, found_files
 from breakglass.services.topic_backup.store.store import Store
 from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary
-from breakglass.services.topic_backup.verification import has_lost_manifest
+from breakglass.services.topic_backup.verification import has_lost_manifest, is_older, uncommitted
 from breakglass.services.topic_backup.verified import Verified
 
 
@@ -36,7 +36,7 @@ class PartitionStatus:
     gaps: dict[str, int]
     """Offsets without a record, by reason."""
     unproved: tuple[str, ...] = ()
-    """What could not be proved when this copy of a damaged backup was made."""
+    """What was taken from files that nothing vouched for."""
     lost_offsets: tuple[str, ...] = ()
     """Offsets that were removed before they were copied, as far as they are listed: ``36..99``."""
 
@@ -64,7 +64,9 @@ class TopicStatus:
     topic_id: UUID | None = None
     """The backed-up topic's id; None if it was not recorded."""
     lost_manifest: bool = False
-    """Whether side files show that a manifest existed, although it is missing."""
+    """Whether side files show that a manifest existed, although it is missing or an older one."""
+    uncommitted: tuple[str, ...] = ()
+    """Bytes that are in the folder and in no commit; only in a local folder."""
     changed: bool = False
     """Whether files changed since the last verification."""
     found_as: str = ""
@@ -93,7 +95,7 @@ class TopicStatus:
 
     @property
     def salvaged(self) -> bool:
-        """Whether it is a copy of a damaged backup that could not prove all that it has."""
+        """Whether it has records that were taken from files that nothing vouched for."""
         return any(part.unproved for part in self.partitions)
 
     @property
@@ -137,7 +139,10 @@ def topic_status(held: HeldTopic) -> TopicStatus:
         group_states=len(group_history.times(names)),
         cluster_id=manifest.identity.cluster_id if manifest else None,
         topic_id=manifest.identity.topic_id if manifest else None,
-        lost_manifest=manifest is None and has_lost_manifest(names),
+        lost_manifest=has_lost_manifest(names) if manifest is None else is_older(folder, manifest),
+        uncommitted=tuple(map(str, uncommitted(folder, names, manifest)))
+        if manifest is not None and isinstance(folder, LocalFolder)
+        else (),
         changed=last is not None and verified.is_changed(folder, last),
         found_as=held.name,
         found=found_files(folder, names) if manifest is None and folder.original else None,

@@ -107,11 +107,14 @@ class BatchLogSummary:
     batches: int
 
 
+UNVOUCHED = "no manifest had their hash, so a byte that had changed would not have been noticed"
+
+
 @dataclass(frozen=True, slots=True)
 class Unproved:
-    """The records with offsets in ``[start, end)`` were copied from a damaged backup.
+    """The records with offsets in ``[start, end)`` were taken from files that nothing vouches for.
 
-    Their hash says what was copied, not that it was what the topic had: that stays unknown.
+    Their hash says what was taken, not that it was what the topic had: that stays unknown.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -159,7 +162,7 @@ class PartitionSummary:
     look: LogLook | None = None
     """Of a compacted topic: the look at the log's end to which the backup goes."""
     unproved: tuple[Unproved, ...] = ()
-    """What a copy of a damaged backup could not prove. No later commit drops it."""
+    """What was taken from files that nothing vouches for. No later commit drops it."""
 
     @property
     def lost(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Threads check several segments at once, because hashing releases Python's GIL.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,12 +16,20 @@ from breakglass.services.topic_backup import group_history, partition_index, ver
 from breakglass.services.topic_backup.batch_log import read_batch_log
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.index_proof import IndexProof
-from breakglass.services.topic_backup.layout import MANIFEST, batch_log_name, listing, records_name
+from breakglass.services.topic_backup.layout import (
+    MANIFEST,
+    batch_log_name,
+    consumer_offsets_name,
+    listing,
+    records_name,
+)
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
-from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.reader import NOT_COMMITTED, LeftOut, PartitionReader
 from breakglass.services.topic_backup.segment_index import SegmentIndex, open_index
 from breakglass.services.topic_backup.soundness import OTHER_BYTES, judged
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
+
+_IN_RUN = re.compile(r"run-([0-9]{10,19})-", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,9 @@ class FilesVerified:
     stretches: list[str] = field(default_factory=list)
     """How the salvaged records were proved."""
     unproved: list[str] = field(default_factory=list)
-    """What could not be proved when this copy of a damaged backup was made."""
+    """What was taken from files that nothing vouched for."""
+    uncommitted: list[str] = field(default_factory=list)
+    """Bytes that are in the folder and in no commit."""
 
     @property
     def whole(self) -> bool:
@@ -102,6 +113,9 @@ def _committed(
         for doubt in part.unproved
     ]
     found.salvaged = bool(found.unproved)
+    found.uncommitted = [str(one) for one in uncommitted(folder, folder.names(), manifest)]
+    if is_older(folder, manifest):
+        found.damages.append(Damage(folder.where(MANIFEST), OLDER_MANIFEST))
     return found
 
 
@@ -207,6 +221,43 @@ def _format_only(folder: Folder) -> FilesVerified:
 NO_MANIFEST = "the manifest is gone: side files tell that there was one"
 
 
+OLDER_MANIFEST = (
+    f"it is older than the one that was verified last: put that one back from another copy, or "
+    f"remove {verified.NAME} to go on from this one"
+)
+
+
 def has_lost_manifest(names: Collection[str]) -> bool:
-    """Whether *names* lack a manifest but include files that only a commit leaves."""
-    return verified.NAME in names or bool(group_history.times(list(names)))
+    """Whether *names*, which lack a manifest, include files that only a commit leaves."""
+    runs = {int(match[1]) for name in names if (match := _IN_RUN.match(name))}
+    # The first run writes the groups' files once it has committed.
+    after = runs and any(name.startswith(consumer_offsets_name(0)[:-3]) for name in names)
+    return (
+        any(name.startswith(verified.NAME) for name in names)
+        or bool(after or runs - {1})
+        or bool(group_history.times(list(names)))
+    )
+
+
+def is_older(folder: Folder, manifest: TopicManifest | None) -> bool:
+    """Whether *manifest* is an older one than was verified."""
+    return manifest is not None and verified.newest_commit(folder) > manifest.commit
+
+
+def uncommitted(
+    folder: Folder, names: Collection[str], manifest: TopicManifest
+) -> Iterator[LeftOut]:
+    """The bytes of segments that *folder* has beyond *manifest*; no command reads them."""
+    parts = {part.partition: part for part in manifest.partitions}
+    for number, files in listing(names).items():
+        part = parts.get(number)
+        for segment in files.segments:
+            done = part.segment(segment.start_offset) if part else None
+            name, end = records_name(segment.prefix), done.records_bytes if done else 0
+            size = folder.size(name) or 0
+            if size > end:
+                yield LeftOut(folder.where(name), end, size - end, NOT_COMMITTED)
+    for name in names:
+        match = _IN_RUN.match(name)
+        if match and int(match[1]) > manifest.commit and name.endswith(records_name("")):
+            yield LeftOut(folder.where(name), 0, folder.size(name) or 0, NOT_COMMITTED)

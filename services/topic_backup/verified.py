@@ -40,17 +40,30 @@ def state_of(folder: Folder) -> str:
     return digest.hexdigest()
 
 
+def newest_commit(folder: Folder) -> int:
+    """The commit that was verified last; 0 if none was, or if the file cannot be read."""
+    try:
+        last = read(folder)
+    except MalformedInput:
+        return 0
+    return last.commit if last is not None and isinstance(last.commit, int) else 0
+
+
 def is_changed(folder: Folder, last: Verified) -> bool:
     """Whether a segment file changed since *last*."""
     return bool(last.state) and last.state != state_of(folder)
 
 
 def note(folder: Folder, commit: int, how: str, against: str | None, *, whole: bool) -> Verified:
-    """Record that the backup in *folder* was verified now.
+    """Record that the backup in *folder* was verified now; not if a later commit was before.
 
     Raises:
         StorageError: the folder cannot be written.
     """
+    last = read(folder) if newest_commit(folder) > commit else None
+    if last is not None:
+        # The manifest is older than the one that was verified: the file is what shows that.
+        return last
     verified = Verified(now_ms(), commit, how, against, whole, state_of(folder))
     folder.replace(NAME, [json.dumps(asdict(verified)).encode(), b"\n"])
     return verified

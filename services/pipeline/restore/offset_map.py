@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -83,8 +84,10 @@ class OffsetMap:
         """The stored records of ``[start, end)`` that the restore had to write."""
         if self._spans is None:
             return runs_between(self.stored, start, end)
-        spans = [(max(begin, start), min(stop, end)) for begin, stop in self._spans]
-        return runs_within(self.stored, [span for span in spans if span[0] < span[1]])
+        first = bisect_right(self._spans, start, key=lambda span: span[1])
+        after = bisect_left(self._spans, end, first, key=lambda span: span[0])
+        spans = [(max(begin, start), min(stop, end)) for begin, stop in self._spans[first:after]]
+        return runs_within(self.stored, spans)
 
     def new_of(self, offset: int) -> int:
         """The new offset for a group that had committed *offset*: that of the next record.
@@ -133,14 +136,14 @@ class OffsetMap:
                     yield int(olds[some[0]]), int(news[some[0]]), len(some)
 
     def _offsets(self, run: CommittedRun) -> Longs:
-        pieces = runs_between(self.stored, run.first_offset, run.next_offset)
+        pieces = self.expected(run.first_offset, run.next_offset)
         return np.concatenate([piece.offsets for piece in pieces])
 
     def _count(self, start: int, end: int) -> int:
         """Stored records with offsets in ``[start, end)``."""
         if end <= start:
             return 0
-        return sum(len(run.offsets) for run in runs_between(self.stored, start, end))
+        return sum(len(run.offsets) for run in self.expected(start, end))
 
 
 MOST_BYTES = 1024 * 1024 * 1024

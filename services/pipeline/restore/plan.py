@@ -54,8 +54,12 @@ from breakglass.services.pipeline.stored_segments import (
 )
 from breakglass.services.topic_backup.catalog import HeldTopic
 from breakglass.services.topic_backup.folder_contents import RestorableTopic, read_held, read_sound
-from breakglass.services.topic_backup.summary import PartitionSummary
-from breakglass.services.topic_backup.verification import has_lost_manifest
+from breakglass.services.topic_backup.summary import GapReason, PartitionSummary
+from breakglass.services.topic_backup.verification import (
+    OLDER_MANIFEST,
+    has_lost_manifest,
+    is_older,
+)
 
 DIGEST_BYTES = 16
 """Longer keys are remembered by a digest of this size."""
@@ -186,10 +190,12 @@ def require_manifest(held: RestorableTopic) -> None:
     """Check that the manifest of *held* is not lost.
 
     Raises:
-        Refused: side files show that there was a manifest.
+        Refused: side files show that there was a manifest, or a newer one.
     """
+    where = held.folder.where()
+    if is_older(held.folder, held.manifest):
+        raise Refused(f"the manifest of {where} is not the last one: {OLDER_MANIFEST}")
     if held.manifest is None and has_lost_manifest(held.folder.names()):
-        where = held.folder.where()
         raise Refused(
             f"the manifest of {where} is lost, so the content of the backup is unknown: copy it "
             f"from another copy, or write what can be proved with `breakglass backup reindex "
@@ -314,6 +320,12 @@ def _topic(
         lost=lost,
         groups_not_read=not_read(held, options.groups_at_ms) if options.groups else (),
         salvaged=held.salvaged,
+        vouched=held.manifest is not None,
+        unexplained=sum(
+            segment.missing.get(GapReason.UNKNOWN, 0)
+            for part in chosen
+            for segment in part.segments
+        ),
     )
 
 

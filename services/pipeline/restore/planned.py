@@ -67,7 +67,13 @@ class TopicPlan:
     more_partitions: int = 0
     """How many partitions the existing target has that the backed-up topic had not."""
     salvaged: bool = False
-    """Records were salvaged from damage, or from the files of a killed writer."""
+    """Records were salvaged from damage, or taken from files that nothing vouched for."""
+    vouched: bool = True
+    """Whether a manifest has the hashes of the records."""
+    compacted: bool = False
+    """The tail is added after newer records of a compacted topic: the last value of a key stays."""
+    unexplained: int = 0
+    """Offsets of the topic that are missing for a reason that no run could find out."""
 
     def document(self) -> dict[str, object]:
         """The plan as JSON."""

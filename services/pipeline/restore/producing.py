@@ -9,7 +9,7 @@ so the map from old to new offsets survives every kill.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -193,15 +193,22 @@ class Producing:
 
     def _transactions(self, start: int) -> Iterator[RecordRun]:
         """Stored records, divided into transactions."""
+        # There may be as many runs as records, and a transaction takes longer than a record.
+        held: list[RecordRun] = []
         for run in self._task.runs(start):
             at = 0
             while at < len(run.offsets):
-                room = run.bounds[at] + self._pace.bytes
+                room = run.bounds[at] + self._pace.bytes - sum(len(one.data) for one in held)
                 fits = int(np.searchsorted(run.bounds, room, side="right")) - 1
-                limit = self._task.records_a_transaction
-                upto = min(at + limit, max(at + 1, fits), len(run.offsets))
-                yield cut(run, at, upto)
+                limit = self._task.records_a_transaction - sum(len(one.offsets) for one in held)
+                upto = min(at + limit, max(at if held else at + 1, fits), len(run.offsets))
+                held += [cut(run, at, upto)] if at < upto else []
                 at = upto
+                if at < len(run.offsets):
+                    yield joined(held)
+                    held = []
+        if held:
+            yield joined(held)
 
     def _transaction(self, some: RecordRun) -> None:
         """Commit *some*."""
@@ -235,6 +242,18 @@ def _scattered(some: RecordRun, placed: Longs, declared: dict[str, int]) -> list
         first.first_offset, first.next_offset, first.new_offset, first.count, declared
     )
     return [whole, *others]
+
+
+def joined(some: Sequence[RecordRun]) -> RecordRun:
+    """The records of *some* as one run."""
+    if len(some) == 1:
+        return some[0]
+    sizes = np.concatenate([np.diff(run.bounds) for run in some])
+    return RecordRun(
+        np.concatenate([run.offsets for run in some]),
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
+        np.concatenate([run.data for run in some]),
+    )
 
 
 def cut(run: RecordRun, start: int, end: int) -> RecordRun:

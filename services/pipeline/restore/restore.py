@@ -65,7 +65,11 @@ class TopicRestored:
     lost: list[str] = field(default_factory=list)
     """Offsets that were lost before the backup could copy them."""
     salvaged: bool = False
-    """Records were salvaged from a damaged backup."""
+    """Records were salvaged from a damaged backup, or taken from files that nothing vouched for."""
+    vouched: bool = True
+    """Whether a manifest had the hashes of the records."""
+    unexplained: int = 0
+    """Offsets of the topic that are missing for a reason that no run could find out."""
     error: str = ""
     unknown: bool = False
     """No answer came, so the change may or may not have happened."""
@@ -114,7 +118,9 @@ def _restored_how(plan: TopicPlan) -> str:
     """The result of an identical partition, for the journal."""
     if plan.gaps:
         return "restored with gaps"
-    return "restored, salvaged" if plan.salvaged else "restored"
+    if plan.salvaged:
+        return "restored, salvaged"
+    return "restored, not proved" if plan.unexplained or not plan.vouched else "restored"
 
 
 class _Topic:
@@ -123,7 +129,8 @@ class _Topic:
         self._plan = plan
         self._report = TopicRestored(plan.topic, plan.target)
         self._report.gaps, self._report.salvaged = list(plan.gaps), plan.salvaged
-        self._report.lost = list(plan.lost)
+        self._report.lost, self._report.vouched = list(plan.lost), plan.vouched
+        self._report.unexplained = plan.unexplained
         self._target = RestoreTarget(
             plan, work.run.client, work.topics, work.replication_factor, work.transactional
         )

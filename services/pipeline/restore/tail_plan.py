@@ -1,21 +1,32 @@
-"""Plans to restore records that an unclean election cut off, from a rescue or a backup."""
+"""Plans to restore records that an unclean election cut off, from a rescue or a backup.
+
+A stored record is in the elected log if the log has the same leader epoch at its offset (log
+matching). Where an epoch is unknown, and for records written since the election, content decides:
+a record is not restored if the log has one with the same key, value, headers and timestamp, which
+its producer sent again or an earlier run restored.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 import time
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
+
+import numpy as np
 
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import Refused, UsageError, WrongCluster
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import EpochHistory, TopicPartition, Unknown
 from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.restore.options import expired_at_once
 from breakglass.services.pipeline.restore.plan import require_manifest
@@ -26,26 +37,169 @@ from breakglass.services.pipeline.restore.planned import (
     partition_plan,
 )
 from breakglass.services.pipeline.restore.state import RestoreState, read_state, source_of
-from breakglass.services.pipeline.restore.tail import (
-    Digest,
-    ElectedLog,
-    Fates,
-    TailChoice,
-    TailRecord,
-    candidates,
-    content,
-    fates_of,
-)
 from breakglass.services.pipeline.restore.target import read_targets
+from breakglass.services.pipeline.restore.task import Spans, as_restored
 from breakglass.services.pipeline.source import PartitionSource, TopicSource
-from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
+from breakglass.services.pipeline.stored_segments import (
+    Longs,
+    RecordRun,
+    StoredSegment,
+    runs_between,
+    stored_segments,
+)
 from breakglass.services.recovery.plan.document import Plan
-from breakglass.services.topic_backup.batch_log import read_batch_log
+from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.catalog import HeldTopic, held_topics
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.topic_backup.folder_contents import RestorableTopic, read_held, read_sound
+from breakglass.services.topic_backup.record import HEAD, Record, decode, encode
 from breakglass.services.topic_backup.store.store import LocalStore, Store
 from breakglass.services.topic_backup.summary import PartitionSummary
+
+NO_EPOCH = -1
+DIGEST_BYTES = 16
+THERE = "in the topic already"
+ABORTED = "of an aborted transaction"
+UNDECIDED = "of a transaction without an end"
+TWICE = "saved from another replica, too"
+
+Digest = bytes
+Ranges = Sequence[tuple[int, int]]
+"""Offsets ``[start, end)``, rising."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectedLog:
+    """The elected log, to which the records are appended, as its leader has it."""
+
+    log_start: int
+    epochs: EpochHistory | Unknown
+
+    def lacks(self, offsets: Longs, epochs: Longs) -> Longs:
+        """The indexes of stored records that the log may lack, by their offsets and epochs.
+
+        Offsets before the log start are not part of the tail.
+        """
+        present = offsets < self.log_start
+        if isinstance(self.epochs, EpochHistory):
+            for known in self.epochs.ranges:
+                within = (offsets >= known.start) & (offsets < known.end)
+                present |= within & (epochs == known.epoch)
+        return np.flatnonzero(~present)
+
+
+def epochs_of(part: PartitionSummary, offsets: Longs) -> Longs:
+    """The leader epoch of each of *offsets*, by the manifest; `NO_EPOCH` if unknown."""
+    found = np.full(len(offsets), NO_EPOCH, np.int64)
+    for segment in part.segments:
+        if not segment.epochs or segment.last_offset is None:
+            continue
+        starts = np.array([epoch.offset for epoch in segment.epochs], np.int64)
+        numbers = np.array([epoch.epoch for epoch in segment.epochs], np.int64)
+        within = np.flatnonzero((offsets >= starts[0]) & (offsets <= segment.last_offset))
+        found[within] = numbers[np.searchsorted(starts, offsets[within], side="right") - 1]
+    return found
+
+
+def content(record: Record) -> Digest:
+    """A digest of the parts of a record that a restore keeps."""
+    encoded = encode(as_restored(record))
+    return blake2b(encoded[HEAD.size - 4 :], digest_size=DIGEST_BYTES).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class TailRecord:
+    """A stored record that the elected log may lack."""
+
+    offset: int
+    content: Digest
+
+
+def candidates(
+    stored: Sequence[StoredSegment], part: PartitionSummary, log: ElectedLog
+) -> Iterator[TailRecord]:
+    """The *stored* records of *part* that *log* may lack, by offset."""
+    for segment in stored:
+        for run in runs_between([segment], segment.first_offset, segment.last_offset + 1):
+            for number in log.lacks(run.offsets, epochs_of(part, run.offsets)):
+                record = _record(run, int(number))
+                yield TailRecord(record.offset, content(record))
+
+
+def _record(run: RecordRun, number: int) -> Record:
+    data = run.data[run.bounds[number] : run.bounds[number + 1]].tobytes()
+    record, _ = decode(data, 0, len(data), len(data))
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """Offsets of uncommitted records, by the outcome of their transactions."""
+
+    aborted: Ranges = ()
+    undecided: Ranges = ()
+
+    def of(self, offset: int) -> str | None:
+        """Why the record is not restored; None if it is."""
+        for ranges, fate in ((self.aborted, ABORTED), (self.undecided, UNDECIDED)):
+            at = bisect_right(ranges, (offset, sys.maxsize)) - 1
+            if at >= 0 and offset < ranges[at][1]:
+                return fate
+        return None
+
+
+def fates_of(states: Iterable[BatchState]) -> Fates:
+    """The outcome of each transaction, from the batches of a rescued log, in their order."""
+    open_batches: dict[int, list[tuple[int, int]]] = {}
+    aborted: list[tuple[int, int]] = []
+    for state in states:
+        if state.commit is not None:
+            ended = open_batches.pop(state.producer_id, [])
+            aborted += [] if state.commit else ended
+        elif state.transactional and state.marker is None:
+            batch = (state.base_offset, state.last_offset + 1)
+            open_batches.setdefault(state.producer_id, []).append(batch)
+    undecided = [batch for batches in open_batches.values() for batch in batches]
+    return Fates(tuple(sorted(aborted)), tuple(sorted(undecided)))
+
+
+@dataclass(slots=True)
+class TailChoice:
+    """Chooses the records of one partition to restore, from one source after the other."""
+
+    there: Counter[Digest]
+    """How often each content is in the elected log from the first candidate on."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Records that are not restored, by reason."""
+    _taken: set[TailRecord] = field(default_factory=set)
+
+    def choose(self, stored: Iterable[TailRecord], fates: Fates) -> Spans:
+        """The offsets of the *stored* records to restore."""
+        spans: list[tuple[int, int]] = []
+        joined = False
+        for record in stored:
+            reason = self._reason(record, fates)
+            if reason is not None:
+                self.left_out[reason] += 1
+                joined = False
+                continue
+            begin = spans.pop()[0] if joined else record.offset
+            spans.append((begin, record.offset + 1))
+            joined = True
+        return tuple(spans)
+
+    def _reason(self, record: TailRecord, fates: Fates) -> str | None:
+        if record in self._taken:
+            return TWICE
+        fate = fates.of(record.offset)
+        if fate is not None:
+            return fate
+        self._taken.add(record)
+        if self.there[record.content] > 0:
+            self.there[record.content] -= 1
+            return THERE
+        return None
+
 
 LEADER_LOOK_SECONDS = 0.5
 _BROKER = re.compile(r"b[0-9]{1,10}", re.ASCII)
@@ -352,6 +506,7 @@ class _TopicTail:
             tail_of=source.name,
             left_out=dict(left_out),
             salvaged=source.held.salvaged,
+            compacted=now.compacted and bool(partitions),
         )
 
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
 
-from breakglass.services.errors import DamagedBackup
+from breakglass.services.errors import DamagedBackup, UsageError
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from breakglass.services.topic_backup.manifest import (
@@ -40,6 +40,7 @@ from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGI
 from breakglass.services.topic_backup.store.runs_folder import RunsFolder
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 from breakglass.services.topic_backup.topic_writer import check_same, merged
+from breakglass.services.topic_backup.verification import has_lost_manifest, is_older
 
 SMALL_BYTES = 64 * 1024 * 1024
 """Segments of this size are not joined."""
@@ -115,7 +116,7 @@ class RunsAssembler:
 
         Raises:
             UsageError: the folder belongs to another topic, or to this topic before it was deleted
-                and created again.
+                and created again; or it has lost its manifest.
             WrongCluster: the folder belongs to another cluster.
             MalformedInput, UnsupportedSchema: the folder's manifest cannot be read.
             StorageError: the folder cannot be read or written.
@@ -125,6 +126,14 @@ class RunsAssembler:
         with ExitStack() as stack:
             stack.enter_context(folder.lock())
             self.committed = read_manifest(folder)
+            none = self.committed is None and has_lost_manifest(folder.names())
+            if none or is_older(folder, self.committed):
+                # A commit would remove the files that it does not name: those of the lost one.
+                raise UsageError(
+                    f"{folder.where()} has lost its last manifest, so which of its files are the "
+                    "backup is not known: put the manifest back from another copy, or back up to "
+                    "another place."
+                )
             check_same(folder, self.committed, identity)
             self.identity = merged(self.committed, identity)
             self._partitions: dict[int, PartitionSummary] = {}

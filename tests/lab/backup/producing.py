@@ -20,6 +20,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
@@ -77,6 +78,14 @@ def producer(cluster: Cluster, **settings: Any) -> Producer:
 
 def admin(cluster: Cluster) -> AdminClient:
     return AdminClient({"bootstrap.servers": cluster.bootstrap_servers}, logger=LOG)
+
+
+def set_policy(cluster: Cluster, topic: str, policy: str) -> None:
+    """Set cleanup.policy of *topic*."""
+    entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
+    of = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    client = admin(cluster)
+    client.incremental_alter_configs([of])[of].result(SECONDS)
 
 
 def delete(cluster: Cluster, topic: str) -> None:

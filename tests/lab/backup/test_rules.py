@@ -40,6 +40,7 @@ from tests.lab.backup.producing import (
     produce,
     producer,
     put,
+    set_policy,
 )
 from tests.lab.backup.restores import Restore
 from tests.lab.backup.watching import killed_once, writers_in
@@ -241,16 +242,22 @@ def test_b12_committed_aborted_and_compacted_records_are_as_an_independent_clien
     assert everything == report.partitions[0].end
 
 
-@pytest.mark.parametrize("kept_ms", ["0", "86400000"], ids=["removed", "kept"])
+@pytest.mark.parametrize(
+    ("kept_ms", "policy"),
+    [("0", "compact"), ("86400000", "compact"), ("0", "delete")],
+    ids=["removed", "kept", "compacted between the runs alone"],
+)
 def test_b16_a_key_that_was_deleted_between_two_runs_does_not_come_back(
-    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str, kept_ms: str
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str, kept_ms: str, policy: str
 ) -> None:
     """Its tombstone is compacted away before the second run, or is backed up."""
-    make(whole_broker, topic, {**COMPACTED, "delete.retention.ms": kept_ms})
+    settings = {**COMPACTED, "delete.retention.ms": kept_ms}
+    make(whole_broker, topic, {**settings, "cleanup.policy": policy})
     produce(whole_broker, topic, numbered(5))
     commit(whole_broker, topic, f"{topic}-group", 3)
     back_up.topic(topic)
     states = group_history.times(back_up.folder(topic).names())
+    set_policy(whole_broker, topic, "compact")
     produce(whole_broker, topic, iter([{"key": b"k3", "value": None}]))
 
     def deleted() -> bool:
@@ -259,6 +266,7 @@ def test_b16_a_key_that_was_deleted_between_two_runs_does_not_come_back(
         return [content.value for content in found] == ([] if kept_ms == "0" else [None])
 
     whole_broker.wait_until(deleted, "k3 to be compacted away")
+    set_policy(whole_broker, topic, policy)
     report = back_up.topic(topic)
     assert report.generation == (2 if kept_ms == "0" else 1)
     newest = back_up.folder(Path(report.folder).name)
@@ -270,10 +278,12 @@ def test_b16_a_key_that_was_deleted_between_two_runs_does_not_come_back(
     assert values[b"k4"] == b"v4"
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_b14_records_that_are_lost_before_they_are_copied_end_the_run_with_1_and_are_named(
-    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str, policy: str
 ) -> None:
-    make(whole_broker, topic)
+    """Also where deletions may be among them, so that the topic is copied again (B20)."""
+    make(whole_broker, topic, {"cleanup.policy": policy})
     produce(whole_broker, topic, numbered(10))
     back_up.topic(topic)
     produce(whole_broker, topic, numbered(5, start=10))
@@ -285,8 +295,10 @@ def test_b14_records_that_are_lost_before_they_are_copied_end_the_run_with_1_and
     assert f"{topic}-0  LOST 10..11" in err
     assert back_up(topic).whole
     code, out, err = finish(whole_broker, "status", "--store", str(back_up.root), "--json")
-    (partition,) = json.loads(out)["topics"][0]["partitions"]
-    assert (code, partition["lost_offsets"]) == (0, ["10..11"])
+    newest = json.loads(out)["topics"][-1]
+    (partition,) = newest["partitions"]
+    assert (newest["generation"], code) == (1 if policy == "delete" else 2, 0)
+    assert (partition["lost_offsets"], partition["lost"]) == (["10..11"], 2)
     plan = restore.plan(topic, f"{topic}-back")
     assert plan.topics[0].lost == [f"{topic}-0 10..11"]
     assert restore(plan).lost == [f"{topic}-0 10..11"]

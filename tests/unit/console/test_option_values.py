@@ -21,7 +21,10 @@ from breakglass.services.words.amounts import duration_ms
 def test_names_stand_between_commas_and_a_pair_ends_at_its_first_equals_sign() -> None:
     assert names_in(" a, b,,c ") == ("a", "b", "c")
     assert names_in(["a,b", "c", "b"]) == ("a", "b", "c")
-    assert names_in(None) == ()
+    assert names_in(None) == names_in([]) == ()
+    for none in ("", [""], [" , "], ["kee*"], ["a", "b?"]):
+        with pytest.raises(UsageError):
+            names_in(none)
     assert pairs_in(["a=b=c"], "--map") == {"a": "b=c"}
     age = amount("--age", duration_ms)
     assert (age("30d"), age(5)) == (2_592_000_000, 5)

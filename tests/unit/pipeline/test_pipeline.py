@@ -29,10 +29,10 @@ from breakglass.services.model import EpochHistory, EpochRange
 from breakglass.services.pipeline import continuous
 from breakglass.services.pipeline.acts.reindex import RebuildIndexes
 from breakglass.services.pipeline.backup_context import BackupRun, Meter
-from breakglass.services.pipeline.gaps import epoch_starts, holes, merged_gaps, new_segments
 from breakglass.services.pipeline.pace import CATCH_UP, CREDIT_SECONDS, Budget, Pace
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask
 from breakglass.services.pipeline.source import WantedTopics
+from breakglass.services.pipeline.topic_copy import epoch_starts, holes, merged_gaps, new_segments
 from breakglass.services.topic_backup import consumer_offsets, group_history, partition_index
 from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.folder import LocalFolder
@@ -124,7 +124,7 @@ def test_wherever_a_run_ends_its_commits_are_whole_and_the_next_one_loses_and_do
 def test_a_prune_that_ends_anywhere_leaves_the_newest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it had not removed yet belongs to the backup again with the next run."""
+    """What it had not removed yet is no part of the backup, and no later run takes it up."""
     points = CrashPoints(tmp_path / "orders", tmp_path / "aside")
     with monkeypatch.context() as patched:
         points.watch(patched)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.errors import AlreadyRunning, DamagedBackup
+from breakglass.services.errors import AlreadyRunning, DamagedBackup, UsageError
 from breakglass.services.pipeline.comparison import Differences, StretchComparison
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from breakglass.services.pipeline.restore.planned import partition_plan
@@ -18,6 +18,7 @@ from breakglass.services.pipeline.stored_segments import (
     runs_between,
     stored_segments,
 )
+from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.address import indexes_at, partition_of
 from breakglass.services.topic_backup.assembler import Assembler, TopicAssembler, assembling
 from breakglass.services.topic_backup.catalog import held_topics
@@ -172,6 +173,25 @@ def test_a_run_that_did_not_commit_is_no_part_of_the_backup_and_goes(
     back_up(store, form, 5, 9)
     assert offsets(store) == list(range(9))
     assert not {text for text in left if "0000000005_records" in text} & set(store.names("orders"))
+
+
+@pytest.mark.parametrize("kept", [0, 1], ids=["without a manifest", "with an older one"])
+def test_b19_no_run_removes_the_files_of_a_manifest_that_is_gone(
+    store: Store, form: StoredForm, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_folder, "_LOOKED", {})
+    back_up(store, form, 0, 5)
+    back_up(store, form, 5, 9)
+    folder = store.folder("orders")
+    verified.note(folder, 2, "files", None, whole=True)
+    for number in range(2, kept, -1):
+        folder.remove(runs_folder.version_name(number))
+    left = set(store.names("orders"))
+    with pytest.raises(UsageError, match="lost its last manifest"):
+        back_up(store, form, 9, 12)
+    assert set(store.names("orders")) == left
+    (status,) = read_status(store)
+    assert (status.damaged, verify_files(folder).whole) == (True, False)
 
 
 def test_frequent_runs_leave_few_segments(store: Store, form: StoredForm) -> None:

@@ -178,7 +178,7 @@ def test_a_batch_goes_on_where_the_commit_ends(
 def test_what_retention_took_stays_named() -> None:
     one = within({PARTITION: (20, 30)}, wanted(15, log_start=20))
     assert (one.start, one.end) == (20, 30)
-    assert one.lost == Gap(15, 20, GapReason.LOST)
+    assert one.lost == (Gap(15, 20, GapReason.LOST),)
     cut = within({PARTITION: (20, 30)}, wanted(20, stable_end=24))
     assert (cut.start, cut.end) == (20, 24), "an end that was cut off is not waited for"
     assert within({TopicPartition("t", 1): (0, 5)}, wanted(20)).offsets == 0

@@ -162,7 +162,8 @@ def test_what_the_original_wrote_behind_a_commit_is_taken_up_and_stays(tmp_path:
         last.partition(0)
         last.commit()
     assert offsets(LocalFolder(tmp_path)) == list(range(7))
-    assert verify_files(LocalFolder(tmp_path)).whole
+    assert verify_files(LocalFolder(tmp_path)).as_committed
+    assert [(one.start, one.end) for one in last.partition(0).unproved] == [(4, 7)]
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,26 @@ from breakglass.services.pipeline.restore.tail_plan import tail_sources
 from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import read_held, read_sound
-from breakglass.services.topic_backup.layout import MANIFEST, records_name, segment_index_name
+from breakglass.services.topic_backup.layout import (
+    MANIFEST,
+    records_name,
+    segment_index_name,
+    segment_prefix,
+)
 from breakglass.services.topic_backup.record import encode
+from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.topic_backup.verification import verify_files
 from tests.unit.damage import Damage, emptied, removed, swapped
-from tests.unit.topic_backup.backups import ORDERS, as_the_originals, back_up, committed, segments
+from tests.unit.topic_backup.backups import (
+    FIRST,
+    ORDERS,
+    as_the_originals,
+    back_up,
+    committed,
+    segments,
+)
 from tests.unit.topic_backup.shapes import plain, run
 
 SIZE = len(encode(plain(0)))
@@ -188,6 +202,61 @@ def test_no_reader_says_that_a_backup_with_a_damaged_manifest_is_whole(
 ) -> None:
     damage(topic / MANIFEST, topic)
     assert whole_to(topic) <= BY_INDEXES
+
+
+def older(topic: Path) -> None:
+    before = (topic / MANIFEST).read_bytes()
+    back_up(topic.parent, run(COUNT, COUNT + 1), max_segment_bytes=4 * SIZE - 1)
+    assert by_verify(topic)
+    (topic / MANIFEST).write_bytes(before)
+
+
+def without(*names: str) -> Callable[[Path], None]:
+    def remove(topic: Path) -> None:
+        for name in names:
+            (topic / name).unlink()
+
+    return remove
+
+
+READ = {by_cat, by_diff, by_diff_with_a_copy}
+EVERY = set(READERS)
+
+
+@pytest.mark.parametrize(
+    ("change", "whole"),
+    [
+        pytest.param(without(MANIFEST), READ, id="the manifest is gone"),
+        pytest.param(older, READ | {by_mending}, id="it is an older one"),
+        pytest.param(
+            without(MANIFEST, verified.NAME),
+            # Their words are "readable" and "not proved", never "whole" and "identical".
+            EVERY - {by_status, by_mending},
+            id="nothing says that there was one",
+        ),
+        pytest.param(without(verified.NAME), EVERY - {by_status}, id="it was never verified"),
+        pytest.param(
+            without(segment_index_name(FIRST)), EVERY - {by_status, by_verify}, id="no index"
+        ),
+    ],
+)
+def test_b19_a_side_file_that_is_gone_or_older_proves_nothing(
+    topic: Path, change: Callable[[Path], None], whole: set[Callable[[Path], bool]]
+) -> None:
+    change(topic)
+    assert whole_to(topic) == whole
+    assert by_verify in whole or not whole_by(by_status, topic), "to look is not to prove"
+
+
+def test_b19_bytes_that_no_commit_has_are_named(topic: Path) -> None:
+    last = topic / records_name(segments(topic)[-1])
+    last.write_bytes(last.read_bytes() + b"left")
+    (topic / records_name(segment_prefix(3, 0))).write_bytes(b"\x01")
+    found = verify_files(LocalFolder(topic))
+    assert (found.whole, len(found.uncommitted)) == (True, 2)
+    assert f"{last}: 4 bytes" in found.uncommitted[0]
+    (status,) = read_status(LocalStore(topic.parent))
+    assert list(status.uncommitted) == found.uncommitted
 
 
 def test_status_names_the_segment_and_its_offsets(topic: Path) -> None:

@@ -19,8 +19,9 @@ from breakglass.services.pipeline.restore.offset_map import (
     runs_of,
 )
 from breakglass.services.pipeline.restore.options import OPEN, afterwards, during, expired_at_once
+from breakglass.services.pipeline.restore.producing import Producing
 from breakglass.services.pipeline.restore.proof import unowned_spans
-from breakglass.services.pipeline.restore.tail import (
+from breakglass.services.pipeline.restore.tail_plan import (
     ABORTED,
     THERE,
     TWICE,
@@ -36,14 +37,20 @@ from breakglass.services.pipeline.restore.tail import (
 from breakglass.services.pipeline.restore.task import (
     LOG_APPEND_TIME,
     WITHOUT_TIMESTAMP,
+    PartitionTask,
     as_restored,
     declared_of,
 )
-from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
+from breakglass.services.pipeline.stored_segments import (
+    Longs,
+    RecordRun,
+    StoredSegment,
+    stored_segments,
+)
 from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.record import Record, TimestampType, encode
 from breakglass.services.topic_backup.summary import EpochStart, PartitionSummary, SegmentSummary
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
@@ -201,6 +208,52 @@ def test_new_offsets_lead_back(stored: list[StoredSegment]) -> None:
 def test_only_what_was_to_be_restored_is_expected(stored: list[StoredSegment]) -> None:
     expected = OffsetMap(RUNS, stored, ((0, 2), (5, 9))).expected(1, 100)
     assert [int(offset) for run in expected for offset in run.offsets] == [1, 5]
+
+
+class Counted:
+    """A topic that takes every record, and counts transactions."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.commits: list[int] = []
+        self.offsets: list[int] = []
+
+    def begin(self) -> None:
+        self.begun = len(self.offsets)
+
+    def send(self, run: RecordRun) -> Longs:
+        self.offsets += run.offsets.tolist()
+        assert [len(run.data), *np.diff(run.bounds)] == [run.bounds[-1], *[SIZE] * len(run.offsets)]
+        return np.zeros(len(run.offsets), np.int64)
+
+    def flush(self) -> Longs:
+        return np.arange(self.begun, len(self.offsets)) + len(self.commits)
+
+    def commit(self, next_offset: int) -> None:
+        self.commits.append(next_offset)
+
+    def reached(self) -> None:
+        """Nothing was restored before."""
+
+    def readable(self, announced: Announced) -> bool:
+        raise AssertionError(announced)
+
+
+SIZE = len(encode(Record(0, TimestampType.CREATE, 0, b"k", b"v")))
+
+
+@pytest.mark.parametrize(("limit", "commits"), [(100, [10]), (2, [5, 10]), (1, [1, 5, 10])])
+def test_scattered_records_share_a_transaction_and_lead_back(
+    stored: list[StoredSegment], limit: int, commits: list[int], path: Path
+) -> None:
+    spans = ((0, 1), (4, 5), (9, 10))
+    task = PartitionTask("t", 0, spans, stored, "id", str(path), limit, True, True)
+    topic = Counted()
+    assert Producing(task, topic, topic).run().records == 3
+    assert (topic.offsets, topic.commits) == ([0, 4, 9], commits)
+    offsets = OffsetMap(read_log(path).runs, stored, spans)
+    news = [offsets.new_of(old) for old in (0, 1, 4, 5, 9)]
+    assert offsets.old_of(np.array(sorted({*news}))).tolist() == [0, 4, 9]
 
 
 WRITTEN = [CommittedRun(0, 3, 0, 3), CommittedRun(3, 5, 4, 2)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,7 @@ def test_reindex_to_another_folder_writes_a_mended_copy_and_changes_nothing(
     mended = tmp_path / "mended" / "orders"
     assert (mended / RECORDS).read_bytes() == (topic_of("whole") / RECORDS).read_bytes()
     assert (mended / INDEX).read_bytes() == (topic_of("whole") / INDEX).read_bytes()
-    assert verify_files(LocalFolder(mended)).whole
+    assert marked(mended) == [(0, 10)]
 
 
 def test_a_mended_copy_notes_what_is_missing_as_lost(tmp_path: Path) -> None:
@@ -131,7 +132,7 @@ def test_stray_bytes_behind_the_last_record_lose_none_by_any_reader(
     held = read_held(folder, "orders")
     assert (held.partitions[0].next_offset, held.lost) == (5, ())
     (mended,) = mend(folder, "orders", tmp_path / "mended")
-    assert (mended.records, mended.salvaged) == (5, expected)
+    assert (mended.records, mended.unproved[0].start, mended.unproved[-1].end) == (5, 0, 5)
     (segment,) = reindex(folder, 0)
     assert (segment.entries, segment.left_out) == (5, stray)
     with TopicWriter(tmp_path / "backup", ORDERS) as writer:
@@ -161,13 +162,18 @@ def test_a_record_with_thousands_of_headers_is_read_about_once(
     assert decoded <= 4 * len(headers)
 
 
-def laundered(tmp_path: Path) -> Path:
-    """A mended copy of a backup in which one byte of a value differs from what was written."""
+def damaged(tmp_path: Path) -> Path:
+    """A backup in which one byte of a value differs from what was written."""
     topic = back_up(tmp_path / "damaged", run(0, 12), max_segment_bytes=160)
     content = bytearray((topic / RECORDS).read_bytes())
     content[content.index(b"value")] ^= 1
     (topic / RECORDS).write_bytes(bytes(content))
-    (mended,) = mend(LocalFolder(topic), "orders", tmp_path / "copy")
+    return topic
+
+
+def laundered(tmp_path: Path) -> Path:
+    """A mended copy of a backup in which one byte of a value differs from what was written."""
+    (mended,) = mend(LocalFolder(damaged(tmp_path)), "orders", tmp_path / "copy")
     assert mended.salvaged
     return tmp_path / "copy" / "orders"
 
@@ -197,6 +203,37 @@ def test_b15_what_a_mended_copy_could_not_prove_stays_marked_for_ever(tmp_path: 
     assert marked(topic) == unproved
     mend(LocalFolder(topic), "orders", tmp_path / "again")
     assert marked(tmp_path / "again" / "orders") == unproved
+
+
+def by_a_run(topic: Path, start: int = 12) -> Path:
+    with TopicAssembler(topic, ORDERS) as assembler:
+        assert assembler.partition(0).next_offset == start
+        assembler.commit()
+    return topic
+
+
+def by_a_rescue(topic: Path) -> Path:
+    return back_up(topic.parent, run(12, 13), max_segment_bytes=160)
+
+
+def by_reindex(topic: Path) -> Path:
+    again = topic.parent.parent / "again"
+    assert CliRunner().invoke(app, ["reindex", str(topic), "--out", str(again)]).exit_code == 1
+    return again / "orders"
+
+
+@pytest.mark.parametrize("taken_up", [by_a_run, by_a_rescue, by_reindex])
+@pytest.mark.parametrize("of", [laundered, damaged], ids=["a copy", "a backup"])
+def test_b19_what_was_taken_up_without_a_manifest_stays_marked_for_ever(
+    of: Callable[[Path], Path], taken_up: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    """A flipped bit, and what a copy could not prove, would else be forgotten with the manifest."""
+    topic = taken_up(as_the_originals(of(tmp_path)))
+    assert marked(topic) == [(0, 12)]
+    with TopicAssembler(topic, ORDERS) as assembler:
+        assembler.add([Addition(0, [], Missing(), 20)])
+        assembler.commit()
+    assert marked(topic) == [(0, 12)]
 
 
 def test_a_mended_copy_of_what_was_proved_is_not_marked(tmp_path: Path) -> None:
