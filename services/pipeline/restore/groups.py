@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from breakglass.services import patience
 from breakglass.services.errors import (
@@ -56,34 +55,23 @@ def groups_of(
     return {number: groups for number, groups in found.items() if groups}
 
 
-def not_read(held: RestorableTopic, at_ms: int | None) -> tuple[str, ...]:
-    """The groups whose offsets are of an earlier time: their coordinator did not answer then.
-
-    Raises: as `groups_of`.
-    """
-    if at_ms is not None:
-        return _state_at(held, at_ms).not_read
-    state = group_history.newest_state(held.folder, held.folder.names())
-    return state.not_read if state else ()
+def lacking(held: RestorableTopic, at_ms: int | None) -> tuple[str, ...]:
+    """What the saved offsets lack of groups, each in a sentence. Raises as `groups_of`."""
+    state = group_history.newest_state(held.folder) if at_ms is None else _state_at(held, at_ms)
+    return tuple(group_history.lacking(state))
 
 
 def _state_at(held: RestorableTopic, at_ms: int) -> group_history.GroupState:
-    taken = group_history.times(held.folder.names())
-    before = [taken_at for taken_at in taken if taken_at <= at_ms]
+    known = group_history.states(held.folder)
+    before = [(taken_at, written) for taken_at, written in known.items() if taken_at <= at_ms]
     if not before:
-        known = f"the first are of {_moment(taken[0])}" if taken else "it has none at all"
+        first = group_history.moment(min(known)) if known else ""
+        there = f"the first are of {first}" if known else "it has none at all"
         raise UsageError(
-            f"{held.folder.where()} has no offsets of groups of {_moment(at_ms)} or before: "
-            f"{known}."
+            f"{held.folder.where()} has no offsets of groups of {group_history.moment(at_ms)} or "
+            f"before: {there}."
         )
-    return group_history.read_state(held.folder, before[-1])
-
-
-def _moment(at_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return f"{at_ms} ms"
+    return group_history.read_state(held.folder, *before[-1])
 
 
 def require_no_members(

@@ -164,6 +164,6 @@ def test_b17_a_group_whose_coordinator_is_away_keeps_its_offset_in_the_backup_an
         assert away in err
     folder = LocalFolder(tmp_path / "store" / "orders")
     assert group_history.newest_offsets(folder, [0]) == {0: {away: 3, there: 7}}
-    state = group_history.newest_state(folder, folder.names())
+    state = group_history.newest_state(folder)
     assert state is not None
     assert state.not_read == (away,)
