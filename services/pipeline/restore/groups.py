@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from breakglass.services import patience
+from breakglass.services.checkpoint.kafka.transaction_logs import log_of
 from breakglass.services.errors import (
     BreakglassError,
+    NotAuthorized,
     OutcomeUnknown,
     Refused,
     UsageError,
@@ -19,6 +21,7 @@ from breakglass.services.kafka.cluster.group_offsets import (
     read_offsets_of,
 )
 from breakglass.services.kafka.group_client import GroupClient
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, groups_unknown
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import Sender
@@ -80,13 +83,14 @@ def require_no_members(
     """Check that no group of *groups* has members; *or_else* ends the advice of a refusal.
 
     Raises:
-        Refused: a group has live members.
+        Refused: a group has live members, or the partition that has its offsets is offline.
         NotAuthorized, Unreachable: the group coordinators cannot be asked.
     """
     names = sorted({name for group in groups for held in group.values() for name in held})
     if not names:
         return
     deadline = Deadline.after(patience.JOB)
+    _require_coordinators(client, names, deadline, or_else)
     coordinators = {find_coordinator(client.sender, name, deadline) for name in names}
     live = {
         name for broker in coordinators for name in live_groups(client.sender, broker, deadline)
@@ -97,6 +101,28 @@ def require_no_members(
         raise Refused(
             f"consumers of {', '.join(busy[:NAMED])}{more} are running, so nothing is restored: "
             f"stop them{or_else}"
+        )
+
+
+def _require_coordinators(
+    client: ReadClient, names: Sequence[str], deadline: Deadline, or_else: str
+) -> None:
+    """Check that the partition of `__consumer_offsets` of each group has a leader."""
+    try:
+        states = client.newest_partitions((OFFSETS_TOPIC,), deadline)
+    except NotAuthorized:
+        # Coordinators answer a user that may not describe the topic, too.
+        return
+    offline = {state.partition for state in states if state.offline}
+    hidden = [
+        name for name in names if offline and log_of(name, OFFSETS_TOPIC, len(states)) in offline
+    ]
+    if hidden:
+        where = sorted({log_of(name, OFFSETS_TOPIC, len(states)) for name in hidden})
+        more = f" and {len(hidden) - NAMED:,} more" if len(hidden) > NAMED else ""
+        raise Refused(
+            f"groups {', '.join(hidden[:NAMED])}{more} have no coordinator, because "
+            f"{groups_unknown(where)}: see `breakglass triage` for it{or_else}"
         )
 
 
