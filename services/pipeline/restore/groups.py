@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.kafka.transaction_logs import log_of
 from breakglass.services.errors import (
     BreakglassError,
     NotAuthorized,
@@ -30,6 +29,7 @@ from breakglass.services.pipeline.restore.offset_map import OffsetMap
 from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.recovery.group_reset import RESTORE_STEP, MoveResult
 from breakglass.services.topic_backup import group_history
+from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.folder_contents import RestorableTopic
 from breakglass.services.topic_backup.summary import PartitionSummary
 
