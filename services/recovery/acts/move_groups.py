@@ -74,7 +74,7 @@ def past_end_now(client: ReadClient, topics: tuple[str, ...] = ()) -> GroupMoves
     states = [state for state in snapshot.partitions if state.partition in standing.offsets]
     logs = read_leader_logs(client, states, standing.epochs, Deadline.after(patience.REQUEST))
     cuts = journalled_cuts(snapshot.cluster_id)
-    unread = standing.unread or standing.offline or standing.missing_acls
+    unread = standing.unread or standing.offline
     unread_logs = any(isinstance(log, Unknown) for log in logs.values())
     return GroupMoves(
         snapshot,

@@ -33,7 +33,7 @@ INPUT, OUTPUT, BOTH, CUT = (TopicPartition(name, 0) for name in ("input", "outpu
 """`BOTH` and `CUT` go back with the internal topics, and `CUT` is filled again."""
 CUT_AT, CUT_OFF, REFILL = 40, 20, 50
 WITHOUT_EPOCHS = "without-epochs"
-"""Has read all of `CUT`, which b3 alone knows."""
+"""Has read all of `CUT`, which b3 alone knows; b1 had nothing of its coordinator's partition."""
 TRANSACTIONS, OFFSETS, SHARES, _ = INTERNAL_TOPICS
 PARTITIONS = {
     TRANSACTIONS: int(SMALL["transaction.state.log.num.partitions"]),
@@ -112,7 +112,6 @@ def course(
         for partition in (BOTH, CUT):
             create_topic(cluster, partition.topic, [(3, 1)])
         produce(cluster, CUT.topic, 0, CUT_AT)
-        commit(cluster, WITHOUT_EPOCHS, CUT, 0)
         if shares:
             renewing = RenewingProducer.started(cluster, RENEWED, coordinator=3)
             topic_id = cluster.partition(BOTH.topic, BOTH.partition).topic_id
