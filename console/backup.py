@@ -250,11 +250,16 @@ def reindex(
     from breakglass.services.errors import ReadOnly
     from breakglass.services.pipeline.acts.reindex import RebuildIndexes
     from breakglass.services.topic_backup.address import mend_at
+    from breakglass.services.topic_backup.folder import LocalFolder
+    from breakglass.services.topic_backup.group_history import lost_text, outline
 
     if out is not None:
         mended = mend_at(source, out, key_of(key))
-        _print_mended(mended, as_json=as_json)
-        raise typer.Exit(1 if any(partition.salvaged for partition in mended) else 0)
+        topic = source.rstrip("/").rpartition("/")[2].partition("~")[0]
+        _, lacking, lost = outline(LocalFolder(out / topic))
+        _print_mended(mended, (*lacking, *([lost_text(lost)] if lost else [])), as_json=as_json)
+        salvaged = any(partition.salvaged for partition in mended)
+        raise typer.Exit(1 if salvaged or lacking or lost else 0)
     if not write:
         raise ReadOnly(
             "rebuilding indexes changes the backup: add --write, or --out DIR for a copy"
@@ -269,10 +274,14 @@ def reindex(
         raise typer.Exit(1)
 
 
-def _print_mended(mended: tuple[MendedPartition, ...], *, as_json: bool) -> None:
+def _print_mended(
+    mended: tuple[MendedPartition, ...], groups: tuple[str, ...], *, as_json: bool
+) -> None:
     if as_json:
-        print_json({"schema": 1, "partitions": mended})
+        print_json({"schema": 1, "partitions": mended, "groups_lacking": groups})
         return
+    for lack in groups:
+        say(lack)
     for partition in mended:
         print(f"partition {partition.partition}  {partition.records:,} records")
         for left_out in partition.left_out[:MOST_SAID]:

@@ -338,11 +338,8 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
             )
         for lost in topic.lost:
             say(f"{topic.target}  {NEVER_THERE.format(lost)}")
-        if topic.groups_not_read:
-            say(
-                f"{topic.target}  offsets of {', '.join(topic.groups_not_read)} are of an earlier "
-                "run: their coordinator did not answer the last one"
-            )
+        for lack in topic.groups_lacking:
+            say(f"{topic.target}  {lack}")
         if topic.salvaged:
             say(f"{topic.target}  {NOT_PROVED}")
         if not topic.vouched:

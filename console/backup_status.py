@@ -103,6 +103,8 @@ def _document(topic: TopicStatus, ends: Ends | None, now_ms: int) -> dict[str, A
         "salvaged": topic.salvaged,
         "uncommitted": topic.uncommitted,
         "group_states": topic.group_states,
+        "groups_lacking": topic.groups_lacking,
+        "groups_lost": topic.groups_lost,
         "partitions": [
             {
                 "partition": partition.partition,
@@ -200,6 +202,8 @@ def _found_offsets(found: FoundPartition) -> str:
 
 
 def _say(topic: TopicStatus) -> None:
+    from breakglass.services.topic_backup.group_history import lost_text
+
     if topic.passed_over:
         say(passed_over(topic.topic, topic.folder))
     for partition in topic.partitions:
@@ -224,6 +228,10 @@ def _say(topic: TopicStatus) -> None:
             say(f"? {topic.name}-{found.partition}: {found.records.reason}")
     for left in topic.uncommitted:
         say(left)
+    for lack in topic.groups_lacking:
+        say(f"{topic.folder}  {lack}")
+    if topic.groups_lost:
+        say(f"{topic.folder}  {lost_text(topic.groups_lost)}")
     if topic.lost_manifest:
         say(f"damaged: {topic.folder} has lost its last manifest; take it from another copy")
     elif topic.commit is None:

@@ -156,6 +156,8 @@ def _document(
 def _print(
     files: Sequence[tuple[HeldTopic, FilesVerified]], content: dict[HeldTopic, ContentVerified]
 ) -> None:
+    from breakglass.services.topic_backup.group_history import lost_text
+
     print_table(FILES, (_files_row(held, found) for held, found in files))
     for _, found in files:
         for damage in found.damages:
@@ -164,6 +166,10 @@ def _print(
             say(f"{found.folder}  not proved: {doubt}")
         for left in found.uncommitted:
             say(left)
+        for lack in found.groups_lacking:
+            say(f"{found.folder}  {lack}")
+        if found.groups_lost:
+            say(f"{found.folder}  {lost_text(found.groups_lost)}")
         if not found.manifest:
             say(f"{found.folder} has no manifest: its format was checked, there are no hashes")
     if content:
@@ -183,7 +189,8 @@ def _print(
 def _files_row(held: HeldTopic, found: FilesVerified) -> tuple[object, ...]:
     verdict = "whole" if found.manifest else "readable"
     if not found.whole:
-        verdict = "salvaged" if found.as_committed and found.manifest else "damaged"
+        lacks = "salvaged" if found.salvaged else "lacks groups"
+        verdict = lacks if found.as_committed and found.manifest else "damaged"
     counts = (f"{found.segments:,}", f"{found.records:,}", f"{found.bytes:,}")
     return (held.name, *counts, verdict)
 

@@ -74,6 +74,7 @@ def past_end(
         print_table(COLUMNS, (_row(move) for move in found.moves))
     else:
         say("No committed offset that could be read lies past the end of its log, or past a cut.")
+    raise typer.Exit(FAILED if found.partly else 0)
 
 
 @app.command()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.exits import INTERRUPTED
+from breakglass.console.exits import FAILED, INTERRUPTED
 from breakglass.console.option_values import broker_ids
 from breakglass.console.options import DURATION_MS, AsJson, Duration, Gone, WhileRunning, connected
 from breakglass.console.output import Column, print_json, print_table, say
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from breakglass.services.model import PartitionState, TopicPartition, Unknown
     from breakglass.services.recovery.internal_topics.finding import InternalLoss, LostTail
     from breakglass.services.recovery.internal_topics.meaning import LostState
+    from breakglass.services.recovery.transactions.source import SourceLog
 
 app = new_app()
 
@@ -51,7 +52,8 @@ def internal_topics(
     Before an election, the log of the proposed replica is compared with all other replicas that
     answer. After an election, the log of the leader is compared with the log folder of a dead
     broker, or with a rescue. For each key that differs the command shows what is lost, what is
-    left, and what follows. This command only reads.
+    left, and what follows. This command only reads. Ends with 1 where nothing is known of a
+    partition, or where a source could not be compared as a whole.
     """
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.recovery.internal_topics.finding import InternalSearch
@@ -76,6 +78,32 @@ def internal_topics(
         if rows:
             print_table(COLUMNS, rows)
     _say(found, everything=everything)
+    if not _whole(found, opened):
+        raise typer.Exit(FAILED)
+
+
+def _whole(found: Sequence[InternalLoss], sources: Sequence[SourceLog]) -> bool:
+    """Whether each partition is judged, and each source was compared; says which was not."""
+    from breakglass.services.model import INTERNAL_TOPICS, Unknown
+
+    internal = [one for one in sources if one.partition.topic in INTERNAL_TOPICS]
+    unseen = {one.partition for one in internal} - {loss.partition for loss in found}
+    for partition in sorted(unseen):
+        say(f"{partition}  ? is in a source, and the cluster shows no such partition")
+    if sources and not internal:
+        say("? the sources have no partition of an internal topic")
+    names = {source.name for source in sources}
+    return (
+        not unseen
+        and bool(internal or not sources)
+        and not any(
+            isinstance(loss.kept, Unknown)
+            or names & loss.unread.keys()
+            or f"b{loss.kept}" in loss.unread
+            or any(tail.unreadable or tail.not_understood for tail in loss.tails)
+            for loss in found
+        )
+    )
 
 
 def _designees(

@@ -171,6 +171,8 @@ def _topic(line: TopicLine) -> Iterator[Fact]:
         return
     yield Fact("Topic", tuple(_holdings(line, status)))
     yield Fact("Verified", tuple(_verified(status)))
+    for lack in status.groups_lacking:
+        yield Fact("Groups", (LinePart(lack, Role.LOST),))
     gaps = _summed(line.held.partitions)
     if gaps:
         yield Fact("Gaps", (LinePart(_gaps(gaps)),))

@@ -144,8 +144,8 @@ def back_up(run: BackupRun, wanted: WantedTopics) -> BackupReport:
     if not sources:
         raise UsageError(f"No topic fits {wanted.pattern!r}, so nothing is backed up: check it.")
     standing = _groups(run, sources)
-    away = bool(standing.unread or standing.offline)
-    report = BackupReport(unread_groups=_unread(standing), away=away)
+    away = _away(standing)
+    report = BackupReport(unread_groups=(*away, *_hidden(standing)), away=bool(away))
     run.meter.total = sum(
         partition.stable_end - partition.log_start
         for topic in sources
@@ -194,9 +194,13 @@ def _copied(
         if before is not None:
             older = run.settings.store.folder(before)
             group_history.copy(older, topic.assembler.folder, sorted(offsets))
-        whole = not _unread(standing)
+        away, hidden = _away(standing), _hidden(standing)
         report.groups_not_read = group_history.update(
-            topic.assembler.folder, offsets, read=None if whole else standing.coordinators
+            topic.assembler.folder,
+            offsets,
+            read=standing.coordinators if away or hidden else None,
+            unread=away,
+            hidden=hidden,
         )
 
 
@@ -228,7 +232,11 @@ def _groups(run: BackupRun, sources: Sequence[TopicSource]) -> GroupStanding:
     return read_standing(run.client, live, wanted, deadline)
 
 
-def _unread(standing: GroupStanding) -> tuple[str, ...]:
+def _away(standing: GroupStanding) -> tuple[str, ...]:
+    """The coordinators that could not be asked, with the reason."""
     silent = (f"groups of b{broker}: {why}" for broker, why in sorted(standing.unread.items()))
-    offline = (f"groups of {partition}: it is offline" for partition in standing.offline)
-    return (*silent, *offline, *(f"not allowed: needs {acl}" for acl in standing.missing_acls))
+    return (*silent, *(f"groups of {partition}: it is offline" for partition in standing.offline))
+
+
+def _hidden(standing: GroupStanding) -> tuple[str, ...]:
+    return tuple(f"not allowed: needs {acl}" for acl in standing.missing_acls)

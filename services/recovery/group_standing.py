@@ -98,6 +98,8 @@ class JournalledCut:
     all_groups: bool
     """No other group had: all were known."""
     journal: str
+    at_ms: int = 0
+    """When the journal ended: whatever a group committed until then, it read before the cut."""
 
 
 def planned_groups(evidence: PartitionEvidence, log_end: int | None) -> dict[str, object]:
@@ -128,6 +130,7 @@ def cuts_in(view: JournalView) -> Iterator[JournalledCut]:
             past_end,
             item.get(ALL_GROUPS) is True,
             view.path.stem,
+            view.entries[-1].at_ms,
         )
 
 
@@ -272,6 +275,25 @@ def valid_end(log: LeaderLog, offset: int, epoch: int | None) -> int:
     """*offset*, or the lower one at which *log* ends or parts from what the group has read."""
     shared = None if epoch is None else log.shared_end(epoch)
     return min(offset, log.end, log.end if shared is None else shared)
+
+
+def end_without_epoch(
+    log: LeaderLog, offset: int, later: int | None, cuts: Iterable[JournalledCut]
+) -> int:
+    """*offset*, or the lower one at which the log was cut after a commit that has no leader epoch.
+
+    *later* is the first offset of a record that was written after the commit; None: there is none.
+    A reader cannot have read it, so an epoch that begins between it and *offset* cut the log. Of
+    *cuts*, those of this log until which the offset was committed count.
+    """
+    ends = [offset, log.end, *(cut.log_end for cut in cuts if cut.topic_id == log.topic_id)]
+    if later is not None and later < offset:
+        epochs = log.epochs
+        if isinstance(epochs, Unknown) or epochs.complete_from > max(later, log.start):
+            ends.append(later)
+        else:
+            ends += [held.start for held in epochs.ranges if later <= held.start]
+    return min(ends)
 
 
 def doubts(

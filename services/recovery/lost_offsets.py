@@ -13,13 +13,16 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.cluster.group_offsets import find_coordinator, read_offsets_of
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, offline_offsets
 from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.list_offsets import list_offsets
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.acts.move_groups import GroupMoves
+from breakglass.services.recovery.acts.move_groups import GroupMoves, journalled_cuts
 from breakglass.services.recovery.group_reset import MoveReason, OffsetMove
 from breakglass.services.recovery.group_standing import (
     GroupStanding,
+    JournalledCut,
     LeaderLog,
+    end_without_epoch,
     read_leader_logs,
     valid_end,
 )
@@ -47,18 +50,22 @@ def lost_offsets(
     doubts = list(_not_compared(losses, wanted))
     now, coordinators, unread = _committed_now(client, lost)
     doubts += unread
+    remarks: list[str] = []
     snapshot = client.snapshot(Deadline.after(patience.REQUEST))
     places = {partition for _, partition in lost}
     states = [state for state in snapshot.partitions if state.partition in places]
+    # Of a group without epochs, all epochs of its log are looked at.
     epochs = {
         partition: {
-            group: position.leader_epoch
+            group: max(0, position.leader_epoch)
             for (group, place), position in lost.items()
-            if place == partition and position.leader_epoch >= 0
+            if place == partition
         }
         for partition in places
     }
     logs = read_leader_logs(client, states, epochs, Deadline.after(patience.REQUEST))
+    leaders = {state.partition: state.leader for state in states}
+    known = journalled_cuts(snapshot.cluster_id)
     moves = []
     for (group, partition), position in sorted(lost.items()):
         if group not in now:
@@ -67,12 +74,67 @@ def lost_offsets(
         if isinstance(log, Unknown):
             doubts.append(f"group {group} on {partition} is left as it is: {log.reason}")
             continue
-        move = move_to_lost(group, partition, now[group].get(partition), position, log)
+        cuts = [
+            cut
+            for cut in known
+            if cut.partition == partition and position.committed_at_ms <= cut.at_ms
+        ]
+        later = _written_after(client, leaders[partition], partition, position)
+        if isinstance(later, Unknown):
+            doubts.append(
+                f"group {group} on {partition} is left as it is: it committed no leader epoch, "
+                f"and what was written after its commit cannot be read: {later.reason}"
+            )
+            continue
+        move = move_to_lost(group, partition, now[group].get(partition), position, log, later, cuts)
         if move is not None:
             moves.append(move)
+            remarks += _remarks(move, position, log)
     offline = offline_offsets(client, Deadline.after(patience.REQUEST))
     standing = GroupStanding({}, coordinators, {}, offline=offline)
-    return GroupMoves(snapshot, standing, tuple(moves), tuple(doubts), partly=bool(doubts))
+    said = (*doubts, *remarks)
+    return GroupMoves(snapshot, standing, tuple(moves), said, partly=bool(doubts))
+
+
+def _written_after(
+    client: ReadClient, leader: int | None, partition: TopicPartition, lost: GroupPosition
+) -> int | None | Unknown:
+    """The first offset of a record with a timestamp after the commit of *lost*; None without any.
+
+    None as well where a leader epoch tells more.
+    """
+    if lost.leader_epoch >= 0:
+        return None
+    if leader is None:
+        return Unknown("it has no leader")
+    try:
+        deadline = Deadline.after(patience.REQUEST)
+        answers = list_offsets(
+            client.sender, leader, [partition], lost.committed_at_ms + 1, deadline
+        )
+    except BreakglassError as error:
+        return Unknown(str(error))
+    found = answers[partition]
+    if isinstance(found, Unknown):
+        return found
+    return found.offset if found.offset >= 0 else None
+
+
+def _remarks(move: OffsetMove, lost: GroupPosition, log: LeaderLog) -> Iterator[str]:
+    """What has to be known before *move* is agreed to."""
+    group, partition, to = move.group, move.partition, move.to or 0
+    if to < min(lost.offset, log.end):
+        yield (
+            f"group {group} on {partition} had committed {lost.offset:,} and is set to {to:,}: "
+            f"the log was cut there, and {min(lost.offset, log.end) - to:,} offsets below have "
+            "other records, which it has not read"
+        )
+    elif lost.leader_epoch < 0:
+        yield (
+            f"group {group} on {partition} committed no leader epoch: that the log was not cut "
+            f"below {to:,} since is known from this account's journals and the timestamps of "
+            "records alone; if producers' clocks were wrong, the group may skip records"
+        )
 
 
 def newest_lost(losses: Iterable[InternalLoss], topics: Collection[str] = ()) -> Lost:
@@ -103,10 +165,17 @@ def move_to_lost(
     committed: int | None,
     lost: GroupPosition,
     log: LeaderLog,
+    later: int | None = None,
+    cuts: Iterable[JournalledCut] = (),
 ) -> OffsetMove | None:
-    """The move to the *lost* position; None where the group has committed as far since."""
-    epoch = lost.leader_epoch if lost.leader_epoch >= 0 else None
-    to = valid_end(log, lost.offset, epoch)
+    """The move to the *lost* position; None where the group has committed as far since.
+
+    *later* and *cuts* as `end_without_epoch` has them.
+    """
+    if lost.leader_epoch >= 0:
+        to = valid_end(log, lost.offset, lost.leader_epoch)
+    else:
+        to = end_without_epoch(log, lost.offset, later, cuts)
     if committed is not None and committed >= to:
         return None
     return OffsetMove(group, partition, committed, to, MoveReason.SET_BACK)

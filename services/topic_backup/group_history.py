@@ -1,16 +1,17 @@
 """Stores consumer groups' offsets: the latest in Kafka Backup's file, with a history beside it.
 
 Each change is a separate small file, so that an object store needs no append and an older state
-can be restored. A state has the SHA-256 of its own content and those of Kafka Backup's files,
-which cannot have one.
+can be restored. The manifest has the SHA-256 of each state, so that one that is missing, or that
+was replaced, is noticed; a state has those of Kafka Backup's files, which cannot have one.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
@@ -19,6 +20,8 @@ from breakglass.services.errors import BreakglassError, MalformedInput
 from breakglass.services.topic_backup import consumer_offsets
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, read_whole
 from breakglass.services.topic_backup.layout import consumer_offsets_name, listing
+from breakglass.services.topic_backup.manifest import next_manifest, read_manifest, write_manifest
+from breakglass.services.topic_backup.store.runs_folder import RunsFolder
 
 PREFIX = "breakglass_groups_"
 MOST_BYTES = 256 * 1024 * 1024
@@ -31,10 +34,16 @@ SCHEMA = 2
 GroupsByPartition = Mapping[int, Mapping[str, int]]
 """Committed offset by partition and group."""
 
-OTHER_BYTES = (
-    "its bytes are not those that were written (SHA-256): restore the file from another copy, or "
-    "let the next `backup run` write it again"
+OTHER_BYTES = "its bytes are not those that were written (SHA-256)"
+NAMED = 3
+"""How many times a sentence names."""
+LOST = ""
+"""In place of the SHA-256 of a state that was missing or changed when the backup went on."""
+REWRITTEN = (
+    "restore the file from another copy, or remove it: the next `backup run` writes it again"
 )
+ANOTHER = "the next `backup run` writes new ones; `--groups-at` restores those of another time"
+ABSENT = f"restore the file from another copy, or remove it: {ANOTHER}"
 
 _NAME = re.compile(rf"{PREFIX}([0-9]{{13,19}})\.json", re.ASCII)
 
@@ -46,6 +55,10 @@ class GroupState:
     partitions: dict[int, dict[str, int]]
     not_read: tuple[str, ...] = ()
     """Groups whose coordinator did not answer: their offsets are those of an earlier state."""
+    unread: tuple[str, ...] = ()
+    """Which coordinators did not answer, with the reason: any group of theirs may be missing."""
+    hidden: tuple[str, ...] = ()
+    """Rights that the user of the run lacked to read groups, which are missing."""
     sums: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """The SHA-256 of each partition's file of Kafka Backup: as this state leaves it, then as it
     was before, which a run that was killed leaves.
@@ -61,13 +74,30 @@ def times(names: Collection[str]) -> list[int]:
     return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
 
-def read_state(folder: Folder, at_ms: int) -> GroupState:
-    """The state that was saved at *at_ms*.
+def states(folder: Folder) -> dict[int, str | None]:
+    """The SHA-256 of each state that *folder* is to have, by its time in ms, oldest first.
+
+    `LOST` of a lost one; None where no manifest has it, as in a backup of an older release. What
+    the manifest does not name is no part of the backup: a killed run left it.
+    """
+    manifest = read_manifest(folder)
+    if manifest is None or manifest.groups is None:
+        return dict.fromkeys(times(folder.names()))
+    return dict(sorted(manifest.groups.items()))
+
+
+def read_state(folder: Folder, at_ms: int, written: str | None = None) -> GroupState:
+    """The state that was saved at *at_ms*, as it was *written* by its SHA-256.
 
     Raises:
-        MalformedInput: the file is not a state, or was changed.
+        MalformedInput: the file is not that state, is missing or was changed.
     """
     name = _name(at_ms)
+    where = f"{folder.where(name)}, offsets of groups of {moment(at_ms)}"
+    if written == LOST:
+        raise MalformedInput(f"{where}: lost before the last commit; {ANOTHER}")
+    if folder.size(name) is None:
+        raise MalformedInput(f"{where}: the file is missing; {ABSENT}")
     content = read_whole(folder, name, MOST_BYTES)
     try:
         found = json.loads(content)
@@ -77,25 +107,47 @@ def read_state(folder: Folder, at_ms: int) -> GroupState:
                 for number, groups in found["partitions"].items()
             },
             tuple(map(str, found.get("not_read", ()))),
+            tuple(map(str, found.get("unread", ()))),
+            tuple(map(str, found.get("hidden", ()))),
             {int(number): tuple(sums) for number, sums in found.get("sums", {}).items()},
         )
-        schema, whole = found["schema"], content == _with_sum(found)
+        old = found["schema"] == WITHOUT_SUMS
+        whole = old or (content == _with_sum(found) and found["at_ms"] == at_ms)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise MalformedInput(
-            f"{folder.where(name)}: no offsets of groups ({error}); remove it to do without."
-        ) from None
-    if schema != WITHOUT_SUMS and not whole:
-        raise MalformedInput(f"{folder.where(name)}: {OTHER_BYTES}; remove it to do without.")
+        raise MalformedInput(f"{where}: not readable ({error}); {ABSENT}") from None
+    if not whole or written not in (None, _sum(content)):
+        raise MalformedInput(f"{where}: {OTHER_BYTES}; {ABSENT}")
     return state
 
 
-def newest_state(folder: Folder, names: Collection[str]) -> GroupState | None:
-    """The newest state among *names*; None without any.
+def moment(at_ms: int) -> str:
+    """A time in words."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"
+
+
+def newest_state(folder: Folder) -> GroupState | None:
+    """The newest state of *folder*; None without any.
 
     Raises: as `read_state`.
     """
-    taken = times(names)
-    return read_state(folder, taken[-1]) if taken else None
+    known = states(folder)
+    return read_state(folder, *list(known.items())[-1]) if known else None
+
+
+def lacking(state: GroupState | None) -> Iterator[str]:
+    """What *state* has not of groups, each in a sentence."""
+    if state is None:
+        return
+    for reason in (*state.unread, *state.hidden):
+        yield f"not all groups' offsets are in the backup: {reason}, when they were read"
+    if state.not_read:
+        yield (
+            f"offsets of {', '.join(state.not_read)} are of an earlier run: their coordinator did "
+            "not answer the last one"
+        )
 
 
 def newest_offsets(folder: Folder, numbers: Collection[int]) -> dict[int, dict[str, int]]:
@@ -104,11 +156,13 @@ def newest_offsets(folder: Folder, numbers: Collection[int]) -> dict[int, dict[s
     Raises:
         MalformedInput: a file cannot be read, or was changed.
     """
-    state = newest_state(folder, folder.names()) or GroupState({})
+    state = newest_state(folder) or GroupState({})
     found = {}
     for number in numbers:
         if not state.proves(folder, number):
-            raise MalformedInput(f"{folder.where(consumer_offsets_name(number))}: {OTHER_BYTES}")
+            raise MalformedInput(
+                f"{folder.where(consumer_offsets_name(number))}: {OTHER_BYTES}; {REWRITTEN}"
+            )
         # A run that was killed leaves the file behind the state.
         newer = state.partitions.get(number, {}) if number in state.sums else {}
         found[number] = {**consumer_offsets.read(folder, number), **newer}
@@ -116,27 +170,59 @@ def newest_offsets(folder: Folder, numbers: Collection[int]) -> dict[int, dict[s
 
 
 def damages(folder: Folder) -> Iterator[tuple[str, str]]:
-    """Each file with offsets of groups that was changed or cannot be read, and what is wrong."""
-    names = folder.names()
+    """Each file with offsets of groups that is missing or was changed, and what is wrong.
+
+    Of states that a later run noted as lost, the newest alone.
+    """
+    known = states(folder)
     newest: GroupState | None = None
-    for at_ms in times(names):
+    for at_ms, written in known.items():
+        newest = None
         try:
-            newest = read_state(folder, at_ms)
+            if written != LOST or at_ms == max(known):
+                newest = read_state(folder, at_ms, written)
         except BreakglassError as error:
-            newest = None
             yield _name(at_ms), str(error)
-    there = {number for number, files in listing(names).items() if files.consumer_offsets}
+    there = {number for number, files in listing(folder.names()).items() if files.consumer_offsets}
     for number in sorted(there | (newest.sums.keys() if newest else set())):
+        name = consumer_offsets_name(number)
+        if newest and not newest.proves(folder, number):
+            yield name, f"{OTHER_BYTES}; {REWRITTEN}"
+            continue
         try:
             held = consumer_offsets.read(folder, number)
         except BreakglassError as error:
-            yield consumer_offsets_name(number), str(error)
+            yield name, str(error)
             continue
-        if newest is None:
-            continue
-        older = {} if number in newest.sums else newest.partitions.get(number, {})
-        if not newest.proves(folder, number) or not older.items() <= held.items():
-            yield consumer_offsets_name(number), OTHER_BYTES
+        older = newest.partitions.get(number, {}) if newest and number not in newest.sums else {}
+        if not older.items() <= held.items():
+            yield name, f"{OTHER_BYTES}; {REWRITTEN}"
+
+
+def outline(folder: Folder) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+    """How many states there are, what is lacking now, and the times of states that are lost.
+
+    Of the files, only the newest state is read.
+    """
+    known, names = states(folder), set(folder.names())
+    there = [at_ms for at_ms in known if _name(at_ms) in names and known[at_ms] != LOST]
+    gone = tuple(moment(at_ms) for at_ms, written in known.items() if written == LOST)
+    missing = [
+        f"{folder.where(_name(at_ms))}, offsets of groups of {moment(at_ms)}: the file is missing"
+        for at_ms, written in list(known.items())[:-1]
+        if written != LOST and at_ms not in there
+    ]
+    try:
+        now = tuple(lacking(newest_state(folder)))
+    except BreakglassError as error:
+        now = (str(error),)
+    return len(there), (*missing, *now), gone
+
+
+def lost_text(times_of: Sequence[str]) -> str:
+    """The times of lost states in a sentence."""
+    named = ", ".join([*times_of[:NAMED], *(["..."] if len(times_of) > NAMED else [])])
+    return f"offsets of groups of {named} are lost: `--groups-at` restores those of another time"
 
 
 def update(
@@ -144,31 +230,46 @@ def update(
     offsets: GroupsByPartition,
     at_ms: int | None = None,
     read: Container[str] | None = None,
+    unread: Sequence[str] = (),
+    hidden: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Write *offsets*, by partition, if they differ from the last state or from the files.
 
     *read* has the groups that a coordinator described; None: all groups. What was not read keeps
-    the offsets of the last state, and its groups are returned. A partition on which no group has
-    committed gets a file without groups: Kafka Backup's source task fails at the first record of a
-    partition that has no file (OffsetSource.java).
+    the offsets of the last state, and its groups are returned; *unread* and *hidden* say why. A
+    partition on which no group has committed gets a file without groups: Kafka Backup's source
+    task fails at the first record of a partition that has no file (OffsetSource.java).
     """
-    names = folder.names()
-    taken = times(names)
-    for number in offsets:
-        if consumer_offsets_name(number) not in names:
-            consumer_offsets.update(folder, number, {})
-    last = _readable(folder, taken[-1:])
-    known = last or next(filter(None, (_readable(folder, [one]) for one in taken[::-1])), None)
-    kept = _kept(known, offsets, read)
+    names = set(folder.names())
+    absent = {number for number in offsets if consumer_offsets_name(number) not in names}
+    for number in absent:
+        consumer_offsets.update(folder, number, {})
+    known = states(folder)
+    if None in known.values():
+        # Names those of an older release, so that what a killed run leaves is none of them.
+        _commit(folder, known)
+        known = states(folder)
+    found = {at: written for at, written in known.items() if _name(at) not in names}
+    known |= dict.fromkeys(found, LOST)
+    last = _readable(folder, list(known.items())[-1:])
+    if known and last is None:
+        known[max(known)] = LOST
+    base = last or _readable(folder, known.items())
+    kept = _kept(base, offsets, read)
     wanted = {
         number: groups
         for number in sorted(offsets.keys() | kept.keys())
         if (groups := {**kept.get(number, {}), **offsets.get(number, {})})
     }
-    state = GroupState(wanted, tuple(sorted({name for groups in kept.values() for name in groups})))
-    if (wanted or taken) and not (last and _stands(folder, state, last)):
-        _write(folder, state, last or GroupState({}), taken, at_ms or now_ms(), offsets)
-    return state.not_read
+    not_read = tuple(sorted({name for groups in kept.values() for name in groups}))
+    state = GroupState(wanted, not_read, tuple(unread), tuple(hidden))
+    if (wanted or known or unread) and not (
+        last and not absent.intersection(last.sums) and _stands(folder, state, last)
+    ):
+        _write(folder, state, last or GroupState({}), known, at_ms or now_ms(), offsets)
+    elif any(written != LOST for written in found.values()):
+        _commit(folder, known)
+    return not_read
 
 
 def _kept(
@@ -186,8 +287,12 @@ def _kept(
 
 def _stands(folder: Folder, state: GroupState, last: GroupState) -> bool:
     """Whether *last* is *state*, and no file has to be written again."""
-    same = (last.partitions, last.not_read) == (state.partitions, state.not_read)
-    return same and bool(last.sums) and all(_as_left(folder, last, one) for one in last.sums)
+    same = replace(last, sums={}) == replace(state, sums={})
+    return (
+        same
+        and bool(last.sums or not state.partitions)
+        and all(_as_left(folder, last, one) for one in last.sums)
+    )
 
 
 def _as_left(folder: Folder, last: GroupState, number: int) -> bool:
@@ -201,34 +306,64 @@ def _as_left(folder: Folder, last: GroupState, number: int) -> bool:
 def copy(folder: Folder, target: Folder, numbers: Sequence[int]) -> None:
     """Copy the groups' offsets on the partitions *numbers*: the latest, and all earlier states.
 
-    Of what `damages` names, a state is left out, and a file is made of the states.
+    Of what `damages` names, a state is noted as lost, and a file is made of the states.
     """
-    names = folder.names()
     damaged = {name for name, _ in damages(folder)}
-    states = [_name(at_ms) for at_ms in times(names)]
-    for name in (*states, *map(consumer_offsets_name, numbers)):
-        if name in names and name not in damaged:
+    known = {at: LOST if _name(at) in damaged else sum_ for at, sum_ in states(folder).items()}
+    there = set(folder.names())
+    copied = [_name(at) for at, written in known.items() if written != LOST]
+    for name in (*copied, *map(consumer_offsets_name, numbers)):
+        if name in there and name not in damaged:
             target.replace(name, [read_whole(folder, name, MOST_BYTES)])
+    _commit(target, known)
     lost = [number for number in numbers if consumer_offsets_name(number) in damaged]
-    last = newest_state(target, target.names())
+    last = _readable(target, known.items())
     if lost and last:
-        again = GroupState(last.partitions, last.not_read)
-        _write(target, again, last, times(target.names()), 0, lost)
+        again = GroupState(last.partitions, last.not_read, last.unread, last.hidden)
+        if LOST in list(known.values())[-1:]:
+            earlier = {group for groups in last.partitions.values() for group in groups}
+            why = f"the offsets of groups of {moment(max(known))} were lost"
+            again = replace(again, not_read=tuple(sorted(earlier)), unread=(*last.unread, why))
+        _write(target, again, last, known, 0, lost)
     for number in numbers:
         if target.size(consumer_offsets_name(number)) is None:
             consumer_offsets.update(target, number, {})
+
+
+def _commit(folder: Folder, known: Mapping[int, str | None]) -> None:
+    """Name the states *known*, the last `KEPT` of them, in a manifest, if there is one."""
+    manifest = read_manifest(folder)
+    if manifest is None:
+        return
+    groups = {
+        at_ms: _proved(folder, at_ms) if written is None else written
+        for at_ms, written in list(known.items())[-KEPT:]
+    }
+    if groups != manifest.groups:
+        write_manifest(
+            folder, replace(next_manifest(manifest, manifest.identity, {}), groups=groups)
+        )
+        if isinstance(folder, RunsFolder):
+            folder.remove_stale()
+
+
+def _proved(folder: Folder, at_ms: int) -> str:
+    """The SHA-256 of a state of an older release."""
+    if _readable(folder, [(at_ms, None)]) is None:
+        return LOST
+    return _sum(read_whole(folder, _name(at_ms), MOST_BYTES))
 
 
 def _write(
     folder: Folder,
     state: GroupState,
     last: GroupState,
-    taken: Sequence[int],
+    known: Mapping[int, str | None],
     at_ms: int,
     numbers: Collection[int],
 ) -> None:
     """Write *state*, which follows *last*, and the files of the partitions *numbers*."""
-    at_ms = max(at_ms, taken[-1] + 1 if taken else 0)
+    at_ms = max(at_ms, *(one + 1 for one in (*known, *times(folder.names()))), 0)
     new: dict[int, bytes] = {}
     sums = dict(last.sums)
     for number in sorted({*numbers, *state.partitions}):
@@ -240,35 +375,41 @@ def _write(
         if proved:
             new[number] = consumer_offsets.encoded(consumer_offsets.read(folder, number), groups)
         else:
-            all_known = {**_from_states(folder, taken, number), **groups}
+            all_known = {**_from_states(folder, known, number), **groups}
             new[number] = consumer_offsets.encoded({}, all_known)
         found = (_sum(new[number]), _sum_of(folder, number) if proved else None)
         sums[number] = tuple(dict.fromkeys(one for one in found if one))
-    # The state comes first: it knows the files as they are and as they will be.
     document = {"schema": SCHEMA, "at_ms": at_ms, **asdict(replace(state, sums=sums))}
-    folder.replace(_name(at_ms), [_with_sum(json.loads(json.dumps(document)))])
+    content = _with_sum(json.loads(json.dumps(document)))
+    # The state comes first, as it knows the files as they are and as they will be.
+    folder.replace(_name(at_ms), [content])
     folder.sync()
-    for number, content in new.items():
-        folder.replace(consumer_offsets_name(number), [content])
-    for old in taken[: max(0, len(taken) + 1 - KEPT)]:
-        folder.remove(_name(old))
+    _commit(folder, {**known, at_ms: _sum(content)})
+    for number, file in new.items():
+        folder.replace(consumer_offsets_name(number), [file])
+    kept = states(folder)
+    for old in times(folder.names()):
+        if old not in list(kept)[-KEPT:]:
+            folder.remove(_name(old))
 
 
-def _from_states(folder: Folder, taken: Sequence[int], number: int) -> dict[str, int]:
+def _from_states(folder: Folder, known: Mapping[int, str | None], number: int) -> dict[str, int]:
     """The groups of a file that was changed, as far as states have them."""
     found: dict[str, int] = {}
-    for at_ms in taken:
-        state = _readable(folder, [at_ms]) or GroupState({})
+    for one in known.items():
+        state = _readable(folder, [one]) or GroupState({})
         found |= state.partitions.get(number, {})
     return found
 
 
-def _readable(folder: Folder, taken: Sequence[int]) -> GroupState | None:
-    """The last of the states *taken*; None without any, or if it was changed."""
-    try:
-        return read_state(folder, taken[-1]) if taken else None
-    except MalformedInput:
-        return None
+def _readable(folder: Folder, known: Iterable[tuple[int, str | None]]) -> GroupState | None:
+    """The last state of *known* that can be read; None without any."""
+    for at_ms, written in reversed(list(known)):
+        try:
+            return read_state(folder, at_ms, written)
+        except MalformedInput:
+            continue
+    return None
 
 
 def _sum_of(folder: Folder, number: int) -> str | None:

@@ -61,6 +61,8 @@ class TopicManifest:
     identity: TopicIdentity
     partitions: tuple[PartitionSummary, ...]
     """Sorted by number."""
+    groups: Mapping[int, str] | None = None
+    """The SHA-256 of each state of groups' offsets, by its time; None: of an older release."""
     sha256: str = field(default="", compare=False)
     """The hash of the file with `NO_SUM` in this place; empty in a file of an older release."""
 
@@ -224,6 +226,7 @@ def next_manifest(
         committed_at_ms=now_ms(),
         identity=identity,
         partitions=tuple(partitions[number] for number in sorted(partitions)),
+        groups=before.groups if before else {},
     )
 
 

@@ -60,6 +60,10 @@ class TopicStatus:
     partitions: tuple[PartitionStatus, ...]
     group_states: int
     """How many states of consumer groups' offsets can be restored."""
+    groups_lacking: tuple[str, ...] = ()
+    """What is damaged or missing of groups' offsets, each in a sentence."""
+    groups_lost: tuple[str, ...] = ()
+    """Times whose offsets of groups were lost, as a later run noted."""
     cluster_id: str | None = None
     topic_id: UUID | None = None
     """The backed-up topic's id; None if it was not recorded."""
@@ -103,7 +107,8 @@ class TopicStatus:
         """Whether the last commit was verified as intact and its files are unchanged since."""
         held = self.verified
         whole = held is not None and held.whole and held.commit == self.commit
-        return whole and not self.changed and not self.damaged and not self.salvaged
+        sound = not (self.changed or self.damaged or self.salvaged or self.groups_lacking)
+        return whole and sound
 
 
 def read_status(store: Store, topics: Collection[str] = ()) -> list[TopicStatus]:
@@ -127,6 +132,7 @@ def topic_status(held: HeldTopic) -> TopicStatus:
     manifest = read_manifest(folder)
     names = folder.names()
     last = verified.read(folder)
+    group_states, groups_lacking, groups_lost = group_history.outline(folder)
     parts = manifest.partitions if manifest else ()
     return TopicStatus(
         topic=held.topic,
@@ -136,7 +142,9 @@ def topic_status(held: HeldTopic) -> TopicStatus:
         committed_at_ms=manifest.committed_at_ms if manifest else None,
         verified=last,
         partitions=tuple(_partition(folder, part, set(names)) for part in parts),
-        group_states=len(group_history.times(names)),
+        group_states=group_states,
+        groups_lacking=groups_lacking,
+        groups_lost=groups_lost,
         cluster_id=manifest.identity.cluster_id if manifest else None,
         topic_id=manifest.identity.topic_id if manifest else None,
         lost_manifest=has_lost_manifest(names) if manifest is None else is_older(folder, manifest),

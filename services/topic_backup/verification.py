@@ -61,10 +61,14 @@ class FilesVerified:
     """What was taken from files that nothing vouched for."""
     uncommitted: list[str] = field(default_factory=list)
     """Bytes that are in the folder and in no commit."""
+    groups_lacking: tuple[str, ...] = ()
+    """What the backup lacks of groups' offsets, each in a sentence."""
+    groups_lost: tuple[str, ...] = ()
+    """Times whose offsets of groups were lost, as a later run noted."""
 
     @property
     def whole(self) -> bool:
-        return not self.damages and not self.salvaged
+        return not self.damages and not self.salvaged and not self.groups_lacking
 
     @property
     def as_committed(self) -> bool:
@@ -104,7 +108,7 @@ def _committed(
             found.damages += damages
     for partition in manifest.partitions if folder.original else ():
         found.damages += _index(folder, partition)
-    found.damages += _groups(folder)
+    _groups(folder, found)
     for partition in manifest.partitions:
         found.damages += _batch_log(folder, partition)
     found.unproved = [
@@ -130,9 +134,13 @@ def _batch_log(folder: Folder, partition: PartitionSummary) -> Iterator[Damage]:
         yield Damage(folder.where(batch_log_name(partition.partition)), str(error))
 
 
-def _groups(folder: Folder) -> Iterator[Damage]:
-    """The files with groups' offsets that were changed."""
-    yield from (Damage(folder.where(name), why) for name, why in group_history.damages(folder))
+def _groups(folder: Folder, found: FilesVerified) -> None:
+    """Check the files with groups' offsets, and add what they lack."""
+    damages = [Damage(folder.where(name), why) for name, why in group_history.damages(folder)]
+    found.damages += damages
+    _, lacking, found.groups_lost = group_history.outline(folder)
+    reasons = {damage.reason for damage in damages}
+    found.groups_lacking = tuple(one for one in lacking if one not in reasons)
 
 
 def _segment(
@@ -212,7 +220,7 @@ def _format_only(folder: Folder) -> FilesVerified:
         found.damages += [Damage(out.file, str(out)) for out in reader.left_out]
         found.salvaged = found.salvaged or reader.salvaged
         found.stretches += [f"partition {number}: {stretch}" for stretch in reader.stretches]
-    found.damages += _groups(folder)
+    _groups(folder, found)
     if has_lost_manifest(names):
         found.damages.append(Damage(folder.where(MANIFEST), NO_MANIFEST))
     return found

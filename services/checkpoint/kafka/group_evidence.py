@@ -17,7 +17,6 @@ from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import Control
 from breakglass.services.checkpoint.kafka.log_ends import Logs
 from breakglass.services.checkpoint.kafka.owners import read_ids
-from breakglass.services.checkpoint.kafka.transaction_logs import log_of
 from breakglass.services.checkpoint.protocol.evidence import Committing, GroupEvidence
 from breakglass.services.errors import BreakglassError, TimedOut
 from breakglass.services.kafka.cluster.group_offsets import (
@@ -34,6 +33,7 @@ from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.recovery.internal_topics.records import StateKind, change_of
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord, SchemaReader
 from breakglass.services.topic_backup.batch_header import BatchHeader
+from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.record import Record
 
 LAST_OFFSETS = 1_000

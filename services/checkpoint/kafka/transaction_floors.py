@@ -22,7 +22,6 @@ from breakglass.services.checkpoint.kafka.log_ends import (
     settled,
 )
 from breakglass.services.checkpoint.kafka.producer_histories import state_logs
-from breakglass.services.checkpoint.kafka.transaction_logs import log_of
 from breakglass.services.checkpoint.protocol.transactions import ENDINGS
 from breakglass.services.checkpoint.store.documents import TransactionFloors
 from breakglass.services.errors import BreakglassError
@@ -30,6 +29,7 @@ from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.consumer_offsets import log_of
 
 FEW = 10_000
 """Offsets that are read so fast that a shorter window is not worth a wait."""

@@ -51,14 +51,28 @@ def until(
     """The result of *read*, tried again on retriable errors until *deadline*.
 
     Raises:
-        BreakglassError: the last error, when the time is up or it is not retriable.
+        BreakglassError: the last error, when the time is up or it is not retriable. Of a try that
+            the deadline cut short, the error of the try before: a broker that answered until then,
+            such as that a group has no coordinator, is not one that does not answer.
     """
     try:
         return read()
     except BreakglassError as error:
         if not _again(error) or deadline.remaining() < FIRST_PAUSE_SECONDS:
             raise
-    return _retry(deadline, read, sleep)
+        heard = error
+
+    def attempt() -> T:
+        nonlocal heard
+        try:
+            return read()
+        except BreakglassError as error:
+            if _again(error) and deadline.remaining() < FIRST_PAUSE_SECONDS:
+                raise heard from error
+            heard = error
+            raise
+
+    return _retry(deadline, attempt, sleep)
 
 
 def _retry(deadline: Deadline, read: Callable[[], T], sleep: Callable[[float], None]) -> T:

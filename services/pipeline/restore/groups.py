@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from breakglass.services import patience
 from breakglass.services.errors import (
     BreakglassError,
+    NotAuthorized,
     OutcomeUnknown,
     Refused,
     UsageError,
@@ -20,6 +20,7 @@ from breakglass.services.kafka.cluster.group_offsets import (
     read_offsets_of,
 )
 from breakglass.services.kafka.group_client import GroupClient
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, groups_unknown
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import Sender
@@ -28,6 +29,7 @@ from breakglass.services.pipeline.restore.offset_map import OffsetMap
 from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.recovery.group_reset import RESTORE_STEP, MoveResult
 from breakglass.services.topic_backup import group_history
+from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.folder_contents import RestorableTopic
 from breakglass.services.topic_backup.summary import PartitionSummary
 
@@ -56,34 +58,23 @@ def groups_of(
     return {number: groups for number, groups in found.items() if groups}
 
 
-def not_read(held: RestorableTopic, at_ms: int | None) -> tuple[str, ...]:
-    """The groups whose offsets are of an earlier time: their coordinator did not answer then.
-
-    Raises: as `groups_of`.
-    """
-    if at_ms is not None:
-        return _state_at(held, at_ms).not_read
-    state = group_history.newest_state(held.folder, held.folder.names())
-    return state.not_read if state else ()
+def lacking(held: RestorableTopic, at_ms: int | None) -> tuple[str, ...]:
+    """What the saved offsets lack of groups, each in a sentence. Raises as `groups_of`."""
+    state = group_history.newest_state(held.folder) if at_ms is None else _state_at(held, at_ms)
+    return tuple(group_history.lacking(state))
 
 
 def _state_at(held: RestorableTopic, at_ms: int) -> group_history.GroupState:
-    taken = group_history.times(held.folder.names())
-    before = [taken_at for taken_at in taken if taken_at <= at_ms]
+    known = group_history.states(held.folder)
+    before = [(taken_at, written) for taken_at, written in known.items() if taken_at <= at_ms]
     if not before:
-        known = f"the first are of {_moment(taken[0])}" if taken else "it has none at all"
+        first = group_history.moment(min(known)) if known else ""
+        there = f"the first are of {first}" if known else "it has none at all"
         raise UsageError(
-            f"{held.folder.where()} has no offsets of groups of {_moment(at_ms)} or before: "
-            f"{known}."
+            f"{held.folder.where()} has no offsets of groups of {group_history.moment(at_ms)} or "
+            f"before: {there}."
         )
-    return group_history.read_state(held.folder, before[-1])
-
-
-def _moment(at_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return f"{at_ms} ms"
+    return group_history.read_state(held.folder, *before[-1])
 
 
 def require_no_members(
@@ -92,13 +83,14 @@ def require_no_members(
     """Check that no group of *groups* has members; *or_else* ends the advice of a refusal.
 
     Raises:
-        Refused: a group has live members.
+        Refused: a group has live members, or the partition that has its offsets is offline.
         NotAuthorized, Unreachable: the group coordinators cannot be asked.
     """
     names = sorted({name for group in groups for held in group.values() for name in held})
     if not names:
         return
     deadline = Deadline.after(patience.JOB)
+    _require_coordinators(client, names, deadline, or_else)
     coordinators = {find_coordinator(client.sender, name, deadline) for name in names}
     live = {
         name for broker in coordinators for name in live_groups(client.sender, broker, deadline)
@@ -109,6 +101,28 @@ def require_no_members(
         raise Refused(
             f"consumers of {', '.join(busy[:NAMED])}{more} are running, so nothing is restored: "
             f"stop them{or_else}"
+        )
+
+
+def _require_coordinators(
+    client: ReadClient, names: Sequence[str], deadline: Deadline, or_else: str
+) -> None:
+    """Check that the partition of `__consumer_offsets` of each group has a leader."""
+    try:
+        states = client.newest_partitions((OFFSETS_TOPIC,), deadline)
+    except NotAuthorized:
+        # Coordinators answer a user that may not describe the topic, too.
+        return
+    offline = {state.partition for state in states if state.offline}
+    hidden = [
+        name for name in names if offline and log_of(name, OFFSETS_TOPIC, len(states)) in offline
+    ]
+    if hidden:
+        where = sorted({log_of(name, OFFSETS_TOPIC, len(states)) for name in hidden})
+        more = f" and {len(hidden) - NAMED:,} more" if len(hidden) > NAMED else ""
+        raise Refused(
+            f"groups {', '.join(hidden[:NAMED])}{more} have no coordinator, because "
+            f"{groups_unknown(where)}: see `breakglass triage` for it{or_else}"
         )
 
 

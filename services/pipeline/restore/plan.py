@@ -22,7 +22,7 @@ from breakglass.services.pipeline.batches.columns import NULL
 from breakglass.services.pipeline.batches.stored_columns import stored_columns
 from breakglass.services.pipeline.restore.groups import (
     groups_of,
-    not_read,
+    lacking,
     require_no_members,
 )
 from breakglass.services.pipeline.restore.options import RestoreOptions, expired_at_once
@@ -318,7 +318,7 @@ def _topic(
         stored=stored,
         gaps=gaps,
         lost=lost,
-        groups_not_read=not_read(held, options.groups_at_ms) if options.groups else (),
+        groups_lacking=lacking(held, options.groups_at_ms) if options.groups else (),
         salvaged=held.salvaged,
         vouched=held.manifest is not None,
         unexplained=sum(

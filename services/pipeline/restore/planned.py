@@ -62,8 +62,8 @@ class TopicPlan:
     """Offsets that are lost in the backup: ``orders-0 36..99``."""
     lost: Sequence[str] = ()
     """Offsets that were lost before the backup could copy them: ``orders-0 36..99``."""
-    groups_not_read: Sequence[str] = ()
-    """Groups whose saved offsets are of an earlier time than those of the other groups."""
+    groups_lacking: Sequence[str] = ()
+    """What the saved offsets lack of groups, each in a sentence."""
     more_partitions: int = 0
     """How many partitions the existing target has that the backed-up topic had not."""
     salvaged: bool = False

@@ -23,6 +23,7 @@ from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.journal import list_journals
 from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import Unknown
 from breakglass.services.recovery.group_reset import (
     MovedOffset,
     MoveResult,
@@ -73,11 +74,14 @@ def past_end_now(client: ReadClient, topics: tuple[str, ...] = ()) -> GroupMoves
     states = [state for state in snapshot.partitions if state.partition in standing.offsets]
     logs = read_leader_logs(client, states, standing.epochs, Deadline.after(patience.REQUEST))
     cuts = journalled_cuts(snapshot.cluster_id)
+    unread = standing.unread or standing.offline
+    unread_logs = any(isinstance(log, Unknown) for log in logs.values())
     return GroupMoves(
         snapshot,
         standing,
         moves_past_end(standing, logs, cuts),
         (*doubts(standing, logs, cuts), *without_epochs(standing)),
+        partly=bool(unread) or unread_logs,
     )
 
 
@@ -102,7 +106,8 @@ def moved_back(client: ReadClient, view: JournalView) -> GroupMoves:
             f"journal {view.path} is of cluster {view.cluster_id}, and this is "
             f"{found.snapshot.cluster_id}: connect to that cluster"
         )
-    return replace(found, moves=tuple(move.back for move in moves_of(view)))
+    # A group of the journal that cannot be read is refused by its move.
+    return replace(found, moves=tuple(move.back for move in moves_of(view)), partly=False)
 
 
 @dataclass(frozen=True, slots=True)

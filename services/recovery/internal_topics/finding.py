@@ -172,7 +172,7 @@ class _Comparison:
     def with_broker(self, broker: int) -> LostTail | Unknown | None:
         """What only the replica on *broker* has; None if nothing."""
         other = _replica(self._client, self._state, broker)
-        start = parting(other.history, self._log.history)
+        start = self._parting(other.history, other.start)
         if start is None and other.end > other.start:
             return Unknown(f"b{broker} and b{self._kept} have no epoch in common")
         if start is None or start >= other.end:
@@ -194,12 +194,21 @@ class _Comparison:
             ours = written_epochs(source.path, end)
             if isinstance(ours, Unknown):
                 return ours
-            start = parting(ours, self._log.history)
+            start = self._parting(ours, first)
         if start is None:
             return Unknown(f"it has no epoch in common with b{self._kept}")
         if start >= end:
             return None
         return self._tail(source.name, start, end, source.batches(start))
+
+    def _parting(self, other: EpochHistory, first: int) -> int | None:
+        """Where a log that begins at *first* parts from the kept one; None where nothing says.
+
+        At *first* where the kept log has all that was ever written to it, and no epoch of *other*.
+        """
+        log = self._log
+        start = parting(other, log.history)
+        return first if start is None and log.start == log.history.complete_from == 0 else start
 
     def _tail(self, name: str, start: int, end: int, batches: Batches) -> LostTail:
         topic = self._state.partition.topic

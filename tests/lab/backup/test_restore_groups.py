@@ -14,11 +14,12 @@ from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.restore.groups import SNAPSHOT
 from breakglass.services.recovery.group_reset import MoveResult, carry_out, moves_of
 from breakglass.services.recovery.group_standing import read_standing
 from breakglass.services.topic_backup import group_history
-from breakglass.services.topic_backup.consumer_offsets import java_hash
+from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.folder import LocalFolder
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.commands import finish, last_line
@@ -133,12 +134,6 @@ def test_what_a_restore_did_to_groups_can_be_taken_back(
     assert next_value(whole_broker, target, moved) == b"v1"
 
 
-def partition_of(group: str, count: int) -> int:
-    """The partition of `__consumer_offsets` whose leader coordinates *group*."""
-    signed = java_hash(group) - (2**32 if java_hash(group) >= 2**31 else 0)
-    return abs(signed) % count
-
-
 def test_b17_a_group_whose_coordinator_is_away_keeps_its_offset_in_the_backup_and_is_named(
     tmp_path: Path,
 ) -> None:
@@ -147,8 +142,9 @@ def test_b17_a_group_whose_coordinator_is_away_keeps_its_offset_in_the_backup_an
         count = int(SMALL["offsets.topic.num.partitions"])
         create_topic(cluster, "__consumer_offsets", [(2,), *[(1,)] * (count - 1)])
         names = [f"g{number}" for number in range(50)]
-        away = next(name for name in names if partition_of(name, count) == 0)
-        there = next(name for name in names if partition_of(name, count) != 0)
+        offline = TopicPartition("__consumer_offsets", 0)
+        away = next(name for name in names if log_of(name, offline.topic, count) == offline)
+        there = next(name for name in names if log_of(name, offline.topic, count) != offline)
         make(cluster, "orders")
         produce(cluster, "orders", numbered(9))
         for group, offset in ((away, 3), (there, 4)):
@@ -162,8 +158,23 @@ def test_b17_a_group_whose_coordinator_is_away_keeps_its_offset_in_the_backup_an
         told = last_line(out)
         assert (code, told["whole"], told["topics"][0]["groups_not_read"]) == (1, False, [away])
         assert away in err
+
+        # A first run has no earlier offsets to keep: every later reader says whose are missing.
+        store = ("--store", str(tmp_path / "first"))
+        assert finish(cluster, "run", "--topics", "orders", *store)[0] == 1
+        code, out, err = finish(cluster, "verify", *store, "--json")
+        (lack,) = last_line(out)["topics"][0]["files"]["groups_lacking"]
+        assert (code, str(offline) in lack) == (1, True)
+        code, out, err = finish(cluster, "status", *store, "--json")
+        assert last_line(out)["topics"][0]["groups_lacking"] == [lack]
+        restoring = ("restore", "--groups", "--dry-run", "--map", "orders=back")
+        code, out, err = finish(cluster, *restoring, *store)
+        assert (code, lack in out) == (0, True)
+        # The other store has offsets of the group that has no coordinator.
+        code, out, err = finish(cluster, *restoring, "--store", str(tmp_path / "store"))
+        assert (code, str(offline) in err) == (3, True), err
     folder = LocalFolder(tmp_path / "store" / "orders")
     assert group_history.newest_offsets(folder, [0]) == {0: {away: 3, there: 7}}
-    state = group_history.newest_state(folder, folder.names())
+    state = group_history.newest_state(folder)
     assert state is not None
     assert state.not_read == (away,)

@@ -29,8 +29,11 @@ from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.asking import commit, committed_offset, consume, lab_consumer
 from tests.lab.recover.renewing_producer import RenewingProducer, initialise
 
-INPUT, OUTPUT, BOTH = (TopicPartition(name, 0) for name in ("input", "output", "both"))
-"""`BOTH` goes back with the internal topics."""
+INPUT, OUTPUT, BOTH, CUT = (TopicPartition(name, 0) for name in ("input", "output", "both", "cut"))
+"""`BOTH` and `CUT` go back with the internal topics, and `CUT` is filled again."""
+CUT_AT, CUT_OFF, REFILL = 40, 20, 50
+WITHOUT_EPOCHS = "without-epochs"
+"""Has read all of `CUT`, which b3 alone knows; b1 had nothing of its coordinator's partition."""
 TRANSACTIONS, OFFSETS, SHARES, _ = INTERNAL_TOPICS
 PARTITIONS = {
     TRANSACTIONS: int(SMALL["transaction.state.log.num.partitions"]),
@@ -81,6 +84,8 @@ class Course(NamedTuple):
     unagreed: Ended
     """`groups set` from that disk, without its phrase."""
     set_back: Ended
+    held_back: Ended
+    """`groups set` of the group whose log was cut below its offset, and filled again."""
     stands: dict[str, int]
     """Where the groups stand after it."""
     shares: bool
@@ -104,7 +109,9 @@ def course(
         for partition in (INPUT, OUTPUT):
             create_topic(cluster, partition.topic, [(2,)])
         live(cluster, shares=shares)
-        create_topic(cluster, BOTH.topic, [(3, 1)])
+        for partition in (BOTH, CUT):
+            create_topic(cluster, partition.topic, [(3, 1)])
+        produce(cluster, CUT.topic, 0, CUT_AT)
         if shares:
             renewing = RenewingProducer.started(cluster, RENEWED, coordinator=3)
             topic_id = cluster.partition(BOTH.topic, BOTH.partition).topic_id
@@ -122,9 +129,8 @@ def course(
         unfinished = live_on(cluster, shares=shares)
         lose_last(cluster, 3, back=(1,))
         before = told(cluster, "--gone", 3)
-        offline = [
-            state.partition for state in cluster.partitions(*topics, BOTH.topic) if state.offline
-        ]
+        gone_back = cluster.partitions(*topics, BOTH.topic, CUT.topic)
+        offline = [state.partition for state in gone_back if state.offline]
         elect_unclean(cluster, *offline)
         for partition in offline:
             cluster.wait_partition(
@@ -136,10 +142,13 @@ def course(
         offsets = {group: stands_at(cluster, group) for group in (GOING, NEW, QUIET)}
         (logs,) = cluster.broker(3).layout.log_dirs
         # HALF and LEFT stand on another topic: what their transactions left is theirs alone.
-        source = ("--source", f"log:{logs}", "--topics", INPUT.topic)
-        setting = ("groups", "set", *source, "--json", "--write", *server)
-        unagreed = breakglass(*setting)
-        set_back = breakglass(*setting, "--consent", "2 group offsets move")
+        setting = ("groups", "set", "--source", f"log:{logs}", "--json", "--write", *server)
+        produce(cluster, CUT.topic, 0, REFILL, acks="1")
+        consent = f"{WITHOUT_EPOCHS} on {CUT} to {CUT_AT}"
+        held_back = breakglass(*setting, "--topics", CUT.topic, "--consent", consent)
+        of_input = ("--topics", INPUT.topic)
+        unagreed = breakglass(*setting, *of_input)
+        set_back = breakglass(*setting, *of_input, "--consent", "2 group offsets move")
         yield Course(
             cluster,
             before,
@@ -150,6 +159,7 @@ def course(
             share_start(cluster) if shares else None,
             unagreed,
             set_back,
+            held_back,
             {group: stands_at(cluster, group) for group in (GOING, NEW, QUIET)},
             shares,
         )
@@ -191,6 +201,8 @@ def live_on(cluster: Cluster, *, shares: bool) -> Any:
     """What b3 alone learns; returns a producer that has not ended its transaction."""
     commit(cluster, GOING, INPUT, AFTER)
     commit(cluster, NEW, INPUT, NEWLY)
+    produce(cluster, CUT.topic, 0, CUT_OFF)
+    commit(cluster, WITHOUT_EPOCHS, CUT, CUT_AT + CUT_OFF)
     for writer in (*WRITERS, *WRITERS):
         committed(cluster, writer)
     if shares:
@@ -358,6 +370,18 @@ def test_r38_groups_are_set_to_what_a_dead_brokers_disk_says_that_they_had_commi
     moved = {one["move"]["group"]: one["move"]["to"] for one in course.set_back.document["moved"]}
     assert moved == {GOING: AFTER, NEW: NEWLY}
     assert course.stands == {GOING: AFTER, NEW: NEWLY, QUIET: BEFORE}
+
+
+def test_r43_a_group_without_epochs_is_held_back_where_its_log_was_cut_since_by_any_account(
+    course: Course,
+) -> None:
+    """No journal knows of the election: Kafka's own tool ran it."""
+    assert course.held_back.code == 0, course.held_back.err
+    (moved,) = course.held_back.document["moved"]
+    assert (moved["move"]["group"], moved["move"]["to"]) == (WITHOUT_EPOCHS, CUT_AT)
+    assert committed_offset(course.cluster, WITHOUT_EPOCHS, CUT) == CUT_AT
+    (said,) = course.held_back.document["unknown"]
+    assert f"{CUT_OFF} offsets" in said
 
 
 @pytest.mark.parametrize("writer", WRITERS)

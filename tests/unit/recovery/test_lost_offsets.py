@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from breakglass.services.model import EpochHistory, EpochRange, TopicPartition
-from breakglass.services.recovery.group_standing import LeaderLog
+from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
+from breakglass.services.recovery.group_standing import JournalledCut, LeaderLog
 from breakglass.services.recovery.internal_topics.finding import InternalLoss, LostTail
 from breakglass.services.recovery.internal_topics.meaning import LostState
 from breakglass.services.recovery.internal_topics.records import (
@@ -37,6 +39,29 @@ def test_of_two_sources_the_newest_commit_counts() -> None:
     )
     assert newest_lost([loss]) == {("billing", ORDERS): GroupPosition(75, 2)}
     assert newest_lost([loss], ["another"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("later", "epochs", "log_end", "to"),
+    [
+        (80, LOG.epochs, 110, 80),
+        (60, LOG.epochs, 110, 80),
+        (81, LOG.epochs, 110, 100),
+        (None, LOG.epochs, 110, 100),
+        (70, Unknown("no answer"), 110, 70),
+        (70, EpochHistory((EpochRange(4, 80, 110),), 80), 110, 70),
+        (None, LOG.epochs, 90, 90),
+    ],
+)
+def test_r43_a_commit_without_epoch_is_held_back_by_what_was_written_after_it_and_by_journals(
+    later: int | None, epochs: EpochHistory | Unknown, log_end: int, to: int
+) -> None:
+    cut = JournalledCut(ORDERS, "an id", log_end, False, {}, False, "journal", 5)
+    of_another = replace(cut, topic_id="another id", log_end=3)
+    log, position = replace(LOG, epochs=epochs), GroupPosition(100, 5)
+    move = move_to_lost("billing", ORDERS, 20, position, log, later, (cut, of_another))
+    assert move is not None
+    assert move.to == to
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,6 @@ from breakglass.services.checkpoint.kafka.transaction_floors import (
     TransactionWindow,
     worth_another,
 )
-from breakglass.services.checkpoint.kafka.transaction_logs import log_of
 from breakglass.services.checkpoint.protocol.lineage import Lineage, RecordLineage
 from breakglass.services.checkpoint.spark.partition_copy import needed_from
 from breakglass.services.checkpoint.store.documents import (
@@ -68,6 +67,7 @@ from breakglass.services.checkpoint.store.documents import (
 from breakglass.services.errors import EvidenceChanged, MalformedMessage, Refused
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.kit.stamps import OUTSIDE
 

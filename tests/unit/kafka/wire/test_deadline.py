@@ -61,6 +61,21 @@ def test_the_last_error_is_raised_when_the_time_is_up_and_not_later(clock: Clock
     assert clock.now - began <= 0.5
 
 
+def test_a_try_that_the_deadline_cuts_short_does_not_hide_what_was_answered_before(
+    clock: Clock,
+) -> None:
+    deadline = Deadline.after(2, clock)
+
+    def read() -> str:
+        if deadline.remaining() > 1:
+            raise errors.TimedOut("group billing has no coordinator")
+        clock.sleep(deadline.remaining())
+        raise errors.TimedOut("b1 does not answer")
+
+    with pytest.raises(errors.TimedOut, match="no coordinator"):
+        until(deadline, read, clock.sleep)
+
+
 @pytest.mark.parametrize(
     ("error", "passes"),
     [
