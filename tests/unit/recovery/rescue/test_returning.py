@@ -180,14 +180,21 @@ OFFLINE = state(leader=None, isr=(3,))
 
 
 def leading(
-    log: ReplicaFolder, others: str, rescue: Sequence[BatchState] = (), *, isr: bool = True
+    log: ReplicaFolder,
+    others: str,
+    rescue: Sequence[BatchState] = (),
+    *,
+    isr: bool = True,
+    gone: Sequence[int] = (),
 ) -> ReturningReplica:
     """b3 led last in epoch 7 if *isr*; *others* as `incident` reads them, *rescue* has batches."""
     (log.path / CHECKPOINT).write_text("0\n1\n7 0\n")
     evidence = incident(f"b3 {'isr ' * isr}down, {others}").evidence
     there = replace(evidence.state, partition=ORDERS, topic_id=TOPIC_ID)
     rescues = {ORDERS: [Held((), rescue)]} if rescue else {}
-    return returning(3, log, there, None, rescues, evidence=replace(evidence, state=there))
+    return returning(
+        3, log, there, None, rescues, evidence=replace(evidence, state=there), gone=gone
+    )
 
 
 def saved(start: int, end: int, *, epoch: int = 7) -> list[BatchState]:
@@ -255,6 +262,10 @@ def test_a_stale_log_without_a_leader_stays_as_it_is_and_an_empty_last_leader_is
     assert fate(there, of=offline).fate is ReturnFate.UNKNOWN
     assert leading(there, "b1 7:120").fate is ReturnFate.UNKNOWN
     assert leading(there, "b1 empty, b2 down").fate is ReturnFate.UNKNOWN
+    assert "--gone 2" in leading(there, "b1 empty, b2 down").why
+    assert "--gone 2" not in leading(there, "b1 7:120, b2 down").why
+    assert leading(there, "b1 empty, b2 down", gone=[2]).fate is ReturnFate.KEPT
+    assert leading(there, "b1 7:120, b2 down", gone=[1, 2]).fate is ReturnFate.UNKNOWN
     assert leading(there, "b1 empty, b2 empty").fate is ReturnFate.KEPT
     assert absent(3, offline).fate is absent(3, state()).fate is ReturnFate.UNKNOWN
 
