@@ -184,7 +184,7 @@ def _restoring(found: tuple[Judged, ...], led_without: LedWithout) -> tuple[str,
     # A start is of the whole broker: where others lead by now, it follows them (R27).
     led = led_without(broker)
     follows = (
-        f"; in {led:,} led partition{'' if led == 1 else 's'} its own tail is truncated"
+        f"; in {led:,} led partition{'s' * (led != 1)} it cuts what the leader does not have"
         if led
         else ""
     )

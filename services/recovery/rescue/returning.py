@@ -10,6 +10,7 @@ never safe. Folders and rescues are only read.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -254,7 +255,7 @@ def _damage(log: LogSource, end: int, go_on: Callable[[], None]) -> UnreadableRa
 
 
 def _never_written(others: Sequence[ReplicaLog], but: Collection[int] = ()) -> bool:
-    """Whether every other replica, *but* some unread, was read and never had a record (R31, R47)."""
+    """Whether each, *but* some unread, was read and never had a record (R31, R47)."""
     return bool(others) and all(
         one.broker in but if isinstance(one.log_end, Unknown) else one.empty and one.log_end == 0
         for one in others
@@ -307,6 +308,7 @@ def _in_no_rescue(share: Share, rescues: Sequence[RescuedPartitionFolder]) -> It
     for span in share.spans:
         parts: list[Span] = []
         for rescue in rescues:
+            deque(rescue.records(span.start, span.end), maxlen=0)  # Raises where one is damaged.
             states = [
                 state
                 for state in rescue.states(span.start)
@@ -372,6 +374,9 @@ def _follower(
     if not held.records and not held.markers:
         why = "what it drops holds no records and no transaction markers"
         return replace(held, fate=ReturnFate.KEPT, why=why)
+    for rescue in rescues.get(described.partition, ()):
+        # What the rescue says of its batches is committed with it: a changed line is damage.
+        deque(rescue.states(0), maxlen=0)
     why = f"all that it drops is rescued: {lost_text(held.records, held.markers)}"
     return replace(held, fate=ReturnFate.RESCUED, why=why)
 
