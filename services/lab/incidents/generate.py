@@ -33,7 +33,17 @@ FIRST_ROUND = 1000
 
 
 def generate(seed: int) -> LabIncident:
-    """The incident of *seed*."""
+    """The incident of *seed*, as drills have it."""
+    return _generated(seed)[0]
+
+
+def of_campaign(seed: int) -> LabIncident:
+    """The incident of *seed*; from a thousand on with what strangers found besides."""
+    incident, course = _generated(seed)
+    return incident if seed <= FIRST_ROUND else _second_round(incident, course)
+
+
+def _generated(seed: int) -> tuple[LabIncident, _Course]:
     random = Random(f"breakglass campaign {seed}")
     brokers = random.choice((3, 3, 4, 4, 5, 6))
     way = random.choice(WAYS)
@@ -60,7 +70,7 @@ def generate(seed: int) -> LabIncident:
         slow=_slow(random, course),
         labels=tuple(sorted(_labels(course, topics, curable, returning))),
     )
-    return incident if seed <= FIRST_ROUND else _second_round(incident, course)
+    return incident, course
 
 
 def _second_round(incident: LabIncident, course: _Course) -> LabIncident:
@@ -84,9 +94,9 @@ def _second_round(incident: LabIncident, course: _Course) -> LabIncident:
         count = random.randint(1, MOST_RECORDS)
         more["again"] = (Step(Happening.WRITE, count=count, acks="1"), *_fall_again(random, course))
         more["elsewhere"] = random.random() < 0.6
-        more["curable"] = tuple(down)
-    elif down and random.random() < 0.3:
-        more["returning"] = random.choice(down)
+        more |= {"curable": tuple(down), "returning": None}
+    elif lost and random.random() < 0.3:
+        more["returning"] = random.choice(lost)
     more["midway"] = random.random() < 0.5
     more["one_address"] = random.random() < 0.3
     labels = {"never written"} if topics[0].never else set[str]()

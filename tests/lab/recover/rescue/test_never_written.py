@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose_last
+from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import EpochHistory, TopicPartition
 from breakglass.services.recovery.rescue.past_leader import CHECKPOINT, written_epochs
@@ -21,12 +21,11 @@ def disks(cluster: Cluster, broker: int, option: str = "--source") -> list[str]:
 
 
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])
-def test_r31_r47_an_empty_checkpoint_is_whole_and_of_two_dead_brokers_each_may_return(
+def test_r31_kafkas_own_empty_checkpoint_is_whole_and_its_broker_may_return(
     fresh_cluster: FreshCluster, version: str
 ) -> None:
     cluster = fresh_cluster(kafka_version=version, overrides=QUICK_TO_FENCE.overrides)
     create_topic(cluster, NEVER.topic, [(1, 2, 3)])
-    create_topic(cluster, PAIR, [(2, 3)])
     node = cluster.broker(3)
     cluster.wait_until(lambda: node.partition_folder(NEVER.topic, 0) is not None, "b3's replica")
     node.stop()
@@ -40,6 +39,14 @@ def test_r31_r47_an_empty_checkpoint_is_whole_and_of_two_dead_brokers_each_may_r
     assert "damaged" not in str(found) + ended.err, found
     assert ended.code == 0, ended.err
 
+
+def test_r47_of_two_dead_brokers_each_may_return_where_nothing_was_ever_written(
+    fresh_cluster: FreshCluster,
+) -> None:
+    cluster = fresh_cluster(overrides=QUICK_TO_FENCE.overrides)
+    create_topic(cluster, PAIR, [(2, 3)])
+    cluster.wait_until(lambda: cluster.broker(3).partition_folder(PAIR, 0) is not None, "b3's log")
+    lose(cluster, 3)
     lose_last(cluster, 2)
     assert on(cluster, "return", *disks(cluster, 2)).code == 1
     both = on(cluster, "return", *disks(cluster, 2), *disks(cluster, 3, "--beside"))
