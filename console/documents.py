@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.judgement.assessment import Assessment
     from breakglass.services.recovery.judgement.cut_by_return import CutByReturn
     from breakglass.services.recovery.judgement.loss import Loss
-    from breakglass.services.recovery.remembered.passed_over import PassedOver
+    from breakglass.services.recovery.judgement.starting import PassedOver
     from breakglass.services.recovery.rescue.results import RescuedPartition
     from breakglass.services.recovery.triage import Triage
 
@@ -71,7 +71,7 @@ def _judged(assessment: Assessment, leader_epoch: int) -> dict[str, Any]:
 
 
 def passed_over_document(one: PassedOver) -> dict[str, Any]:
-    """A broker that is not to be started before its log folder is copied, and how that is known."""
+    """A broker that is not started before its log folder is copied, or read, and why."""
     return {
         "broker": one.broker,
         "partitions": [
@@ -79,6 +79,7 @@ def passed_over_document(one: PassedOver) -> dict[str, Any]:
         ],
         "at_ms": one.at_ms,
         "source": one.source,
+        "proved": one.proved,
     }
 
 

@@ -42,10 +42,9 @@ def say_missing_acls(found: Triage) -> None:
 def say_remembered(found: Triage) -> None:
     """Say whom elections passed over, and what of journals and memory could not be read."""
     from breakglass.services.recovery.judgement.assessment import Verb
-    from breakglass.services.recovery.judgement.starting import do_not_start
 
     for one in found.passed_over:
-        say(f"{do_not_start(one.broker)}; {one.sentence}")
+        say(one.advice)
     to_start = {
         assessment.action.broker
         for assessment in found.assessments

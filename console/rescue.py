@@ -36,9 +36,9 @@ from breakglass.services.session import Effort
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.model import PartitionEvidence, TopicPartition
+    from breakglass.services.recovery.judgement.starting import PassedOver
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.check import Checked
-    from breakglass.services.recovery.remembered.passed_over import PassedOver
     from breakglass.services.recovery.rescue.results import RescuedPartition
     from breakglass.services.recovery.rescue.spans import AtRisk
 
@@ -211,7 +211,6 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
     from breakglass.console.evidence import final, say_follows
     from breakglass.console.partition_names import require_topics
     from breakglass.services.recovery.judgement.assessment import Action, Verb
-    from breakglass.services.recovery.judgement.starting import do_not_start
     from breakglass.services.recovery.rescue.spans import at_risk_of_return, harm_of
     from breakglass.services.recovery.triage import triage
     from breakglass.services.words.figures import partitions_text
@@ -244,7 +243,7 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
             )
         passed = tuple([one for one in found.passed_over if one.broker == broker])
         for one in passed:
-            say(f"{do_not_start(broker)}; {one.sentence}")
+            say(one.advice)
         follows = not passed and say_follows(found.snapshot, broker)
         bombs = [one for one in found.assessments if one.action == Action(Verb.STOP, broker)]
         harm = (

@@ -10,7 +10,8 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.exits import FAILED, INTERRUPTED
-from breakglass.console.options import AsJson, WhileRunning, connected
+from breakglass.console.option_values import broker_ids
+from breakglass.console.options import AsJson, Gone, WhileRunning, connected
 from breakglass.console.output import Column, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import Refused
@@ -46,6 +47,15 @@ def dead_broker_return(
             help="Folder with rescues, besides those that you rescued to (repeatable).",
         ),
     ] = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--beside",
+            metavar="log:DIR",
+            help="Read the replicas of another broker that is down in its log folder (repeatable).",
+        ),
+    ] = None,
+    gone: Gone = None,
     while_running: WhileRunning = False,
     as_json: AsJson = False,
 ) -> None:
@@ -63,6 +73,7 @@ def dead_broker_return(
     from breakglass.services.recovery.rescue.return_check import check_return
 
     folders = _opened(source, while_running=while_running)
+    others = _opened(beside or (), while_running=while_running)
     with StopSignal() as stop, connection.reading() as client:
         stop.armed()
 
@@ -71,7 +82,8 @@ def dead_broker_return(
                 raise Refused("stopped on request")
 
         rescues = [*all_folders(folders[0].cluster_id or ""), *(rescued or [])]
-        check = check_return(client, folders, rescues, go_on)
+        lost = broker_ids(gone, "--gone")
+        check = check_return(client, folders, rescues, go_on, others, lost)
     if check.safe and not stop.requested:
         ReplicaMemory(check.cluster_id).note_checked(check.broker)
     if as_json:

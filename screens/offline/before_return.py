@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from breakglass.screens.context import Context
 from breakglass.screens.offline.messages import Prepared
 from breakglass.screens.offline.rescue import RescueScreen
-from breakglass.services.recovery.judgement.starting import do_not_start
 
 if TYPE_CHECKING:
     from breakglass.services.incident.incident import Incident
@@ -57,12 +56,12 @@ def _remarks(incident: Incident, broker: int) -> Iterator[str]:
     from breakglass.services.recovery.rescue.spans import at_risk_of_return, harm_of, unread_beside
 
     evidence = [judged.evidence for judged in incident.assessments()]
-    why = incident.circumstances.copy_first.get(broker)
+    passed = incident.circumstances.copy_first.get(broker)
     harm = harm_of(evidence, broker)
     if harm:
         yield f"keep b{broker} down: {harm}"
-    if why:
-        yield f"{do_not_start(broker)}; {why}"
+    if passed is not None:
+        yield passed.advice
     elif led := incident.snapshot.led_without(broker):
         plural = "s" * (led != 1)
         yield (

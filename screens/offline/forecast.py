@@ -108,6 +108,6 @@ def _restores(forecast: Forecast) -> Iterator[Line]:
     yield ()
     yield (TablePiece(" What brings partitions back whole", Role.HEADING),)
     for restore in forecast.restores:
-        cure = "copy first, then start" if restore.copied_first else "start"
+        cure = f"{restore.first} first, then start" if restore.first else "start"
         cure, how = ("reconnect", "to the controllers") if restore.runs else (cure, IF_AS_IT_WAS)
         yield (TablePiece(f" {restore.partitions:>7,}  {cure} b{restore.broker} {how}"),)

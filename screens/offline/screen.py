@@ -129,13 +129,17 @@ def _named(brokers: tuple[int, ...]) -> str:
     return ", ".join(f"b{broker}" for broker in brokers)
 
 
-def panel_lines(incident: Incident, line: Listed | None, width: int) -> list[Line]:
-    """About a line of the list, in *width* cells."""
+def panel_lines(
+    incident: Incident, line: Listed | None, width: int, *, seen: str = ""
+) -> list[Line]:
+    """About a line of the list, in *width* cells; *seen* is when that was so, if not now (R41)."""
     if line is None:
         return []
+    was: Line = (TablePiece(f" So it was at {seen}; what is so by now is UNKNOWN.", Role.STALE),)
+    begun = [was] if seen else []
     if isinstance(line, PartitionGroup):
-        return [_group(line), *_partition(incident, line.rows[0], width)]
-    return _partition(incident, line, width)
+        return [*begun, _group(line), *_partition(incident, line.rows[0], width)]
+    return [*begun, *_partition(incident, line, width)]
 
 
 def _group(group: PartitionGroup) -> Line:
@@ -428,12 +432,13 @@ class OfflineScreen(FilteredPage):
         incident, line = self._incident, self._list.current
         if incident is None:
             return
-        drawn = (line, incident.circumstances.words)
+        seen = self.context.last_seen
+        drawn = (line, incident.circumstances.words, seen)
         if line is not None and drawn == self._drawn:
             return
         key, self._drawn = None if line is None else line_key(line), drawn
         self.query_one(ReplicaTable).show(
-            partial(panel_lines, incident, line), top=key != self._drawn_key
+            partial(panel_lines, incident, line, seen=seen), top=key != self._drawn_key
         )
         self._drawn_key = key
 

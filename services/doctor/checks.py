@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from breakglass.services.doctor.facts import BrokerFacts, ClusterFacts, MachineFacts, TerminalFacts
 from breakglass.services.model import Unknown
-from breakglass.services.recovery.judgement.starting import do_not_start
 from breakglass.services.words.figures import size_text
 
 if TYPE_CHECKING:
-    from breakglass.services.recovery.remembered.passed_over import PassedOver
+    from breakglass.services.recovery.judgement.starting import PassedOver
 
 ROOM = 1024**3
 """Bytes: with less, a rescue of a tail may not fit."""
@@ -155,7 +154,7 @@ def _passed_over(found: tuple[PassedOver, ...] | Unknown) -> Iterator[Check]:
         yield _unknown("journals", found.reason)
         return
     for one in found:
-        yield _todo("journals", one.sentence, do_not_start(one.broker))
+        yield _todo("journals", one.sentence, one.act)
 
 
 def _release(facts: ClusterFacts) -> Check:

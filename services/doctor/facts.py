@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from breakglass.services.model import Unknown
 
 if TYPE_CHECKING:
-    from breakglass.services.recovery.remembered.passed_over import PassedOver
+    from breakglass.services.recovery.judgement.starting import PassedOver
 
 NOT_ASKED = Unknown("the controller was not asked")
 

@@ -42,8 +42,8 @@ class Restorer:
     partitions: int
     runs: bool
     """The broker runs but is cut off from the controllers: reconnect it."""
-    copied_first: bool = False
-    """An election passed the broker over: its log folder is copied before it starts (R27)."""
+    first: Verb | None = None
+    """What is done before it starts, where an election passed it over, or may have (R27, R46)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +98,20 @@ def _restores(rows: Iterable[IncidentRow]) -> tuple[Restorer, ...]:
     )
     gain: Counter[int] = Counter()
     absent: set[int] = set()
-    copied: set[int] = set()
+    first: dict[int, Verb] = {}
     for (verb, restorers), partitions in alike.items():
-        if verb not in (Verb.START, Verb.COPY, Verb.RECONNECT):
+        if verb not in (Verb.START, Verb.COPY, Verb.CHECK, Verb.RECONNECT):
             continue
         for broker in restorers:
             gain[broker] += partitions
         if verb is not Verb.RECONNECT:
             absent.update(restorers)
-        if verb is Verb.COPY:
-            copied.update(restorers)
+        if verb in (Verb.COPY, Verb.CHECK):
+            first |= dict.fromkeys(restorers, verb)
     most_first = sorted(gain.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
         [
-            Restorer(broker, number, broker not in absent, broker in copied)
+            Restorer(broker, number, broker not in absent, first.get(broker))
             for broker, number in most_first
         ]
     )

@@ -34,8 +34,9 @@ from breakglass.services.kafka.wire.sender import ANY_BROKER
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.evidence.gather import Evidence
 from breakglass.services.recovery.evidence.reports import Wait, next_report
+from breakglass.services.recovery.judgement.starting import PassedOver
 from breakglass.services.recovery.judgement.succession import Circumstances
-from breakglass.services.recovery.remembered.passed_over import PassedOver, merged
+from breakglass.services.recovery.remembered.passed_over import merged
 from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.recovery.triage import offered_native
 from breakglass.services.session import ReadAccess
@@ -79,8 +80,8 @@ class IncidentWatch:
         self._pending = Pending(clock)
         self._state_folder = state_folder
         self._remembered: Recollection | None = None
-        self._copy_first: Mapping[int, str] = {}
-        """Brokers that elections passed over, and how that is known."""
+        self._copy_first: Mapping[int, PassedOver] = {}
+        """Brokers that elections passed over, or may have."""
         self._cut_by_leaders: Mapping[int, PassedOver] = {}
         """Those of them that the leaders' epochs show, without a journal."""
         self._look_back_trouble = ""
@@ -223,8 +224,7 @@ class IncidentWatch:
         partitions, journals = self._copy_first_of
         stamps = known.journal_stamps()
         if afresh or snapshot.partitions is not partitions or stamps != journals:
-            found = merged(known.passed_over(snapshot, whole=True), self._cut_by_leaders)
-            self._copy_first = {broker: one.sentence for broker, one in found.items()}
+            self._copy_first = merged(known.passed_over(snapshot, whole=True), self._cut_by_leaders)
             self._copy_first_of = snapshot.partitions, stamps
 
     def _troubles(self, snapshot: ClusterSnapshot) -> Iterator[str]:

@@ -29,10 +29,10 @@ from breakglass.services.recovery.evidence.gather import Evidence, gather
 from breakglass.services.recovery.evidence.group_bounds import GroupBounds
 from breakglass.services.recovery.execution.target import ElectionTarget, target_of
 from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.recovery.judgement.starting import PassedOver
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.summary import Summary, summarize
 from breakglass.services.recovery.judgement.verdict import assess_all
-from breakglass.services.recovery.remembered.passed_over import PassedOver
 from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.session import Effort
 from breakglass.services.snapshot import ClusterSnapshot
@@ -150,7 +150,7 @@ def judge(
             snapshot.quorum,
             deadline_passed=not evidence.awaited,
             ruled_out={**kept_down, **dict.fromkeys(gone, "declared gone")},
-            copy_first={broker: one.sentence for broker, one in passed.items()},
+            copy_first=passed,
         )
 
     for found in read_and_judge(

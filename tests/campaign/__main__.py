@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from breakglass.services.lab.distribution import LOG_LEVEL
-from breakglass.services.lab.incidents.generate import generate
+from breakglass.services.lab.incidents.generate import of_campaign
 from breakglass.services.lab.incidents.incident import LabIncident, from_json, to_json
 from breakglass.services.lab.planning import prepared
 from tests.campaign import images, report, results
@@ -103,6 +103,11 @@ def _tried(incident: LabIncident, options: argparse.Namespace) -> Tried:
         ours, kafkas = _played(incident, Path(folder), baseline=not options.without_baseline)
         if not ours.passed:
             _keep(incident, ours, Path(folder), options.evidence)
+        unjudged = Path(folder) / "ours" / "ours" / "unjudged.txt"
+        if unjudged.exists():
+            options.evidence.mkdir(parents=True, exist_ok=True)
+            with (options.evidence / "unjudged.txt").open("a", encoding="utf-8") as file:
+                file.write(f"seed {incident.seed}\n{unjudged.read_text('utf-8')}\n")
     return Tried(incident, ours, kafkas, time.monotonic() - began)
 
 
@@ -130,7 +135,7 @@ def _incidents(options: argparse.Namespace) -> list[LabIncident]:
     if options.incident is not None:
         return [from_json(options.incident.read_text(encoding="utf-8"))]
     seeds = range(options.seed, options.seed + options.incidents)
-    return [replace(generate(seed), kafka_version=options.kafka_version) for seed in seeds]
+    return [replace(of_campaign(seed), kafka_version=options.kafka_version) for seed in seeds]
 
 
 def _scratch() -> tempfile.TemporaryDirectory[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from pathlib import Path
 from breakglass.bookkeeping.folders import DiskReading, Name
 from breakglass.bookkeeping.said import SaidPartition, elected, judged
 from breakglass.bookkeeping.saved import read_rescues
+from breakglass.bookkeeping.sentences import Facts
 from breakglass.services.errors import LabError
 from breakglass.services.lab.controller_link import ControllerLink
 from breakglass.services.lab.incidents.incident import Happening, Way
@@ -31,8 +33,10 @@ from tests.lab.asking import reassign_code
 
 MOST_ROUNDS = 8
 TRANSACTIONS = "__transaction_state"
-COPY = "copy first"
-BRINGING = ("start", COPY, "reconnect", "await")
+COPY, CHECK = "copy first", "check first"
+BRINGING = ("start", COPY, CHECK, "reconnect", "await")
+FOLLOWS = "b{} is out of sync in"
+"""How a triage says that a start is not free though it is advised."""
 DURATION_MS = 4000
 """Brokers that hang answer never; those that are well answer within it on a busy machine."""
 PATIENCE_SECONDS = 8.0
@@ -55,6 +59,10 @@ class Round:
     said: tuple[SaidPartition, ...]
     gone: frozenset[int]
     """Brokers that were declared gone."""
+    text: str
+    """The sentences."""
+    facts: Facts
+    """What was so then."""
 
 
 @dataclass
@@ -76,6 +84,10 @@ class Operator:
     resumed: int = 0
     returned: bool = False
     plans: int = 0
+    curable: tuple[int, ...] = ()
+    """Brokers that can be brought back by now."""
+    warned: str = ""
+    """What the last triage said on stderr."""
     looking: float = 0.0
     """Seconds that the bookkeeper took, not the operator."""
 
@@ -88,11 +100,27 @@ class Operator:
             acted = self._act_on_brokers(found)
             if acted and number < MOST_ROUNDS - 1:
                 continue
-            acted = self._return_unasked() or acted
+            if self.wreck.incident.midway:
+                self.shell.amid = self._return_unasked
+            else:
+                acted = self._return_unasked() or acted
             before = self.wreck.offline()
             self._elect(found)
             if self.wreck.offline() >= before and not acted:
                 return
+
+    def recover_first(self) -> None:
+        """Elect the partitions of some topics, while nobody starts a broker."""
+        path = self.shell.folder / "first.json"
+        words = ("--recovery-duration-ms", DURATION_MS)
+        down = [node.id for node in self.wreck.cluster.brokers if node.id not in self.wreck.awake]
+        gone = [word for broker in down for word in ("--gone", broker)]
+        topics = [word for name in self.wreck.incident.first for word in ("--topics", name)]
+        self.shell.breakglass("plan", "make", "--out", path, *topics, *words, *gone)
+        if path.exists():
+            ran = self.shell.agreeing("recover", "--plan", path, "--json", *words, *gone)
+            self.elected |= set(elected(ran.document))
+            self._take_up(ran)
 
     def put_back(self, names: Collection[Name]) -> list[Ran]:
         """Give these partitions what was saved of them, each record once."""
@@ -131,12 +159,22 @@ class Operator:
     def _triage(self) -> Round:
         began = time.monotonic()
         self.wreck.settle()
-        disks = self.wreck.read()
+        disks, states = self.wreck.read(), self.wreck.partitions()
         self.looking += time.monotonic() - began
         ran = self.shell.breakglass(
             *("triage", "--json", "--recovery-duration-ms", DURATION_MS), *self._gone_words()
         )
-        found = Round(disks, tuple(judged(ran.document)), frozenset(self.gone))
+        self.warned = ran.err
+        said = tuple(judged(ran.document))
+        offline = [name for name, state in states.items() if state.offline]
+        out = Counter(
+            broker
+            for state in states.values()
+            for broker in state.assignment
+            if not state.offline and broker not in state.isr
+        )
+        text = f"{ran.document.get('headline', '')}\n{ran.err}"
+        found = Round(disks, said, frozenset(self.gone), text, Facts(offline, disks, said, out))
         self.rounds.append(found)
         return found
 
@@ -174,20 +212,16 @@ class Operator:
             return False
         if verb == "await" and broker not in self.started:
             return self._await(name, broker)
-        curable = broker in self.wreck.incident.curable and broker not in self.started
-        if not curable or (verb in ("start", COPY) and self._disk_was_replaced(broker)):
+        curable = broker in self.curable and broker not in self.started
+        if not curable or (verb in ("start", COPY, CHECK) and self._disk_was_replaced(broker)):
             self.gone.add(broker)
             return True
-        if verb == COPY:
-            node = self.wreck.cluster.broker(broker)
-            sources = [
-                word for path in node.layout.log_dirs for word in ("--source", f"log:{path}")
-            ]
-            self.shell.breakglass("rescue", *sources, "--json")
+        if verb in (COPY, CHECK) or FOLLOWS.format(broker) in self.warned:
+            self._look_at_disk(broker, copy=verb == COPY)
         first = [
             other
             for other in self._rescue_before(broker)
-            if other in self.wreck.incident.curable
+            if other in self.curable
             and other not in self.started | self.gone
             and not self._disk_was_replaced(other)
         ]
@@ -199,6 +233,14 @@ class Operator:
             self.started.add(broker)
             self._cure(broker)
         return True
+
+    def _look_at_disk(self, broker: int, *, copy: bool) -> None:
+        """What its start would cut, and a rescue of that."""
+        node = self.wreck.cluster.broker(broker)
+        sources = [word for path in node.layout.log_dirs for word in ("--source", f"log:{path}")]
+        words = (*sources, "--json", *(("--while-running",) if node.running else ()))
+        if self.shell.breakglass("return", *words).code or copy:
+            self.shell.breakglass("rescue", *words)
 
     def _disk_was_replaced(self, broker: int) -> bool:
         """Whether *broker* is not to be started: its disk is not as it was when it led."""
@@ -389,6 +431,9 @@ def shell_of(wreck: Wreck, folder: Path, kill_at: int | None) -> Iterator[Shell]
     cluster = wreck.cluster
     with ExitStack() as links:
         words = [f"--bootstrap-server={cluster.bootstrap_servers}"]
+        if wreck.incident.one_address and wreck.awake:
+            only = cluster.broker(min(wreck.awake)).address()
+            words = [f"--bootstrap-server={only}"]
         for broker in wreck.incident.slow:
             proxy = links.enter_context(Proxy(cluster.broker(broker).address()))
             proxy.delay(SLOW_SECONDS)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ PROGRAM_SECONDS = 1200.0
 """It only ends a hang."""
 HUNG = -1
 POLL_SECONDS = 0.001
+AMID_SECONDS = 0.5
 MOST_CONSENTS = 40
 REFUSED = 3
 CONSENT = "consent: "
@@ -67,11 +68,19 @@ class Shell:
     ran: list[Ran] = field(default_factory=list)
     phrases: int = 0
     """How often the operator had to agree."""
+    amid: Callable[[], object] | None = None
+    """Done once, half a second after the next command has begun."""
+    machine: int = 1
+    """Raised where what follows is done on another machine."""
+
+    @property
+    def _home(self) -> Path:
+        return self.folder / (f"state-{self.machine}" if self.machine > 1 else "state")
 
     @property
     def state(self) -> Path:
         """Where journals and rescues are."""
-        return self.folder / "state" / "breakglass"
+        return self._home / "breakglass"
 
     @property
     def commands(self) -> int:
@@ -128,9 +137,12 @@ class Shell:
 
     def _watch(self, process: subprocess.Popen[bytes]) -> bool:
         """Kill the process once its journal is long enough; whether it was."""
-        before = self._journal_lines()
-        while self.kill_at is not None and process.poll() is None:
-            if self._journal_lines() - before >= self.kill_at:
+        before, began = self._journal_lines(), time.monotonic()
+        while (self.kill_at is not None or self.amid) and process.poll() is None:
+            if self.amid and time.monotonic() - began >= AMID_SECONDS:
+                act, self.amid = self.amid, None
+                act()
+            if self.kill_at is not None and self._journal_lines() - before >= self.kill_at:
                 process.send_signal(signal.SIGKILL)
                 self.kill_at = None
                 return process.wait() == -signal.SIGKILL
@@ -145,4 +157,4 @@ class Shell:
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith("BREAKGLASS_")
         }
-        return {**kept, "XDG_STATE_HOME": str(self.folder / "state")}
+        return {**kept, "XDG_STATE_HOME": str(self._home)}

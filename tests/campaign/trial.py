@@ -13,6 +13,7 @@ from breakglass.bookkeeping.folders import DiskReading, Name
 from breakglass.bookkeeping.judge import JudgeFinding, check_said
 from breakglass.bookkeeping.log_files import NO_LOG, DamagedLog, FolderLog, HeldRecord
 from breakglass.bookkeeping.saved import SavedRecord, read_rescues
+from breakglass.bookkeeping.sentences import check_sentences, unjudged
 from breakglass.bookkeeping.settings import ClusterState, changes, read_cluster
 from breakglass.services.errors import LabError, Unreachable
 from breakglass.services.lab.incidents.incident import LabIncident, Way
@@ -20,7 +21,7 @@ from breakglass.services.lab.incidents.wreck import Wreck
 from tests.campaign.by_breakglass import Operator, shell_of
 from tests.campaign.by_kafka import Runbook
 from tests.campaign.commands import HUNG, Shell
-from tests.campaign.judge import check_missing, check_put_back, missing_findings
+from tests.campaign.judge import Saved, check_missing, check_put_back, missing_findings
 
 HANG_SECONDS = 300.0
 """It only ends a wait in vain."""
@@ -83,6 +84,8 @@ def recover_by_breakglass(incident: LabIncident, folder: Path, *, put_back: bool
                 # Keep every command with what it printed.
                 text = "\n".join(map(str, shell.ran))
                 (shell.folder / "commands.txt").write_text(text, encoding="utf-8")
+                left = "\n".join(unjudged("\n".join(ran.err for ran in shell.ran)))
+                (shell.folder / "unjudged.txt").write_text(left, encoding="utf-8")
 
     return _played(incident, folder, incident.way, recovered)
 
@@ -148,9 +151,21 @@ def _kafkas(wreck: Wreck, shell: Shell) -> Outcome:
 
 
 def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
-    scene = _scene(wreck)
-    operator = Operator(wreck, shell)
-    began = time.monotonic()
+    scene, incident = _scene(wreck), wreck.incident
+    operator = Operator(wreck, shell, curable=incident.curable)
+    began, earlier = time.monotonic(), list[JudgeFinding]()
+    first: Saved = {}
+    if scene.offline and incident.first:
+        operator.curable = ()
+        operator.recover_first()
+        wreck.settle()
+        first = read_rescues(shell.state / "rescue")
+        unrecovered = {name for name in scene.offline if name not in operator.elected}
+        lost = _lost(wreck, _required(scene, ()), first)
+        earlier += missing_findings(lost, unrecovered)
+        wreck.happen(incident.again)
+        shell.machine += incident.elsewhere
+        scene, operator.curable = _scene(wreck), incident.curable
     if scene.offline:
         operator.recover()
     seconds, commands = time.monotonic() - began - operator.looking, shell.commands
@@ -168,12 +183,14 @@ def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
     )
     if not wreck.awake:
         # The last that ran was to be stopped, and none can be started: none has cut anything.
-        return replace(left, findings=(*_said(wreck, operator), *_hung(shell)))
+        return replace(left, findings=(*earlier, *_said(wreck, operator), *_hung(shell)))
     wreck.settle()
     saved = read_rescues(shell.state / "rescue")
-    lost = _lost(wreck, readable, saved)
+    kept = {name: {*first.get(name, ()), *saved.get(name, ())} for name in {*first, *saved}}
+    lost = _lost(wreck, readable, kept)
     returned = _returned(wreck, scene, operator)
     findings = [
+        *earlier,
         *missing_findings(_preventable(wreck, operator, lost, returned), returned),
         *_said(wreck, operator),
         *_changed(wreck, scene),
@@ -235,13 +252,16 @@ def _split(
 
 
 def _required(scene: _Scene, started: Collection[int]) -> dict[Name, dict[int, FolderLog]]:
-    """What must not be lost: readable replicas, and those of brokers that were started."""
+    """What must not be lost: readable replicas, and those of brokers that were started.
+
+    Of brokers that were started also what they have of partitions that others lead.
+    """
     found = {}
-    for name in scene.offline:
-        started_logs = {
-            broker: log for broker, log in scene.disks.held(name).items() if broker in started
-        }
-        found[name] = {**scene.disks.readable_logs(name), **started_logs}
+    for name, logs in scene.disks.logs.items():
+        started_logs = {broker: log for broker, log in logs.items() if broker in started}
+        read = scene.disks.readable_logs(name) if name in scene.offline else {}
+        if read or started_logs:
+            found[name] = {**read, **started_logs}
     return found
 
 
@@ -273,6 +293,7 @@ def _said(wreck: Wreck, operator: Operator) -> Iterator[JudgeFinding]:
         }
         compacted = _compacted(wreck.incident)
         yield from check_said(found.said, found.disks, ever, compacted, found.gone)
+        yield from check_sentences(found.text, found.facts)
 
 
 def _changed(wreck: Wreck, scene: _Scene) -> list[JudgeFinding]:

@@ -62,6 +62,7 @@ async def test_the_list_a_partition_and_the_forecast_say_when_they_were_seen() -
         headline = app.context.known.incident.summary.alarm  # type: ignore[union-attr]
         await shows(pilot, f'Last seen {SEEN}: 1 offline. It said: "{headline}')
         assert f"as last seen {SEEN}" in line_with(app, "as last seen")
+        await shows(pilot, f"So it was at {SEEN}; what is so by now is UNKNOWN.")
         await pilot.press("f")
         await shows(pilot, f"as last seen {SEEN}")
         await pilot.press("escape", "enter")

@@ -8,8 +8,9 @@ with replicas of different lengths and histories.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 from breakglass.services.lab.incidents.incident import (
     End,
@@ -27,35 +28,35 @@ UNASKED_RETURN = "unasked return"
 """The label of an incident in which a broker returns that nobody started."""
 MOST_RECORDS = 60
 MOST_JOURNAL_LINES = 12
+FIRST_ROUND = 1000
+"""Seeds up to here are as they were played first; later ones have more."""
 
 
 def generate(seed: int) -> LabIncident:
-    """The incident of *seed*."""
+    """The incident of *seed*, as drills have it."""
+    return _generated(seed)[0]
+
+
+def of_campaign(seed: int) -> LabIncident:
+    """The incident of *seed*; from a thousand on with what strangers found besides."""
+    incident, course = _generated(seed)
+    return incident if seed <= FIRST_ROUND else _second_round(incident, course)
+
+
+def _generated(seed: int) -> tuple[LabIncident, _Course]:
     random = Random(f"breakglass campaign {seed}")
     brokers = random.choice((3, 3, 4, 4, 5, 6))
     way = random.choice(WAYS)
     log_dirs = 2 if random.random() < 0.2 else 1
-    names = random.sample(NAMES, random.randint(1, 3))
-    topics = tuple(_topic(random, name, brokers) for name in names)
+    topics = _topics(random, brokers)
     course = _Course(random, topics, brokers, log_dirs)
     course.run()
     fallen = tuple(sorted(course.down | course.hung | course.cut))
     curable = fallen if random.random() < 0.25 else ()
     if fallen and not curable and random.random() < 0.15:
         curable = (random.choice(fallen),)
-    # Who comes back unasked in the middle of the recovery.
-    choices = sorted(course.down - set(curable) - course.empty)
-    returning = random.choice(choices) if choices and random.random() < 0.15 else None
-    alive = sorted(course.alive)
-    # Words for the table: what this incident has.
-    acts = {step.act for step in course.steps}
-    labels = {act.value for act in acts - {Happening.WRITE, Happening.LAST}}
-    labels |= {f"rf {len(topic.assignments[0])}" for topic in topics}
-    labels |= {"min isr 2" for topic in topics if topic.min_isr > 1}
-    labels |= {"compacted" for topic in topics if topic.compacted}
-    labels |= {"curable"} if curable else set()
-    labels |= {UNASKED_RETURN} if returning is not None else set()
-    return LabIncident(
+    returning = _returning(random, course, curable)
+    incident = LabIncident(
         seed=seed,
         brokers=brokers,
         controllers=3 if course.controller_killed or random.random() < 0.2 else 1,
@@ -66,9 +67,68 @@ def generate(seed: int) -> LabIncident:
         curable=curable,
         kill_at=random.randint(1, MOST_JOURNAL_LINES) if random.random() < 0.35 else None,
         returning=returning,
-        slow=(random.choice(alive),) if alive and random.random() < 0.15 else (),
-        labels=tuple(sorted(labels)),
+        slow=_slow(random, course),
+        labels=tuple(sorted(_labels(course, topics, curable, returning))),
     )
+    return incident, course
+
+
+def _second_round(incident: LabIncident, course: _Course) -> LabIncident:
+    """*incident* with what strangers found besides: by another stream, so that older seeds stay."""
+    random = Random(f"breakglass campaign {incident.seed} second round")
+    steps, down = list(incident.steps), sorted(course.down - course.empty)
+    more: dict[str, Any] = {}
+    if down and random.random() < 0.5:
+        steps.append(Step(Happening.POWER, (random.choice(down),), count=random.randint(1, 3)))
+    lost = [broker for broker in down if broker not in incident.curable]
+    if lost and random.random() < 0.1:
+        steps.append(Step(Happening.UNREGISTER, (random.choice(lost),)))
+    topics = list(incident.topics)
+    if random.random() < 0.4:
+        plan = topics[0]
+        row = tuple(random.sample(range(1, incident.brokers + 1), len(plan.assignments[0])))
+        topics[0] = replace(plan, assignments=(*plan.assignments, row), never=1)
+    if down and len(topics) > 1 and random.random() < 0.7:
+        names = [topic.name for topic in topics]
+        more["first"] = tuple(random.sample(names, random.randint(1, len(names) - 1)))
+        count = random.randint(1, MOST_RECORDS)
+        more["again"] = (Step(Happening.WRITE, count=count, acks="1"), *_fall_again(random, course))
+        more["elsewhere"] = random.random() < 0.6
+        more |= {"curable": tuple(down), "returning": None}
+    elif lost and random.random() < 0.3:
+        more["returning"] = random.choice(lost)
+    more["midway"] = random.random() < 0.5
+    more["one_address"] = random.random() < 0.3
+    labels = {"never written"} if topics[0].never else set[str]()
+    labels |= {step.act.value for step in steps}
+    labels |= {name.replace("_", " ") for name in ("one_address", "elsewhere") if more.get(name)}
+    labels |= {"recovered before"} if more.get("first") else set()
+    labels -= {act.value for act in (Happening.WRITE, Happening.LAST)}
+    together = tuple(sorted({*incident.labels, *labels}))
+    return replace(incident, steps=tuple(steps), topics=tuple(topics), labels=together, **more)
+
+
+def _fall_again(random: Random, course: _Course) -> tuple[Step, ...]:
+    """One more broker dies after the first recovery, if another is left."""
+    if len(course.alive) < 2 or random.random() < 0.5:
+        return ()
+    return (Step(Happening.KILL, (random.choice(sorted(course.alive)),)),)
+
+
+def _returning(random: Random, course: _Course, curable: Sequence[int]) -> int | None:
+    """Who comes back unasked in the middle of the recovery."""
+    choices = sorted(course.down - set(curable) - course.empty)
+    return random.choice(choices) if choices and random.random() < 0.15 else None
+
+
+def _slow(random: Random, course: _Course) -> tuple[int, ...]:
+    alive = sorted(course.alive)
+    return (random.choice(alive),) if alive and random.random() < 0.15 else ()
+
+
+def _topics(random: Random, brokers: int) -> tuple[LabTopic, ...]:
+    names = random.sample(NAMES, random.randint(1, 3))
+    return tuple(_topic(random, name, brokers) for name in names)
 
 
 def _topic(random: Random, name: str, brokers: int) -> LabTopic:
@@ -111,20 +171,7 @@ class _Course:
             for _ in range(min(self.random.choice((1, 2, 2, 2, 3)), self.brokers - 1)):
                 self._fall()
                 self._write()
-                if self._chance(0.2):
-                    self._transact()
-                if self._chance(0.2):
-                    self._add(Step(Happening.COMMIT))
-                if self.down and self._chance(0.25):
-                    # One comes back; where its partitions lack a leader, somebody may elect
-                    # uncleanly.
-                    broker = self.random.choice(sorted(self.down))
-                    self._add(Step(Happening.RETURN, (broker,)))
-                    self.down.discard(broker)
-                    self.alive.add(broker)
-                    if self._chance(0.6):
-                        self._add(Step(Happening.UNCLEAN))
-                        self._write()
+                self._between()
             self._last(self._some(sorted(self.down)))
         self._after()
 
@@ -167,6 +214,14 @@ class _Course:
         end = self.random.choice((End.COMMIT, End.ABORT, End.OPEN))
         self._add(Step(Happening.TRANSACT, count=self.random.randint(1, 20), end=end))
 
+    def _between(self) -> None:
+        if self._chance(0.2):
+            self._transact()
+        if self._chance(0.2):
+            self._add(Step(Happening.COMMIT))
+        if self.down and self._chance(0.25):
+            self._return()
+
     def _fall(self) -> None:
         """One broker or two leave, so that at least one stays."""
         spare = len(self.alive) - 1
@@ -194,6 +249,16 @@ class _Course:
         rows = [row for topic in self.topics for row in topic.assignments]
         first = [[broker for broker in row if broker in self.alive][:1] for row in rows]
         return {broker for some in first for broker in some}
+
+    def _return(self) -> None:
+        """One comes back; where its partitions lack a leader, somebody may elect uncleanly."""
+        broker = self.random.choice(sorted(self.down))
+        self._add(Step(Happening.RETURN, (broker,)))
+        self.down.discard(broker)
+        self.alive.add(broker)
+        if self._chance(0.6):
+            self._add(Step(Happening.UNCLEAN))
+            self._write()
 
     def _last(self, back: tuple[int, ...]) -> None:
         """Those that lead die, and some that fell before come *back*."""
@@ -242,3 +307,17 @@ class _Course:
         self._add(Step(act, (broker,)))
         self.alive.discard(broker)
         into.add(broker)
+
+
+def _labels(
+    course: _Course, topics: Sequence[LabTopic], curable: Sequence[int], returning: int | None
+) -> set[str]:
+    """Words for the table: what this incident has."""
+    acts = {step.act for step in course.steps}
+    labels = {act.value for act in acts - {Happening.WRITE, Happening.LAST}}
+    labels |= {f"rf {len(topic.assignments[0])}" for topic in topics}
+    labels |= {"min isr 2" for topic in topics if topic.min_isr > 1}
+    labels |= {"compacted" for topic in topics if topic.compacted}
+    labels |= {"curable"} if curable else set()
+    labels |= {UNASKED_RETURN} if returning is not None else set()
+    return labels

@@ -41,6 +41,10 @@ class Happening(StrEnum):
     """Partitions without leader are to move to another broker, which cannot end."""
     CONTROLLER = "kill controller"
     """One of three controllers is killed."""
+    POWER = "power cut"
+    """Brokers that are down lose the last `Step.count` batches of every other log: unflushed."""
+    UNREGISTER = "unregister"
+    """Brokers that are down are forgotten by the cluster."""
 
 
 class End(StrEnum):
@@ -100,6 +104,8 @@ class LabTopic:
     compacted: bool = False
     compression: str = "none"
     """Of its producers."""
+    never: int = 0
+    """So many of its partitions, the last, are never written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,15 @@ class LabIncident:
     slow: tuple[int, ...] = ()
     """Brokers that our commands reach by a slow link."""
     kafka_version: str = "4.3.1"
+    midway: bool = False
+    """The returning broker starts while the command that elects runs."""
+    one_address: bool = False
+    """Our commands are given the address of one live broker."""
+    first: tuple[str, ...] = ()
+    """Topics that are recovered first, while nobody starts a broker; then `again` happens."""
+    again: tuple[Step, ...] = ()
+    elsewhere: bool = False
+    """What is left after that is recovered on another machine: no journal, no memory."""
     labels: tuple[str, ...] = field(default=())
     """What is remarkable about it, for the table."""
 
@@ -141,23 +156,25 @@ def from_document(read: dict[str, Any]) -> LabIncident:
     """The incident of a JSON object."""
     values = {**read}
     values["topics"] = tuple(_topic(topic) for topic in read["topics"])
-    values["steps"] = tuple(
-        Step(
-            act=Happening(step["act"]),
-            brokers=tuple(step["brokers"]),
-            count=step["count"],
-            acks=step["acks"],
-            end=End(step["end"]) if step["end"] else None,
-            back=tuple(step["back"]),
-        )
-        for step in read["steps"]
-    )
+    for name in ("steps", "again"):
+        values[name] = tuple(_step(step) for step in read.get(name, ()))
     values["way"] = Way(read["way"])
-    for name in ("curable", "slow", "labels"):
-        values[name] = tuple(read[name])
+    for name in ("curable", "slow", "labels", "first"):
+        values[name] = tuple(read.get(name, ()))
     known = {member.name for member in fields(LabIncident)}
     return LabIncident(**{name: value for name, value in values.items() if name in known})
 
 
 def _topic(read: dict[str, Any]) -> LabTopic:
     return LabTopic(**{**read, "assignments": tuple(tuple(row) for row in read["assignments"])})
+
+
+def _step(read: dict[str, Any]) -> Step:
+    return Step(
+        act=Happening(read["act"]),
+        brokers=tuple(read["brokers"]),
+        count=read["count"],
+        acks=read["acks"],
+        end=End(read["end"]) if read["end"] else None,
+        back=tuple(read["back"]),
+    )

@@ -30,6 +30,8 @@ from breakglass.services.lab.scenarios.damage import (
     wait_gone,
     wait_left,
 )
+from breakglass.services.lab.segments import BEFORE_LENGTH, HEADER
+from breakglass.services.lab.tools import CLUSTER, run_tool
 from breakglass.services.lab.topics import create_topic, elect_unclean, reassign
 from breakglass.services.model import PartitionState
 
@@ -111,7 +113,11 @@ class Wreck:
         Raises:
             LabError: the lab cannot do what a step says.
         """
-        for step in self.incident.steps:
+        self.happen(self.incident.steps)
+
+    def happen(self, steps: Sequence[Step]) -> None:
+        """Do *steps*, and wait until they have had their effect. Raises as `play`."""
+        for step in steps:
             if not self._do(step):
                 self.passed_over.append(str(step))
         self.settle()
@@ -196,6 +202,8 @@ class Wreck:
             return True
         if act is Happening.LAST:
             return self._last(step)
+        if act in (Happening.POWER, Happening.UNREGISTER):
+            return self._to_the_dead(step)
         return self._to_brokers(step)
 
     def _to_brokers(self, step: Step) -> bool:
@@ -224,13 +232,34 @@ class Wreck:
             return self._fail_dir(step)
         return True
 
+    def _to_the_dead(self, step: Step) -> bool:
+        down = [node for node in map(self.cluster.broker, step.brokers) if not node.running]
+        for node in down:
+            if step.act is Happening.UNREGISTER:
+                named = ("--bootstrap-server", self.cluster.lab_bootstrap, "--id", str(node.id))
+                run_tool(self.cluster.kafka, CLUSTER, ["unregister", *named]).check()
+                self.cluster.wait_unregistered(node.id)
+                continue
+            folders = [folder for each in node.layout.log_dirs for folder in each.glob("*-*")]
+            logs = [
+                each
+                for each in sorted(folders)
+                if any(each.glob("*.log")) and not each.name.startswith("__cluster_metadata")
+            ]
+            for folder in logs[step.count % 2 :: 2]:
+                lose_batches(folder, step.count)
+        return bool(down)
+
     def _led(self, by: int | None = None) -> list[PartitionState]:
         """Partitions of the incident's topics that have a leader that is awake."""
-        topics, awake = {topic.name for topic in self.incident.topics}, self.awake
+        awake = self.awake
+        written = {
+            topic.name: len(topic.assignments) - topic.never for topic in self.incident.topics
+        }
         return [
             state
             for state in self.cluster.partitions()
-            if state.partition.topic in topics
+            if state.partition.partition < written.get(state.partition.topic, 0)
             and state.leader in awake
             and by in (None, state.leader)
         ]
@@ -367,6 +396,18 @@ class Wreck:
                 self.reassigned.add(_name(state))
                 return True
         return False
+
+
+def lose_batches(folder: Path, count: int) -> None:
+    """Take the last *count* batches from the newest segment of a log, as a power cut does."""
+    segment = max(folder.glob("*.log"))
+    data = segment.read_bytes()
+    starts, position = [0], 0
+    while position + HEADER.size <= len(data):
+        _, length, *_ = HEADER.unpack_from(data, position)
+        position += BEFORE_LENGTH + length
+        starts.append(position)
+    segment.write_bytes(data[: starts[max(0, len(starts) - 1 - count)]])
 
 
 def _name(state: PartitionState) -> Name:

@@ -65,6 +65,8 @@ class Verb(StrEnum):
     START = "start"
     COPY = "copy"
     """Copy its log folder, then start the broker: an election passed it over (R27)."""
+    CHECK = "check"
+    """Read its disk, then start the broker: an election may have passed it over (R46)."""
     RECONNECT = "reconnect"
     """The broker runs but is fenced: its way to the controllers is broken."""
     AWAIT = "await"
@@ -90,8 +92,8 @@ class Action:
     def __str__(self) -> str:
         if self.broker is None:
             return self.verb.value
-        if self.verb is Verb.COPY:
-            return f"copy b{self.broker} first"
+        if self.verb in (Verb.COPY, Verb.CHECK):
+            return f"{self.verb.value} b{self.broker} first"
         # An election may come at any moment; its latest moment is unknown.
         now = " NOW" if self.verb is Verb.STOP else ""
         return f"{self.verb.value} b{self.broker}{now}"

@@ -33,6 +33,7 @@ from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.judgement.eligibility import live
 from breakglass.services.recovery.judgement.lineage import divergence
 from breakglass.services.recovery.judgement.ranking import holds_records, log_rank
+from breakglass.services.recovery.judgement.starting import PassedOver
 from breakglass.services.snapshot import Quorum
 
 _UNASKED_QUORUM = Unknown("the controller quorum was not asked")
@@ -52,16 +53,16 @@ class Circumstances:
     again: fenced and silent it looks like a leader worth waiting for.
     """
 
-    copy_first: Mapping[int, str] = field(default_factory=dict)
-    """Brokers whose log folder is copied before they are started, and why: an election passed them
-    over, so their start cuts logs in partitions that have a leader (R27)."""
+    copy_first: Mapping[int, PassedOver] = field(default_factory=dict)
+    """Brokers whose log folder is copied, or read, before they are started: an election passed them
+    over, or may have, and their start cuts logs in partitions that have a leader (R27, R46)."""
 
     @property
     def words(self) -> tuple[str, ...]:
         """The facts that judgements depend on: while these are equal, judgements stay."""
         unknown = self.quorum.reason if isinstance(self.quorum, Unknown) else ""
         ruled_out = [f"{broker} {why}" for broker, why in sorted(self.ruled_out.items())]
-        copied = [f"copy {broker} {why}" for broker, why in sorted(self.copy_first.items())]
+        copied = [one.advice for _, one in sorted(self.copy_first.items())]
         return (self.quorum_lost, unknown, *ruled_out, *copied)
 
     @cached_property

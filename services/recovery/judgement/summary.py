@@ -15,6 +15,7 @@ from breakglass.services.recovery.judgement.assessment import Action, Assessment
 from breakglass.services.recovery.judgement.inputs import named
 from breakglass.services.recovery.judgement.starting import (
     IF_AS_IT_WAS,
+    check_first,
     do_not_start,
     rescue_before,
 )
@@ -165,7 +166,7 @@ def _doubt(quorum: Quorum | Unknown | None) -> str:
 
 def _restoring(found: tuple[Judged, ...], led_without: LedWithout) -> tuple[str, int | None] | None:
     """The broker whose start brings back most; that broker if records are saved before."""
-    verbs = (Verb.START, Verb.COPY, Verb.RECONNECT)
+    verbs = (Verb.START, Verb.COPY, Verb.CHECK, Verb.RECONNECT)
     waiting = [
         conclusion
         for conclusion in found
@@ -183,7 +184,7 @@ def _restoring(found: tuple[Judged, ...], led_without: LedWithout) -> tuple[str,
     # A start is of the whole broker: where others lead by now, it follows them (R27).
     led = led_without(broker)
     follows = (
-        f"; in {led:,} led partition{'' if led == 1 else 's'} its own tail is truncated"
+        f"; in {led:,} led partition{'s' * (led != 1)} it cuts what the leader does not have"
         if led
         else ""
     )
@@ -191,18 +192,27 @@ def _restoring(found: tuple[Judged, ...], led_without: LedWithout) -> tuple[str,
     back = f"b{broker}: {whole_of}{follows}."
     # What another restorer than that of the action cuts was not judged.
     cut = any(conclusion.cut_from or conclusion.action.broker != broker for conclusion in of_broker)
-    if any(conclusion.action == Action(Verb.COPY, broker) for conclusion in found):
+    before = {one.action.verb for one in found if one.action.broker == broker} & _BEFORE.keys()
+    if before:
         saved = f"run {rescue_before(broker)}, then " if cut else ""
-        return f"{_copied_first(broker)} After that {saved}start {back}", broker if cut else None
+        first = _first(before.pop(), broker)
+        return f"{first} After that {saved}start {back}", broker if cut else None
     if cut:
         return f"Run {rescue_before(broker)}, then {verb.lower()} {back}", broker
     return f"{verb} {back}", None
 
 
-def _copied_first(broker: int) -> str:
-    """That an election passed *broker* over, and what to do before it is started."""
-    words = do_not_start(broker)
-    return f"{words[0].upper()}{words[1:]}, for an election passed it over."
+_BEFORE = {
+    Verb.COPY: (do_not_start, "an election passed it over"),
+    Verb.CHECK: (check_first, "an election may have passed it over"),
+}
+"""What is said first of a broker that is not to be started as it is, and why."""
+
+
+def _first(verb: Verb, broker: int) -> str:
+    act, why = _BEFORE[verb]
+    words = act(broker)
+    return f"{words[0].upper()}{words[1:]}, for {why}."
 
 
 def _returning(found: tuple[Judged, ...]) -> str:
@@ -227,8 +237,8 @@ def _unheard(found: tuple[Judged, ...]) -> str:
     broker, number = min(silent.items(), key=lambda item: (-item[1], item[0]))
     verbs = {conclusion.action.verb for conclusion in waiting if conclusion.action.broker == broker}
     partitions = f"{number:,} partition{'' if number == 1 else 's'}"
-    if Verb.COPY in verbs:
-        return f"{_copied_first(broker)} It may hold more of {partitions}."
+    for verb in _BEFORE.keys() & verbs:
+        return f"{_first(verb, broker)} It may hold more of {partitions}."
     act = _HEARING[verbs.pop()] if len(verbs) == 1 else "Start"
     return f"{act} b{broker}: it may hold more of {partitions}."
 

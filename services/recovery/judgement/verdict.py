@@ -32,7 +32,7 @@ from breakglass.services.recovery.judgement.inputs import Case, absent_of, case_
 from breakglass.services.recovery.judgement.loss import Loss
 from breakglass.services.recovery.judgement.plain import Telling, assess_plainly
 from breakglass.services.recovery.judgement.ranking import corruption, how_far_read
-from breakglass.services.recovery.judgement.starting import IF_AS_IT_WAS, do_not_start
+from breakglass.services.recovery.judgement.starting import IF_AS_IT_WAS
 from breakglass.services.recovery.judgement.succession import (
     ROLE_WORDS,
     UNASKED,
@@ -231,8 +231,10 @@ def _waiting(case: Case) -> _Finding | None:
 
 def _cure_of(case: Case, replica: ReplicaLog) -> tuple[Verb, str]:
     """What brings *replica* back, and what has to be done before that (R27)."""
-    why = case.circumstances.copy_first.get(replica.broker)
-    return (Verb.COPY, f"{do_not_start(replica.broker)}; {why}") if why else _cure(replica)
+    passed = case.circumstances.copy_first.get(replica.broker)
+    if passed is None:
+        return _cure(replica)
+    return Verb.COPY if passed.proved else Verb.CHECK, passed.advice
 
 
 def _cure(replica: ReplicaLog) -> tuple[Verb, str]:
@@ -293,7 +295,7 @@ def _way_to_hear(case: Case, replica: ReplicaLog) -> tuple[Verb, str, str]:
     if not case.circumstances.deadline_passed and live(replica):
         return Verb.AWAIT, "has not answered yet", "wait until the recovery duration has passed"
     verb, cure = _cure_of(case, replica)
-    if verb is Verb.COPY:
+    if verb in (Verb.COPY, Verb.CHECK):
         return verb, "is unread", cure
     if verb is Verb.RECONNECT or replica.fenced is False:
         return verb, "is unread", f"{cure} (or declare it gone)"
@@ -308,9 +310,7 @@ def _nobody(case: Case) -> _Finding:
         assignment = case.evidence.state.assignment
         start = [broker for broker in assignment if broker not in copied]
         acts = [f"start one of {named(start)}"] if start else []
-        acts += [
-            f"{do_not_start(broker)}; {copied[broker]}" for broker in assignment if broker in copied
-        ]
+        acts += [copied[broker].advice for broker in assignment if broker in copied]
         reason = f"no replica answers: {', and '.join(acts)}"
         return _Finding(Verdict.STUCK, action_of(Verb.NO_ANSWER), reason)
     why = "; ".join([candidate.eligibility.reason for candidate in case.ranking.candidates])

@@ -2,23 +2,24 @@
 
 Journals say whom an election gave up. What was heard of a broker, and the epochs of the present
 leaders, say it as well, by whatever command: a log that goes on past its divergence from
-the leader's is cut there when its broker starts. Pure.
+the leader's is cut there when its broker starts. Where nothing was heard of it, epochs that are
+missing from the leader's log say that it may have been passed over (R46). Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from breakglass.services.guard.journal_view import JournalView
-from breakglass.services.model import PartitionState, ReplicaLog, TopicPartition
+from breakglass.services.model import PartitionState, ReplicaLog, TopicPartition, Unknown
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.judgement.lineage import divergence
 from breakglass.services.recovery.judgement.ranking import holds_records
+from breakglass.services.recovery.judgement.starting import PassedOver
 from breakglass.services.recovery.remembered.heard import HeardLog
 from breakglass.services.recovery.timeline.ending import endings_of
-from breakglass.services.words.figures import partitions_text
-from breakglass.services.words.moments import time_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +34,6 @@ class Abandonment:
     at_ms: int
     journal: str
     """The name of the journal."""
-
-
-@dataclass(frozen=True, slots=True)
-class PassedOver:
-    """A broker that is not to be started before its log folder is copied."""
-
-    broker: int
-    partitions: tuple[TopicPartition, ...]
-    """Partitions in which it would be cut, or may be."""
-    at_ms: int
-    """When it was passed over, or heard last."""
-    source: str
-    """How that is known."""
-
-    @property
-    def sentence(self) -> str:
-        """``an election passed b1 over in 5 partitions at 12:00:03Z (journal ...)``."""
-        return (
-            f"an election passed b{self.broker} over in {partitions_text(len(self.partitions))} "
-            f"({self.source}, {time_text(self.at_ms)})"
-        )
 
 
 def abandonments_in(view: JournalView) -> Iterator[Abandonment]:
@@ -152,6 +132,22 @@ def cut_by_leader(heard: HeardLog, leader: ReplicaLog) -> bool:
     return isinstance(parting, int) and isinstance(end, int) and parting < end
 
 
+def unled_after(leader: ReplicaLog, leader_epoch: int) -> int | None:
+    """The last leader epoch before a time without leader, by the log of the *leader* now (R46).
+
+    A partition that loses its leader gets an epoch in which nobody writes, and the next leader one
+    more. So a missing epoch may be such a time, and whoever wrote before it may have been passed
+    over; an idle leader's epoch is missing, too. None: the known epochs follow each other.
+    """
+    if isinstance(leader.epochs, Unknown):
+        return None
+    written = [held.epoch for held in leader.epochs.ranges]
+    first = [0] if leader.log_start == 0 and leader.epochs.complete_from == 0 else []
+    epochs = [*first, *written, leader_epoch]
+    gaps = [before for before, after in pairwise(epochs) if after - before > 1]
+    return gaps[-1] if gaps else None
+
+
 def merged(*found: Mapping[int, PassedOver]) -> dict[int, PassedOver]:
     """Of each broker all partitions, with the source that names most of them."""
     together: dict[int, list[PassedOver]] = {}
@@ -162,6 +158,7 @@ def merged(*found: Mapping[int, PassedOver]) -> dict[int, PassedOver]:
 
 
 def _one_of(held: list[PassedOver]) -> PassedOver:
+    held = [one for one in held if one.proved] or held
     first = max(held, key=lambda one: len(one.partitions))
     partitions = tuple(sorted({name for one in held for name in one.partitions}))
-    return PassedOver(first.broker, partitions, first.at_ms, first.source)
+    return replace(first, partitions=partitions)

@@ -17,16 +17,17 @@ from breakglass.services.guard.lock import file_name
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import PartitionEvidence, Role, TopicPartition
 from breakglass.services.recovery.evidence.few_logs import FewLogs
+from breakglass.services.recovery.judgement.starting import PassedOver
 from breakglass.services.recovery.remembered.heard import HeardLog, key_of
 from breakglass.services.recovery.remembered.passed_over import (
     Abandonment,
     Election,
-    PassedOver,
     abandonments_in,
     cut_by_leader,
     elections_in,
     merged,
     standing,
+    unled_after,
 )
 from breakglass.services.recovery.remembered.store import ReplicaMemory
 from breakglass.services.snapshot import ClusterSnapshot
@@ -116,36 +117,55 @@ class Recollection:
     def cut_by_leaders(
         self, client: ReadClient, snapshot: ClusterSnapshot
     ) -> dict[int, PassedOver]:
-        """The brokers that are down, of whose logs present leaders lack what was heard of them."""
-        remembered = set(self.memory.partitions())
-        if not remembered:
-            return {}
-        down = [broker.id for broker in snapshot.brokers if broker.fenced is True]
+        """The brokers that are down, of whose logs present leaders lack something, or may (R46).
+
+        A log that was heard is compared with the leader's. Of others the epochs of the leader say
+        whether they may have been passed over; only brokers that an offline partition waits for.
+        """
+        live, remembered = set(snapshot.live), set(self.memory.partitions())
+        waited = {broker for state in snapshot.offline for broker in state.assignment} - live
         wanted = [
-            state
+            (state, broker)
             for state in snapshot.partitions
             if state.leader is not None
-            and key_of(state) in remembered
-            and any(broker in state.assignment and broker not in state.isr for broker in down)
+            for broker in state.assignment
+            if broker not in live
+            and broker not in state.isr
+            and (broker in waited or key_of(state) in remembered)
         ]
-        logs = FewLogs(client).of_leaders(wanted)
-        found: dict[int, list[tuple[TopicPartition, HeardLog]]] = {}
-        for state in wanted:
+        logs = FewLogs(client).of_leaders([state for state, _ in wanted])
+        lacking: dict[int, list[tuple[TopicPartition, HeardLog]]] = {}
+        doubtful: dict[int, list[TopicPartition]] = {}
+        for state, broker in wanted:
             leader = logs.get(state.partition)
-            for broker, heard in self.memory.heard(key_of(state)).items() if leader else ():
-                absent = broker in down and broker not in state.isr
-                if absent and leader is not None and cut_by_leader(heard, leader):
-                    found.setdefault(broker, []).append((state.partition, heard))
-        return {
-            broker: PassedOver(
-                broker,
-                tuple(sorted(name for name, _ in held)),
-                max(heard.at_ms for _, heard in held),
-                "its log was read and goes on where the leaders' epochs do not",
-            )
-            for broker, held in found.items()
-            if max(heard.at_ms for _, heard in held) > self.memory.checked(broker)
-        }
+            if leader is None:
+                continue
+            heard = self.memory.heard(key_of(state)).get(broker)
+            before = unled_after(leader, state.leader_epoch)
+            if heard is not None and cut_by_leader(heard, leader):
+                lacking.setdefault(broker, []).append((state.partition, heard))
+            elif before is not None and (heard is None or heard.leader_epoch <= before):
+                doubtful.setdefault(broker, []).append(state.partition)
+        checked = self.memory.checked
+        return merged(
+            {
+                broker: PassedOver(
+                    broker, tuple(sorted(names)), 0, "leader epochs are missing there", proved=False
+                )
+                for broker, names in doubtful.items()
+                if broker in waited and not checked(broker)
+            },
+            {
+                broker: PassedOver(
+                    broker,
+                    tuple(sorted(name for name, _ in held)),
+                    max(heard.at_ms for _, heard in held),
+                    "its log was read and goes on where the leaders' epochs do not",
+                )
+                for broker, held in lacking.items()
+                if max(heard.at_ms for _, heard in held) > checked(broker)
+            },
+        )
 
     def all_passed_over(
         self, client: ReadClient, snapshot: ClusterSnapshot, *, whole: bool

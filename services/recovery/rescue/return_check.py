@@ -13,10 +13,11 @@ from pathlib import Path
 from shlex import quote
 
 from breakglass.services import patience
+from breakglass.services.divergence.log_source import open_log
 from breakglass.services.errors import BreakglassError, Refused, UsageError, WrongCluster
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition
+from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.evidence.gather import gather
 from breakglass.services.recovery.judgement.starting import rescue_before
 from breakglass.services.recovery.judgement.succession import inheritors
@@ -29,6 +30,7 @@ from breakglass.services.recovery.rescue.returning import (
     absent,
     lost_text,
     returning,
+    with_disk,
 )
 from breakglass.services.snapshot import ClusterSnapshot
 from breakglass.services.words.figures import partitions_text
@@ -47,6 +49,8 @@ class ReturnCheck:
     folders: tuple[BrokerFolder, ...]
     replicas: tuple[ReturningReplica, ...]
     """One for each replica of the broker: those in its folders, then those in none."""
+    beside: tuple[BrokerFolder, ...] = ()
+    """Folders of other brokers that are down, read as well."""
 
     @cached_property
     def unsafe(self) -> tuple[ReturningReplica, ...]:
@@ -99,13 +103,17 @@ class ReturnCheck:
         yield f"do not start b{self.broker}: {lost}, {partitions_text(len(self.unsafe))} not safe"
         if any(replica.lost for replica in self.leads):
             yield f"save what the others hold: {rescue_before(self.broker)}"
+            if self.beside:
+                yield f"and what is on their disks: {_rescue_of(self.beside)}"
         if any(
             (replica.lost or replica.lost_markers) and not replica.leads for replica in self.unsafe
         ):
-            sources = " ".join(
-                f"--source {quote(f'{LOG}{folder.path}')}" for folder in self.folders
-            )
-            yield f"save what it holds: breakglass rescue {sources} --bootstrap-server HOST:PORT"
+            yield f"save what it holds: {_rescue_of(self.folders)}"
+
+
+def _rescue_of(folders: Sequence[BrokerFolder]) -> str:
+    sources = " ".join(f"--source {quote(f'{LOG}{folder.path}')}" for folder in folders)
+    return f"breakglass rescue {sources} --bootstrap-server HOST:PORT"
 
 
 def check_return(
@@ -113,9 +121,13 @@ def check_return(
     folders: Sequence[BrokerFolder],
     rescues: Sequence[Path],
     go_on: Callable[[], None] = lambda: None,
+    others: Sequence[BrokerFolder] = (),
+    gone: Collection[int] = (),
 ) -> ReturnCheck:
     """What the broker of *folders* loses by starting; *rescues* are folders of rescues.
 
+    *others* are folders of other brokers that are down: their replicas are read there (R47). The
+    disks of brokers of *gone* are lost, and with them whatever they had.
     *go_on* is called now and then; an exception that it raises ends the reading.
 
     Raises:
@@ -136,6 +148,13 @@ def check_return(
     held = rescues_in(rescues, states)
     hidden = _hidden(client, {replica.partition.topic for replica in replicas}, states)
     beside = _beside(client, snapshot, broker, {replica.partition for replica in replicas})
+    for folder in others:
+        other, cluster = _one_broker([folder])
+        _require_down(snapshot, other, cluster)
+        for replica in folder.replicas:
+            one = beside.get(replica.partition)
+            if one is not None and one.state.topic_id == replica.topic_id:
+                beside[replica.partition] = _read_beside(one, other, replica)
     found = [
         returning(
             broker,
@@ -146,6 +165,7 @@ def check_return(
             go_on,
             hidden.get(replica.partition.topic, ""),
             beside.get(replica.partition),
+            gone,
         )
         for replica in replicas
     ]
@@ -155,7 +175,7 @@ def check_return(
         for name, state in sorted(states.items())
         if broker in state.assignment and name not in there
     ]
-    return ReturnCheck(broker, cluster_id, tuple(folders), (*found, *missing))
+    return ReturnCheck(broker, cluster_id, tuple(folders), (*found, *missing), tuple(others))
 
 
 def _one_broker(folders: Sequence[BrokerFolder]) -> tuple[int, str]:
@@ -222,6 +242,19 @@ def _beside(
     for evidence in gather(client, snapshot, leading, Deadline.after(patience.SNAPSHOT)):
         found |= {one.partition: one for one in evidence.partitions}
     return found
+
+
+def _read_beside(
+    evidence: PartitionEvidence, broker: int, folder: ReplicaFolder
+) -> PartitionEvidence:
+    """*evidence* with the replica of *broker* from its disk, up to a torn or damaged batch."""
+    replica = evidence.replica(broker)
+    if replica is None or not isinstance(replica.log_end, Unknown):
+        return evidence
+    with suppress(BreakglassError):
+        extent = open_log(str(folder.partition), folder.path).extent
+        return with_disk(evidence, broker, folder.path, extent.start, extent.end)
+    return evidence
 
 
 def _hidden(

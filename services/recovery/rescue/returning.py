@@ -10,7 +10,8 @@ never safe. Folders and rescues are only read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +23,7 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.model import (
     PartitionEvidence,
     PartitionState,
+    ReplicaLog,
     Role,
     TopicPartition,
     Unknown,
@@ -110,13 +112,14 @@ def returning(
     go_on: Callable[[], None] = lambda: None,
     hidden: str = "",
     evidence: PartitionEvidence | None = None,
+    gone: Collection[int] = (),
 ) -> ReturningReplica:
     """What happens to *replica* when *broker* starts; *reach* is how far the leader has its log.
 
     *hidden* is why the cluster does not show the topic, though it may exist. *evidence* has the
-    other replicas of a partition that the broker leads as soon as it starts. *go_on* is called now
-    and then; an exception that it raises ends the reading. An error of a folder or a rescue makes
-    the fate UNKNOWN.
+    other replicas of a partition that the broker leads as soon as it starts; the disks of brokers
+    of *gone* are lost. *go_on* is called now and then; an exception that it raises ends the
+    reading. An error of a folder or a rescue makes the fate UNKNOWN.
     """
     partition = replica.partition
     fallback = ReturningReplica(partition, ReturnFate.UNKNOWN, "", replica.path)
@@ -133,7 +136,7 @@ def returning(
         if state.leader is None:
             leads = broker in inheritors(state)
             damage = _damage(log, described.end, go_on) if leads else None
-            return _leaderless(broker, described, state, evidence, rescues, damage)
+            return _leaderless(broker, described, state, evidence, rescues, damage, gone)
         if state.leader == broker:
             return replace(described, why=f"the cluster says that b{broker} leads it now")
         if reach is None or reach.parts is None or reach.begins is None:
@@ -182,6 +185,7 @@ def _leaderless(
     evidence: PartitionEvidence | None,
     rescues: Rescues,
     damage: UnreadableRange | None,
+    gone: Collection[int],
 ) -> ReturningReplica:
     """A replica without leader: it stays as it is, or leads and the others are truncated to it."""
     if broker not in inheritors(state):
@@ -201,8 +205,13 @@ def _leaderless(
             f"be read ({damage.reason}): its broker, and then the others, may be truncated there"
         )
         return replace(described, unreadable=(damage,), why=why)
-    if described.end <= described.start and not (evidence and _never_written(evidence, broker)):
-        why = f"its log is EMPTY here, and b{broker} would be elected with it: do not start it"
+    others = [
+        replica for replica in (evidence.replicas if evidence else ()) if replica.broker != broker
+    ]
+    if described.end <= described.start and not _never_written(others, gone):
+        unread = [one.broker for one in others if isinstance(one.log_end, Unknown)]
+        way = f", unless {_unless(unread)}" if _never_written(others, unread) else ""
+        why = f"its log is EMPTY here, and b{broker} would be elected with it: do not start it{way}"
         return replace(described, why=why)
     if evidence is None:
         return replace(described, why=f"{leads}, and the other replicas could not be read")
@@ -245,10 +254,22 @@ def _damage(log: LogSource, end: int, go_on: Callable[[], None]) -> UnreadableRa
     return None
 
 
-def _never_written(evidence: PartitionEvidence, broker: int) -> bool:
-    """Whether every other replica was read and never had a record (R31)."""
-    others = [replica for replica in evidence.replicas if replica.broker != broker]
-    return bool(others) and all(replica.empty and replica.log_end == 0 for replica in others)
+def _never_written(others: Sequence[ReplicaLog], but: Collection[int] = ()) -> bool:
+    """Whether each, *but* some unread, was read and never had a record (R31, R47)."""
+    return bool(others) and all(
+        one.broker in but if isinstance(one.log_end, Unknown) else one.empty and one.log_end == 0
+        for one in others
+    )
+
+
+def _unless(unread: Collection[int]) -> str:
+    """What proves that a partition was never written, beside logs that are *unread* (R47)."""
+    names = " and ".join(f"b{broker}" for broker in unread)
+    lost = " ".join(f"--gone {broker}" for broker in unread)
+    return (
+        f"{names} never had a record there: read that disk, too (--beside log:DIR), or say that it "
+        f"is lost ({lost})"
+    )
 
 
 def _beside(
@@ -256,15 +277,18 @@ def _beside(
 ) -> PartitionEvidence:
     """*evidence* with the log of *broker* as its folder has it."""
     assert described.log is not None
+    return with_disk(evidence, broker, described.log, described.start, described.end)
+
+
+def with_disk(
+    evidence: PartitionEvidence, broker: int, folder: Path, start: int, end: int
+) -> PartitionEvidence:
+    """*evidence* with the log of *broker* as its *folder* has it, from *start* to *end*."""
+    epochs = written_epochs(folder, end)
     return replace(
         evidence,
         replicas=tuple(
-            replace(
-                replica,
-                log_start=described.start,
-                log_end=described.end,
-                epochs=written_epochs(described.log, described.end),
-            )
+            replace(replica, log_start=start, log_end=end, epochs=epochs)
             if replica.broker == broker
             else replica
             for replica in evidence.replicas
@@ -284,6 +308,7 @@ def _in_no_rescue(share: Share, rescues: Sequence[RescuedPartitionFolder]) -> It
     for span in share.spans:
         parts: list[Span] = []
         for rescue in rescues:
+            deque(rescue.records(span.start, span.end), maxlen=0)  # Raises where one is damaged.
             states = [
                 state
                 for state in rescue.states(span.start)
@@ -349,6 +374,9 @@ def _follower(
     if not held.records and not held.markers:
         why = "what it drops holds no records and no transaction markers"
         return replace(held, fate=ReturnFate.KEPT, why=why)
+    for rescue in rescues.get(described.partition, ()):
+        # What the rescue says of its batches is committed with it: a changed line is damage.
+        deque(rescue.states(0), maxlen=0)
     why = f"all that it drops is rescued: {lost_text(held.records, held.markers)}"
     return replace(held, fate=ReturnFate.RESCUED, why=why)
 

@@ -21,9 +21,11 @@ from breakglass.services.model import (
     ReplicaLog,
     Role,
     Silent,
+    TopicPartition,
     Unknown,
 )
 from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.recovery.judgement.starting import PassedOver
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.snapshot import Quorum
@@ -103,15 +105,17 @@ def incident(text: str, **more: Any) -> Incident:
     """The partition that *text* describes; *more* as `offline` takes it."""
     replicas, _, words = text.partition(" | ")
     gone: dict[int, str] = {}
-    copied: dict[int, str] = {}
+    copied: dict[int, PassedOver] = {}
     noted: tuple[int, ...] = ()
     circumstances = HEALTHY
     for word in filter(None, words.split(", ")):
         name, _, number = word.rpartition(" ")
         if name == "gone":
             gone[int(number)] = "declared gone"
-        elif name == "copy":
-            copied[int(number)] = "an election passed it over"
+        elif name in ("copy", "check"):
+            names = (TopicPartition("carts", 0),)
+            proved = name == "copy"
+            copied[int(number)] = PassedOver(int(number), names, 0, "journal x", proved)
         elif name == "noted":
             noted = (int(number),)
         elif name == "unregistered":

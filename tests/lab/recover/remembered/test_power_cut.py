@@ -118,6 +118,15 @@ def test_r27_a_broker_that_an_election_passed_over_is_not_to_be_started_before_i
     assert [each["broker"] for each in saving.document["passed_over"]] == [1]
 
 
+def test_r46_on_another_machine_the_leaders_epochs_say_whom_an_election_may_have_passed_over(
+    broken: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another machine"))
+    elsewhere = on(broken, "triage", "--json")
+    assert judged(elsewhere, POWER.topic)["action"] == "check b1 first"
+    assert elsewhere.document["headline"].startswith("Check the disk of b1 before it starts")
+
+
 def test_r26_what_the_disk_of_an_unread_leader_may_lack_is_saved_before_it_returns(
     broken: Cluster, tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.lab.incidents.generate import generate
+from breakglass.services.lab.incidents.generate import FIRST_ROUND, generate, of_campaign
 from breakglass.services.lab.incidents.incident import (
     Happening,
     LabIncident,
@@ -65,5 +65,16 @@ def alive_after_each_step(incident: LabIncident) -> list[set[int]]:
 
 
 def test_everything_happens() -> None:
-    found = Counter(step.act for seed in range(300) for step in generate(seed).steps)
+    seeds = range(FIRST_ROUND + 1, FIRST_ROUND + 301)
+    found = Counter(step.act for seed in seeds for step in of_campaign(seed).steps)
     assert [act for act in Happening if found[act] <= 5] == []
+
+
+@given(SEEDS)
+def test_a_later_seed_has_what_strangers_found_and_is_the_same_each_time(seed: int) -> None:
+    incident = of_campaign(seed)
+    assert incident == of_campaign(seed) == from_json(to_json(incident))
+    if seed <= FIRST_ROUND:
+        assert incident == generate(seed)
+    assert not incident.first or set(incident.first) < {topic.name for topic in incident.topics}
+    assert incident.returning not in incident.curable

@@ -126,5 +126,24 @@ def test_r27_without_any_journal_the_leaders_epochs_tell_what_was_heard_and_is_c
     with reading(cluster) as client:
         found = last(client)
     (passed,) = found.passed_over
-    assert (passed.broker, passed.partitions) == (1, (LEDGER,))
+    assert (passed.broker, passed.partitions, passed.proved) == (1, (LEDGER,), True)
     assert 1 in found.circumstances.copy_first
+
+
+@pytest.mark.parametrize(("epoch", "action"), [(1, "start b3"), (3, "check b3 first")])
+def test_r46_a_broker_that_missing_epochs_may_have_passed_over_is_not_started_unread(
+    cluster: FakeCluster, epoch: int, action: str
+) -> None:
+    cluster.hold(2, LEDGER, (0, 100), (epoch, 10))
+    cluster.story.states[LEDGER] = replace(
+        cluster.story.states[LEDGER],
+        leader=2, leader_epoch=epoch, isr=(2,), assignment=(2, 3), last_known_elr=(),
+    )  # fmt: skip
+    with reading(cluster) as client:
+        found = last(client)
+        assert str(found.assessments[0].action) == action
+        named = [(one.broker, one.partitions, one.proved) for one in found.passed_over]
+        assert named == ([(3, (LEDGER,), False)] if epoch == 3 else [])
+        assert found.summary.headline.startswith("Check the disk of b3") == (epoch == 3)
+        Recollection(found.snapshot.cluster_id).memory.note_checked(3)
+        assert last(client).passed_over == ()

@@ -87,6 +87,14 @@ class Broken(Held):
         raise DamagedBackup("rescue", 0, "its bytes changed")
 
 
+class Flipped(Held):
+    """A line about its batches has changed."""
+
+    def states(self, start: int) -> Iterator[BatchState]:
+        yield from self.marked
+        raise DamagedBackup("rescue", 0, "its lines are not those that were committed")
+
+
 def records(log: ReplicaFolder, start: int, end: int) -> list[Record]:
     batches = open_log("log", log.path).whole_batches(start, Reading())
     whole = [batch for batch in batches if isinstance(batch, RecordBatch)]
@@ -109,6 +117,8 @@ def test_only_what_is_the_same_to_the_byte_counts_as_rescued(log: ReplicaFolder)
     held = records(log, 80, 100)
     whole = fate(log, rescues={ORDERS: [Held(held[:10]), Held(held[10:])]})
     assert (whole.fate, whole.rescued, whole.lost) == (ReturnFate.RESCUED, 20, 0)
+    flipped = fate(log, rescues={ORDERS: [Flipped(held)]})
+    assert (flipped.fate, flipped.rescued) == (ReturnFate.UNKNOWN, 0)
     changed = [
         record._replace(value=b"another") if record.offset == 90 else record for record in held
     ]
@@ -180,14 +190,22 @@ OFFLINE = state(leader=None, isr=(3,))
 
 
 def leading(
-    log: ReplicaFolder, others: str, rescue: Sequence[BatchState] = (), *, isr: bool = True
+    log: ReplicaFolder,
+    others: str,
+    rescue: Sequence[BatchState] = (),
+    *,
+    isr: bool = True,
+    gone: Sequence[int] = (),
+    held: type[Held] = Held,
 ) -> ReturningReplica:
     """b3 led last in epoch 7 if *isr*; *others* as `incident` reads them, *rescue* has batches."""
     (log.path / CHECKPOINT).write_text("0\n1\n7 0\n")
     evidence = incident(f"b3 {'isr ' * isr}down, {others}").evidence
     there = replace(evidence.state, partition=ORDERS, topic_id=TOPIC_ID)
-    rescues = {ORDERS: [Held((), rescue)]} if rescue else {}
-    return returning(3, log, there, None, rescues, evidence=replace(evidence, state=there))
+    rescues = {ORDERS: [held((), rescue)]} if rescue else {}
+    return returning(
+        3, log, there, None, rescues, evidence=replace(evidence, state=there), gone=gone
+    )
 
 
 def saved(start: int, end: int, *, epoch: int = 7) -> list[BatchState]:
@@ -208,6 +226,9 @@ def test_r26_a_log_that_leads_at_once_is_safe_only_if_what_it_truncates_is_rescu
     assert (part.fate, part.lost, part.first_lost) == (ReturnFate.LOST, 10, 100)
     whole = leading(log, "b1 7:120", saved(100, 120))
     assert (whole.fate, whole.records, whole.lost) == (ReturnFate.RESCUED, 20, 0)
+    for damaged in (Broken, Flipped):
+        found = leading(log, "b1 7:120", saved(100, 120), held=damaged)
+        assert found.fate is ReturnFate.UNKNOWN
     earlier = leading(log, "b1 7:120", saved(100, 120, epoch=6))
     assert (earlier.fate, earlier.lost) == (ReturnFate.LOST, 20)
 
@@ -255,6 +276,10 @@ def test_a_stale_log_without_a_leader_stays_as_it_is_and_an_empty_last_leader_is
     assert fate(there, of=offline).fate is ReturnFate.UNKNOWN
     assert leading(there, "b1 7:120").fate is ReturnFate.UNKNOWN
     assert leading(there, "b1 empty, b2 down").fate is ReturnFate.UNKNOWN
+    assert "--gone 2" in leading(there, "b1 empty, b2 down").why
+    assert "--gone 2" not in leading(there, "b1 7:120, b2 down").why
+    assert leading(there, "b1 empty, b2 down", gone=[2]).fate is ReturnFate.KEPT
+    assert leading(there, "b1 7:120, b2 down", gone=[1, 2]).fate is ReturnFate.UNKNOWN
     assert leading(there, "b1 empty, b2 empty").fate is ReturnFate.KEPT
     assert absent(3, offline).fate is absent(3, state()).fate is ReturnFate.UNKNOWN
 
