@@ -1,7 +1,7 @@
 """The program `ksql-restore-command-topic`: ksqlDB's own options and words, and our restore.
 
 Here `--yes`, or the typed "yes", is the consent, as ksqlDB has it. It is not enough for a backup
-that is empty or has fewer commands than the topic: its phrase has to be given as well.
+that is empty or does not begin with every command of the topic: its phrase has to be given as well.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def restore_command_topic(
     """Delete the command topic and restore it from a backup, as ksqlDB's program of that name.
 
     The present topic is backed up to a file first. Commands get their old offsets where the side
-    file of the backup has them, and become visible all at once. A backup that is empty, or has
-    fewer commands than the topic, also needs --consent, whatever --yes says.
+    file of the backup has them, and become visible all at once. A backup that is empty, or lacks
+    commands of the topic, also needs --consent, whatever --yes says.
     """
     from breakglass.services.metastore.server_config import read_server_config
 
@@ -121,7 +121,7 @@ def _restored(
         command = GuardedCommand(act, Consent(implied=True), connection, stop=stop)
         frozen = command.freeze()
         say_plan(frozen.plan)
-        if frozen.plan.shortage:
+        if frozen.plan.lost or frozen.plan.shortage:
             Consent(phrases).require([asked.phrase for asked in frozen.asked])
         done: RestoredMetastore = command.carry_out(frozen, write=True).value
     return done

@@ -13,7 +13,7 @@ from breakglass.services.clock import now_ms
 from breakglass.services.health.backups import BackupGlance
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind
-from breakglass.services.metastore.private_files import lock_file
+from breakglass.services.metastore.private_files import is_locked, lock_file
 from breakglass.services.metastore.settings import newest, service_of
 from breakglass.services.metastore.status_file import alarm_file, read_status
 from breakglass.services.regular_file import open_regular
@@ -25,7 +25,6 @@ ALARM_MS = 24 * 3_600_000
 """How long the overview shows an alarm."""
 TAIL_BYTES = 16 * 1024
 SHOWN = 120
-LOCKS = Path("/proc/locks")
 _KLIP = re.compile(r"(.+)_\d+\.bak")
 _SHIPPED = re.compile(r"backup_(.+)_\d+")
 
@@ -89,7 +88,7 @@ class MetastoreGlance:
         assert name is not None
         file = self._folder / str(name)
         stat = file.stat()
-        followed = _held(lock_file(self._folder, topic))
+        followed = is_locked(lock_file(self._folder, topic))
         alarm_ms, alarm = _last_alarm(alarm_file(self._folder, topic))
         return SeenMetastore(
             service_of(topic) or topic,
@@ -120,18 +119,7 @@ def _topics(names: list[str]) -> Iterator[str]:
 
 def behind_now(folder: Path, topic: str) -> Behind | None:
     """Since when a running backup is behind; None if it is not behind, or no backup runs."""
-    return read_status(folder, topic) if _held(lock_file(folder, topic)) else None
-
-
-def _held(path: Path) -> bool:
-    """Whether a process holds the lock, by the kernel's list: taking it would disturb others."""
-    try:
-        stat = path.stat()
-        told = LOCKS.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return False
-    place = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
-    return any(place in line.split() and "FLOCK" in line for line in told.splitlines())
+    return read_status(folder, topic) if is_locked(lock_file(folder, topic)) else None
 
 
 def _last_alarm(path: Path) -> tuple[int | None, str]:

@@ -1,4 +1,8 @@
-"""Checks that a backup is unchanged since it was written: its lines, and their hash chain."""
+"""Checks that a backup is unchanged since it was written: its lines, and their hash chain.
+
+A backup is compared with its side file, which has an entry for every command. Without a side file
+nothing shows whether commands are missing.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from google_crc32c import value as crc32c
 
 from breakglass.services.errors import BreakglassError
 from breakglass.services.metastore.lines import LineFinding, checked, read_lines
+from breakglass.services.metastore.private_files import is_locked, lock_file
 from breakglass.services.metastore.side_file import (
     SUFFIX,
     Chain,
@@ -22,6 +27,7 @@ from breakglass.services.metastore.side_file import (
     read_header,
     unseal,
 )
+from breakglass.services.model import Unknown
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
 
@@ -42,6 +48,8 @@ class MetastoreVerification:
     """Findings after the first `MOST_TOLD`."""
     side: str = ""
     """Why the side file cannot be read; empty if it was read."""
+    being_written: bool = False
+    """A backup is running, which notes its last lines in the side file after it wrote them."""
     header: SideHeader | None = None
     noted: int = 0
     """Commands that the side file covers."""
@@ -60,13 +68,19 @@ class MetastoreVerification:
         return 0 if self.side else self.bytes - self.unnoted_bytes
 
     @property
-    def whole(self) -> bool:
-        """Whether every line is a command, and is unchanged as far as the side file covers it.
+    def whole(self) -> bool | Unknown:
+        """Whether every line is a command, and these are the commands of the side file, unchanged.
 
         A file without a command is not whole: it is what a failed copy or a full disk leaves.
         """
         broken = any(finding.finding.damages for finding in self.findings)
-        return self.commands > 0 and not (broken or self.untold or self.changed or self.missing)
+        if not self.commands or broken or self.untold or self.changed or self.missing:
+            return False
+        if self.side:
+            return Unknown(f"there is no side file to compare the commands with: {self.side}")
+        if self.unnoted_bytes and self.being_written:
+            return Unknown("a backup is running that has not noted the last commands yet")
+        return not self.unnoted_bytes
 
 
 class LineCheck:
@@ -125,7 +139,8 @@ def _verify_chain(data: BinaryIO, side: Path, verified: MetastoreVerification) -
     try:
         with storage_errors(str(side)), open_regular(side) as file:
             first = file.readline()
-            verified.header = read_header(first, str(side))
+            verified.header = header = read_header(first, str(side))
+            verified.being_written = is_locked(lock_file(side.parent, header.topic))
             _verify_entries(data, file, first, verified)
     except BreakglassError as error:
         verified.side = str(error)

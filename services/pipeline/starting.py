@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -164,6 +165,9 @@ def _context(wanted: WantedSpark, conf: SparkConf) -> SparkContext:
     from pyspark.errors import PySparkException
 
     _without_pandas()
+    # py4j writes a traceback to the root logger for each lost connection, before it raises what is
+    # reported here; also for a JVM that is killed because its command ended without a job.
+    logging.getLogger().addFilter(_not_by_py4j)
     try:
         return SparkContext.getOrCreate(conf)
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
@@ -171,6 +175,10 @@ def _context(wanted: WantedSpark, conf: SparkConf) -> SparkContext:
             f"Spark does not start on {wanted.master} ({error}): check that address, and that "
             "`java -version` works."
         ) from error
+
+
+def _not_by_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
 
 
 def _without_pandas() -> None:

@@ -198,9 +198,13 @@ class MetastoreRestorePlan:
         """The phrase to type: the topic and the number of commands that are lost."""
         if self.agreed:
             return self.agreed
-        lost = 0 if self.present is None else self.present.lost
         running = " while servers run" if self.servers.seen else ""
-        return f"{self.topic} lose {lost:,}{running}"
+        return f"{self.topic} lose {self.lost:,}{running}"
+
+    @property
+    def lost(self) -> int:
+        """The topic's commands from the first one on that the backup has not."""
+        return 0 if self.present is None else self.present.lost
 
     @property
     def shortage(self) -> str:
