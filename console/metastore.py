@@ -22,7 +22,7 @@ from breakglass.console.output import print_json, say
 from breakglass.services.model import Unknown
 
 if TYPE_CHECKING:
-    from breakglass.services.metastore.verification import MetastoreVerification
+    from breakglass.services.metastore.side_file import MetastoreVerification
 
 
 def verify(
@@ -45,7 +45,7 @@ def verify(
     something is wrong, or when the file holds no command; with 4 when no side file shows whether
     these are all commands.
     """
-    from breakglass.services.metastore.verification import verify_backup
+    from breakglass.services.metastore.side_file import verify_backup
 
     verified = verify_backup(file)
     matches = digest is None or digest.lower() == verified.digest

@@ -27,7 +27,7 @@ from breakglass.services.words.inert import inert
 if TYPE_CHECKING:
     from breakglass.services.metastore.restore.execution import RestoredMetastore
     from breakglass.services.metastore.restore.source import RestoreSource
-    from breakglass.services.metastore.server_config import KsqlServerConfig
+    from breakglass.services.metastore.settings import KsqlServerConfig
 
 T = TypeVar("T")
 app = new_app()
@@ -58,7 +58,7 @@ def restore_command_topic(
     file of the backup has them, and become visible all at once. A backup that is empty, or lacks
     commands of the topic, also needs --consent, whatever --yes says.
     """
-    from breakglass.services.metastore.server_config import read_server_config
+    from breakglass.services.metastore.settings import read_server_config
 
     for file in (config_file, backup_file):
         _check(file)

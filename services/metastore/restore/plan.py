@@ -23,12 +23,11 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.broker_errors import describe_error
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
-from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.restore.server_info import AskedServers, ask_servers
+from breakglass.services.metastore.ksql_server import AskedServers, ask_servers
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.restore.source import RestoreSource
 from breakglass.services.metastore.settings import MetastoreSettings
-from breakglass.services.metastore.topic_reader import TopicReader
-from breakglass.services.metastore.topic_state import TopicState, dangers, read_topic_state
+from breakglass.services.metastore.topic import TopicReader, TopicState, dangers, read_topic_state
 from breakglass.services.model import TopicPartition, Unknown
 
 TRANSACTION = 1

@@ -9,19 +9,24 @@ from itertools import pairwise
 from pathlib import Path
 
 from breakglass.services.errors import MalformedInput, Refused
-from breakglass.services.metastore.command import VERSION, Command
-from breakglass.services.metastore.command_id import CommandId
+from breakglass.services.metastore.command import VERSION, Command, CommandId
 from breakglass.services.metastore.lines import (
     BackupLine,
+    CommandRecord,
     Finding,
     LineFinding,
     checked,
     read_lines,
 )
-from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.side_file import SUFFIX, SideEntry, SideHeader
-from breakglass.services.metastore.side_reader import side_extent, side_header, stored_commands
-from breakglass.services.metastore.verification import verify_backup
+from breakglass.services.metastore.side_file import (
+    SUFFIX,
+    SideEntry,
+    SideHeader,
+    side_extent,
+    side_header,
+    stored_commands,
+    verify_backup,
+)
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
 

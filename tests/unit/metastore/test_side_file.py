@@ -12,12 +12,10 @@ from typer.testing import CliRunner
 
 from breakglass.console.metastore import app
 from breakglass.services.errors import BreakglassError, MalformedInput
-from breakglass.services.metastore.lines import Finding
+from breakglass.services.metastore.lines import CommandRecord, Finding
 from breakglass.services.metastore.private_files import lock_file, locked
-from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.restore.source import Skips, read_source
-from breakglass.services.metastore.side_file import SUFFIX
-from breakglass.services.metastore.verification import verify_backup
+from breakglass.services.metastore.side_file import SUFFIX, verify_backup
 from tests.unit.damage import emptied, removed, swapped
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import NAMED, TOPIC, back_up, content
