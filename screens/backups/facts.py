@@ -9,16 +9,15 @@ from breakglass.screens.backups.columns import ROLES
 from breakglass.screens.widgets.facts import NO_AGE, Fact
 from breakglass.screens.widgets.status_bar import LinePart, age_text
 from breakglass.services.backup_watch.job import Job, Life, SeenJob
-from breakglass.services.backup_watch.lines import (
+from breakglass.services.backup_watch.location import BackupState, LiveEnds
+from breakglass.services.backup_watch.watch import (
     BackupPartitionLine,
     Lag,
     Line,
     PlaceLine,
     TopicLine,
+    WatchedLocation,
 )
-from breakglass.services.backup_watch.live_ends import LiveEnds
-from breakglass.services.backup_watch.location import BackupState
-from breakglass.services.backup_watch.watch import WatchedLocation
 from breakglass.services.health.figure import Figure
 from breakglass.services.model import Unknown
 from breakglass.services.topic_backup.originals import FoundFiles

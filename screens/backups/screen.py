@@ -27,8 +27,10 @@ from breakglass.screens.widgets.facts import Fact, Facts
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.status_bar import LinePart
 from breakglass.services import patience
-from breakglass.services.backup_watch.lines import (
+from breakglass.services.backup_watch.location import NOT_ASKED, LiveEnds
+from breakglass.services.backup_watch.watch import (
     BackupPartitionLine,
+    BackupStanding,
     BackupSurvey,
     BackupsView,
     Line,
@@ -39,8 +41,6 @@ from breakglass.services.backup_watch.lines import (
     lines,
     survey,
 )
-from breakglass.services.backup_watch.live_ends import NOT_ASKED, LiveEnds
-from breakglass.services.backup_watch.watch import BackupStanding
 from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.health.figure import Figure
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -261,7 +261,7 @@ class BackupsScreen(FilteredPage):
 
     def _read_ends(self, topics: set[str]) -> None:
         """In a thread."""
-        from breakglass.services.backup_watch.live_ends import read_ends
+        from breakglass.services.backup_watch.location import read_ends
 
         ends: LiveEnds | Unknown
         try:
