@@ -24,13 +24,12 @@ from benchmarks._options import Options
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
-from breakglass.services.metastore.backup_job import BackupJob, BackupOutcome
-from breakglass.services.metastore.backup_run import run_backup
+from breakglass.services.metastore.backup_run import BackupJob, BackupOutcome, run_backup
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.live_backup import BackedUpTopic, LiveBackup, open_backup
 from breakglass.services.metastore.log.reader import read_whole
-from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.settings import command_topic
-from breakglass.services.metastore.topic_reader import commands_in
+from breakglass.services.metastore.topic import commands_in
 from breakglass.services.pipeline.batches.converting import FetchedBatches
 from breakglass.services.session import ReadAccess
 

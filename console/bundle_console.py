@@ -1,7 +1,7 @@
 """The console on a bundle: the same screens, with all that needs a cluster greyed and answered.
 
 What is offered is listed here, so that a new key of a screen is off until somebody adds it. There
-is no power and no access in its context either: see `services.bundle.answers`.
+is no power and no access in its context either: see `services.bundle.contents`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from breakglass.console.limited import LimitedConsole
 from breakglass.screens.messages import BrowseAsked, ElectionAsked, ResumeAsked
-from breakglass.services.bundle.answers import (
+from breakglass.services.bundle.contents import (
     BundledBackupWatch,
     BundleWatch,
     OpenedBundle,

@@ -30,9 +30,8 @@ from breakglass.services.errors import UsageError
 from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
-    from breakglass.services.bundle.capture import Capture
+    from breakglass.services.bundle.capture import BackupPlaces, Capture
     from breakglass.services.bundle.following import Keeping
-    from breakglass.services.bundle.from_this_machine import BackupPlaces
 
 app = new_app()
 
@@ -152,7 +151,7 @@ def capture(
 
 def _places(connection: Connection, stores: Sequence[str]) -> BackupPlaces:
     from breakglass.console.stores import places_of
-    from breakglass.services.bundle.from_this_machine import BackupPlaces
+    from breakglass.services.bundle.capture import BackupPlaces
 
     found = places_of(connection, stores)
     there = found.metastore is not None and found.metastore.is_dir()

@@ -87,7 +87,7 @@ def delete(
     from breakglass.services.checkpoint.acts.delete import DeleteCheckpoint
 
     opened = store_at(store)
-    if not opened.is_deleted(id):
+    if id not in opened.ids():
         found_in(opened, id)
     command = GuardedCommand(DeleteCheckpoint(opened, id), Consent(tuple(consent or ())))
     frozen = command.freeze()

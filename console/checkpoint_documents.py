@@ -21,7 +21,7 @@ def brief(found: StoredCheckpoint) -> dict[str, Any]:
     return {
         "id": found.id,
         "level": None if found.take is None else found.take.level,
-        "state": found.status,
+        "state": found.state,
         "promise": promise(found),
         "failure": "; ".join(reasons(found)) or None,
         "partitions": len(found.partitions),

@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 
 
 def list_all(store: Store, as_json: AsJson = False) -> None:
-    """List the checkpoints of a store, the newest first."""
+    """List the checkpoints of a store, the newest first.
+
+    Ends with 1 when documents of a checkpoint are damaged: it is listed with the reason.
+    """
     found = all_in(store_at(store))
     if as_json:
         print_json({"schema": 1, "checkpoints": [brief(checkpoint) for checkpoint in found]})
-        return
-    if not found:
+    elif not found:
         say("There is no checkpoint.")
-        return
-    print_table(COLUMNS, [_line(checkpoint) for checkpoint in found])
-    print_lines(_below(found))
+    else:
+        print_table(COLUMNS, [_line(checkpoint) for checkpoint in found])
+        print_lines(_below(found))
+    raise typer.Exit(int(any(checkpoint.unread is not None for checkpoint in found)))
 
 
 def status(id: Id, store: Store, as_json: AsJson = False) -> None:
@@ -104,7 +107,7 @@ def _below(found: Iterable[StoredCheckpoint]) -> Iterator[str]:
             yield words
     for checkpoint in found:
         for reason in reasons(checkpoint):
-            yield f"{checkpoint.id} failed: {reason}"
+            yield f"{checkpoint.id} {checkpoint.state}: {reason}"
 
 
 def _whole(found: StoredCheckpoint) -> bool:
@@ -129,7 +132,7 @@ def _size(found: StoredCheckpoint) -> str:
 def _line(found: StoredCheckpoint) -> tuple[object, ...]:
     done = f"{found.completed:,}/{len(found.partitions):,}"
     asked = time_text(found.created_at_ms)
-    return found.id, level_of(found), found.status, done, _size(found), asked, _verified(found)
+    return found.id, level_of(found), found.state, done, _size(found), asked, _verified(found)
 
 
 def _partitions(

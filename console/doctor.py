@@ -19,14 +19,15 @@ from breakglass.console.wiring import Connection
 from breakglass.services.doctor.checks import (
     Check,
     CheckState,
+    ClusterFacts,
+    TerminalFacts,
     cluster_checks,
     machine_checks,
 )
-from breakglass.services.doctor.facts import ClusterFacts, TerminalFacts
 from breakglass.services.errors import BreakglassError
 
 if TYPE_CHECKING:
-    from breakglass.services.doctor.facts import MachineFacts
+    from breakglass.services.doctor.checks import MachineFacts
 
 SCHEMA = 1
 COLUMNS = (Column("State"), Column("Check"), Column("What was found"), Column("What to do"))
@@ -80,7 +81,7 @@ def _of_cluster(connection: Connection) -> Sequence[Check]:
 
 
 def _machine() -> MachineFacts:
-    from breakglass.services.doctor.machine import machine_facts
+    from breakglass.services.doctor.cluster import machine_facts
     from breakglass.services.recovery.guarded.rescue_choice import default_folder
 
     return machine_facts(__version__, _terminal(), default_folder())

@@ -19,9 +19,10 @@ from breakglass.console.metastore_restore import restore
 from breakglass.console.metastore_submit import submit
 from breakglass.console.options import AsJson
 from breakglass.console.output import print_json, say
+from breakglass.services.model import Unknown
 
 if TYPE_CHECKING:
-    from breakglass.services.metastore.verification import MetastoreVerification
+    from breakglass.services.metastore.side_file import MetastoreVerification
 
 
 def verify(
@@ -36,14 +37,15 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check every line of a backup, and check by its side file that no line was changed.
+    """Check every line of a backup, and compare its commands with those of its side file.
 
     Lines are checked as a restore checks them. The chain of hashes in the side file finds bit rot,
-    and any change that did not rewrite the chain as well. A digest that you noted elsewhere also
-    finds a change that rewrote the chain. Ends with 1 when something is wrong, or when the file
-    holds no command.
+    commands that are missing or were added, and any change that did not rewrite the chain as well.
+    A digest that you noted elsewhere also finds a change that rewrote the chain. Ends with 1 when
+    something is wrong, or when the file holds no command; with 4 when no side file shows whether
+    these are all commands.
     """
-    from breakglass.services.metastore.verification import verify_backup
+    from breakglass.services.metastore.side_file import verify_backup
 
     verified = verify_backup(file)
     matches = digest is None or digest.lower() == verified.digest
@@ -51,7 +53,8 @@ def verify(
         print_json(_document(verified, matches=matches))
     else:
         _print(verified, matches=matches)
-    raise typer.Exit(0 if verified.whole and matches else 1)
+    whole = verified.whole if matches else False
+    raise typer.Exit(4 if isinstance(whole, Unknown) else 0 if whole else 1)
 
 
 def _document(verified: MetastoreVerification, *, matches: bool) -> dict[str, Any]:
@@ -61,7 +64,7 @@ def _document(verified: MetastoreVerification, *, matches: bool) -> dict[str, An
         "file": verified.file,
         "bytes": verified.bytes,
         "commands": verified.commands,
-        "whole": verified.whole and matches,
+        "whole": verified.whole if matches else False,
         "findings": verified.findings,
         "untold": verified.untold,
         "chain": {
@@ -91,12 +94,15 @@ def _print(verified: MetastoreVerification, *, matches: bool) -> None:
     if verified.missing:
         say(f"{verified.missing:,} commands are missing at the end, the side file notes them")
     if verified.unnoted_bytes:
-        say(f"the last {verified.unnoted_bytes:,} bytes are not in the side file (yet)")
-    if verified.side:
-        say(f"no chain to check: {verified.side}")
+        say(f"the last {verified.unnoted_bytes:,} bytes are not in the side file")
     if not matches:
         say("the digest is another: lines or the side file were changed or added since")
-    state = "whole" if verified.whole and matches else "NOT WHOLE"
+    whole = verified.whole if matches else False
+    if isinstance(whole, Unknown):
+        say(whole.reason)
+        state = "NOT PROVED TO BE ALL"
+    else:
+        state = "the same as in its side file: whole" if whole else "NOT WHOLE"
     print(f"{state}  {verified.commands:,} commands  digest {verified.digest or '-'}")
 
 

@@ -18,7 +18,7 @@ from breakglass.console.output import say
 from breakglass.console.wiring import Connection
 
 if TYPE_CHECKING:
-    from breakglass.services.metastore.backup_job import BackupOutcome
+    from breakglass.services.metastore.backup_run import BackupOutcome
     from breakglass.services.metastore.events import Event
     from breakglass.services.metastore.settings import MetastoreSettings
 
@@ -94,8 +94,7 @@ def _run(
     tell: Callable[[Event], None],
 ) -> BackupOutcome:
     from breakglass.console.stop_signal import StopSignal
-    from breakglass.services.metastore.backup_job import BackupJob
-    from breakglass.services.metastore.backup_run import run_backup
+    from breakglass.services.metastore.backup_run import BackupJob, run_backup
 
     access = connection.access()
     job = BackupJob(settings.topic, folder, settings.style, follow, fail)

@@ -200,7 +200,7 @@ def _plan_text(planned: Planned | NothingToDo) -> str:
 
 def mended_statement(statement: str) -> str:
     """*statement* as ksqlDB's grammar has it; says what was changed."""
-    from breakglass.services.metastore.statements.mending import mend
+    from breakglass.services.metastore.statements.plans import mend
 
     mended = mend(statement)
     for note in mended.notes:

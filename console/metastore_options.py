@@ -53,8 +53,7 @@ def service_settings(service_id: str | None, config: Path | None) -> MetastoreSe
         BadConnectionSettings: the file cannot be used.
     """
     from breakglass.services.errors import UsageError
-    from breakglass.services.metastore.server_config import read_server_config
-    from breakglass.services.metastore.settings import MetastoreSettings
+    from breakglass.services.metastore.settings import MetastoreSettings, read_server_config
 
     if (service_id is None) == (config is None):
         raise UsageError("Name the service by --service-id or by --config-file, one of the two.")
@@ -71,7 +70,7 @@ def reaching(connection: Connection, config: Path | None) -> Connection:
     Raises:
         BadConnectionSettings: the file cannot be used.
     """
-    from breakglass.services.metastore.server_config import read_server_config
+    from breakglass.services.metastore.settings import read_server_config
 
     if config is None:
         return connection

@@ -131,7 +131,7 @@ def restore_act(
 ) -> RestoreCommandTopic:
     """The act that restores the backup in *file*."""
     from breakglass.services.metastore.acts.restore import RestoreCommandTopic
-    from breakglass.services.metastore.restore.server_info import server_url
+    from breakglass.services.metastore.ksql_server import server_url
     from breakglass.services.metastore.restore.source import Skips, read_source
 
     skips = Skips(skip_incompatible, skip_terminate_cluster)
@@ -148,8 +148,7 @@ def service_of_backup(file: Path, service_id: str | None, config: Path | None) -
         BadConnectionSettings: the file cannot be used.
     """
     from breakglass.services.errors import UsageError
-    from breakglass.services.metastore.server_config import read_server_config
-    from breakglass.services.metastore.settings import MetastoreSettings
+    from breakglass.services.metastore.settings import MetastoreSettings, read_server_config
 
     if config is not None:
         settings = read_server_config(config).settings
@@ -166,8 +165,7 @@ def service_of_backup(file: Path, service_id: str | None, config: Path | None) -
 
 def _named_by(file: Path) -> str | None:
     from breakglass.services.metastore.settings import service_of
-    from breakglass.services.metastore.side_file import SUFFIX
-    from breakglass.services.metastore.side_reader import side_header
+    from breakglass.services.metastore.side_file import SUFFIX, side_header
 
     header = side_header(file.with_name(file.name + SUFFIX))
     if header is not None:

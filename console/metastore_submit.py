@@ -23,7 +23,7 @@ from breakglass.console.wiring import Connection
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.services.metastore.acts.hand_over import HandedStatement, HandToServer
+    from breakglass.services.metastore.acts.submit import HandedStatement, HandToServer
     from breakglass.services.metastore.ksql_server import KsqlServer
     from breakglass.services.metastore.log.validator import NothingToDo, Planned
     from breakglass.services.metastore.log.writer import Submitted
@@ -98,8 +98,7 @@ def submit(
     Ends with 4 when it is unknown whether the statement was written.
     """
     from breakglass.services.errors import UsageError
-    from breakglass.services.metastore.acts.hand_over import HandToServer
-    from breakglass.services.metastore.acts.submit import SubmitStatement
+    from breakglass.services.metastore.acts.submit import HandToServer, SubmitStatement
 
     statement = mended_statement(statement)
     chosen = ksql_server(server, server_user, server_password_file, server_ca)
@@ -169,8 +168,7 @@ def ksql_server(
         Refused: others may read the file of the password.
     """
     from breakglass.services.errors import UsageError
-    from breakglass.services.metastore.ksql_server import KsqlServer
-    from breakglass.services.metastore.restore.server_info import server_url
+    from breakglass.services.metastore.ksql_server import KsqlServer, server_url
 
     chosen = os.environ.pop(FROM_ENVIRONMENT, None)
     if url is None:

@@ -16,8 +16,8 @@ from breakglass.services.errors import UsageError
 from breakglass.services.words.inert import bounded, inert
 
 if TYPE_CHECKING:
+    from breakglass.services.bundle.archive import BundleManifest
     from breakglass.services.bundle.contents import BundleContents
-    from breakglass.services.bundle.manifest import BundleManifest
 
 app = new_app()
 

@@ -1,7 +1,7 @@
 """The program `ksql-restore-command-topic`: ksqlDB's own options and words, and our restore.
 
 Here `--yes`, or the typed "yes", is the consent, as ksqlDB has it. It is not enough for a backup
-that is empty or has fewer commands than the topic: its phrase has to be given as well.
+that is empty or does not begin with every command of the topic: its phrase has to be given as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from breakglass.services.words.inert import inert
 if TYPE_CHECKING:
     from breakglass.services.metastore.restore.execution import RestoredMetastore
     from breakglass.services.metastore.restore.source import RestoreSource
-    from breakglass.services.metastore.server_config import KsqlServerConfig
+    from breakglass.services.metastore.settings import KsqlServerConfig
 
 T = TypeVar("T")
 app = new_app()
@@ -55,10 +55,10 @@ def restore_command_topic(
     """Delete the command topic and restore it from a backup, as ksqlDB's program of that name.
 
     The present topic is backed up to a file first. Commands get their old offsets where the side
-    file of the backup has them, and become visible all at once. A backup that is empty, or has
-    fewer commands than the topic, also needs --consent, whatever --yes says.
+    file of the backup has them, and become visible all at once. A backup that is empty, or lacks
+    commands of the topic, also needs --consent, whatever --yes says.
     """
-    from breakglass.services.metastore.server_config import read_server_config
+    from breakglass.services.metastore.settings import read_server_config
 
     for file in (config_file, backup_file):
         if not file.exists():
@@ -117,7 +117,7 @@ def _restored(
         command = GuardedCommand(act, Consent(implied=True), connection, stop=stop)
         frozen = command.freeze()
         say_plan(frozen.plan)
-        if frozen.plan.shortage:
+        if frozen.plan.lost or frozen.plan.shortage:
             Consent(phrases).require([asked.phrase for asked in frozen.asked])
         done: RestoredMetastore = command.carry_out(frozen, write=True).value
     return done

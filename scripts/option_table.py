@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from breakglass.services.metastore.server_config import TAKEN
+from breakglass.services.metastore.settings import TAKEN
 from breakglass.services.topic_backup.connector import KEYS
 from scripts.cli_reference import commands
 

@@ -109,7 +109,7 @@ async def bundle() -> AsyncIterator[BreakglassApp]:
     """Everything at once, as it was captured."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch("breakglass.services.bundle.making.now_ms", lambda: READ_AT_MS),
+        patch("breakglass.services.bundle.capture.now_ms", lambda: READ_AT_MS),
     ):
         console = bundle_console(every_verdict(), Path(folder))
         async with console.run_test(size=SIZE) as pilot:
@@ -206,7 +206,7 @@ async def backups() -> AsyncIterator[BreakglassApp]:
         places.Places({places.MAIN: places.every_state()}), [places.seen(places.job())]
     )
     access = CannedAccess().as_access
-    with patch("breakglass.services.backup_watch.live_ends.read_ends", lambda *_: places.ENDS):
+    with patch("breakglass.services.backup_watch.location.read_ends", lambda *_: places.ENDS):
         console = places.backups_of(watch, access=access, clock=stopped_clock)
         async with console.run_test(size=SIZE) as pilot:
             await until(pilot, lambda: "refunds" in text(console), "the topics")

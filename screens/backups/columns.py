@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.status_bar import age_text
-from breakglass.services.backup_watch.lines import (
+from breakglass.services.backup_watch.location import BackupState
+from breakglass.services.backup_watch.watch import (
     BackupPartitionLine,
     Lag,
     Line,
     PlaceLine,
     TopicLine,
 )
-from breakglass.services.backup_watch.location import BackupState
 from breakglass.services.model import Unknown, known
 from breakglass.services.words.figures import count, size_text
 from breakglass.services.words.moments import moment_text

@@ -29,8 +29,10 @@ from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.status_bar import LinePart, age_text
 from breakglass.services import patience
 from breakglass.services.backup_watch.job import Job, Life, SeenJob
-from breakglass.services.backup_watch.lines import (
+from breakglass.services.backup_watch.location import NOT_ASKED, BackupState, LiveEnds
+from breakglass.services.backup_watch.watch import (
     BackupPartitionLine,
+    BackupStanding,
     BackupSurvey,
     BackupsView,
     Lag,
@@ -38,13 +40,11 @@ from breakglass.services.backup_watch.lines import (
     PlaceLine,
     TopicLine,
     TopicOrder,
+    WatchedLocation,
     key_of,
     lines,
     survey,
 )
-from breakglass.services.backup_watch.live_ends import NOT_ASKED, LiveEnds
-from breakglass.services.backup_watch.location import BackupState
-from breakglass.services.backup_watch.watch import BackupStanding, WatchedLocation
 from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.health.figure import Figure
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -540,7 +540,7 @@ class BackupsScreen(FilteredPage):
 
     def _read_ends(self, topics: set[str]) -> None:
         """In a thread."""
-        from breakglass.services.backup_watch.live_ends import read_ends
+        from breakglass.services.backup_watch.location import read_ends
 
         ends: LiveEnds | Unknown
         try:

@@ -93,7 +93,7 @@ def _state(line: Line) -> Cell:
                 return UNKNOWN
             return Cell(f"{len(held):,} checkpoint{'s' * (len(held) != 1)}", Role.MUTED)
         case CheckpointLine():
-            return Cell(line.found.status, ROLES[line.found.status])
+            return Cell(line.found.state, ROLES[line.found.status])
         case CheckpointPartitionLine():
             return Cell(line.part.status, ROLES[line.part.status])
 

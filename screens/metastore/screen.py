@@ -27,10 +27,10 @@ from breakglass.screens.widgets.facts import Fact, Facts
 from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services.metastore.lines import CommandPair, CommandStanding
 from breakglass.services.metastore.log.reader import AppliedCommand
 from breakglass.services.metastore.looking import ServiceLook, ServiceWatch, command_topics
 from breakglass.services.metastore.metastore import PersistentQuery, StreamOrTable
-from breakglass.services.metastore.records import CommandPair, CommandStanding
 from breakglass.services.model import Unknown
 from breakglass.services.words.moments import time_text
 from breakglass.themes.roles import Role

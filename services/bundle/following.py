@@ -18,8 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from breakglass.services.bundle.capture import Capture
-from breakglass.services.bundle.making import BundleMaker
+from breakglass.services.bundle.capture import BundleMaker, Capture
 from breakglass.services.errors import (
     BreakglassError,
     ClusterError,

@@ -61,8 +61,8 @@ def failure_reason(checkpoint: StoredCheckpoint) -> str:
 
     Empty if it has not failed. For people there is `wording.reasons`.
     """
-    if checkpoint.failed is not None:
-        return checkpoint.failed.reason
+    if checkpoint.failure:
+        return checkpoint.failure
     failed = ((partition.number, partition.failure) for partition in checkpoint.partitions)
     return "".join(
         f"Backup on partition {number} failed due to {reason}. "

@@ -18,7 +18,7 @@ from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import NumberedPartition, TakeDocument
-from breakglass.services.checkpoint.store.retention import Retention, RetentionCandidate, expired
+from breakglass.services.checkpoint.store.retention import Retention, candidates, expired
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import ClusterError, Refused, TimedOut, UsageError
@@ -213,11 +213,7 @@ class Coordinator:
 
     def expired(self, retention: Retention) -> tuple[int, ...]:
         """The checkpoints that *retention* allows to delete, oldest first; deletes nothing."""
-        found = [
-            RetentionCandidate(checkpoint.id, checkpoint.status, checkpoint.created_at_ms)
-            for checkpoint in self.all()
-        ]
-        return expired(found, retention, now_ms())
+        return expired(candidates(self.all()), retention, now_ms())
 
 
 def _next(seen: Iterable[int]) -> int:

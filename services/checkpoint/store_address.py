@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from breakglass.services import patience
 from breakglass.services.errors import UsageError
-from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs
+from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs, answered
 from breakglass.services.topic_backup.store.store import LocalStore, open_store
 
 
 def require_no_file(address: str) -> None:
-    """Return unless the address is a file instead of a folder. Raises UsageError."""
+    """Return unless the address is a file instead of a folder.
+
+    Raises:
+        UsageError: it is a file.
+        StorageError: the folder is of a file server that does not answer.
+    """
     store = open_store(address)
-    if isinstance(store, LocalStore) and store.path.exists() and not store.path.is_dir():
+    if isinstance(store, LocalStore) and answered(
+        address, patience.STORE, lambda: store.path.exists() and not store.path.is_dir()
+    ):
         raise UsageError(f"{address} is a file: name the folder that the checkpoints are kept in.")
 
 

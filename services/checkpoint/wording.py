@@ -38,6 +38,8 @@ NOT_PROVED = (
 
 
 def _promised(found: StoredCheckpoint) -> str:
+    if found.unread is not None:
+        return f"{found.state}: nothing is promised while its documents cannot be read."
     level = Level.VECTOR if found.take is None else found.take.level
     if level is Level.TRANSACTIONAL and found.cut is not None:
         return _lowered_transactions(found.cut)
@@ -90,8 +92,8 @@ def why_failed(part: StoredPartition, found: StoredCheckpoint) -> str | None:
 
 def reasons(found: StoredCheckpoint) -> Iterator[str]:
     """Why the checkpoint has failed: as a whole, then by partition, equal reasons combined."""
-    if found.failed is not None:
-        yield found.failed.reason
+    if found.failure:
+        yield found.failure
     parts: dict[str, list[StoredPartition]] = {}
     for partition in found.partitions:
         if partition.failure is not None:

@@ -17,8 +17,8 @@ from typing import overload
 import numpy as np
 from google_crc32c import value as crc32c
 
-from breakglass.services.metastore.blocks import BlockFindings, CommandBlock, Piece
-from breakglass.services.metastore.records import END, SEPARATOR, CommandRecord, Headers
+from breakglass.services.metastore.appender import BlockFindings, CommandBlock, Piece
+from breakglass.services.metastore.lines import END, SEPARATOR, CommandRecord, Headers
 from breakglass.services.metastore.side_file import Noted
 from breakglass.services.pipeline.batches.columns import NULL, HeaderColumns, RecordColumns, Spans
 from breakglass.services.pipeline.batches.joined import taken

@@ -14,14 +14,13 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from breakglass.services.errors import MalformedInput, Refused, StorageError
-from breakglass.services.metastore.command import Command
-from breakglass.services.metastore.command_id import EntityType
+from breakglass.services.metastore.command import Command, EntityType
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.live_backup import BackedUpTopic, open_backup
 from breakglass.services.metastore.log.reader import AppliedCommand, Replay
 from breakglass.services.metastore.metastore import Metastore
-from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.restore.source import RestoreSource
-from breakglass.services.metastore.statements.statement import ALL
+from breakglass.services.metastore.statements.parsing import ALL
 from breakglass.services.rights import make_folders
 from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
 

@@ -1,4 +1,7 @@
-"""The state of the metastore backups in a folder, as a line for the overview; asks no cluster."""
+"""The state of the metastore backups in a folder, as a line for the overview; asks no cluster.
+
+A backup that runs writes since when it is behind to a status file.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,86 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from breakglass.services.clock import now_ms
+from breakglass.services.errors import StorageError
 from breakglass.services.health.backups import BackupGlance
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind
-from breakglass.services.metastore.private_files import lock_file
+from breakglass.services.metastore.private_files import FILE_MODE, is_locked, lock_file
 from breakglass.services.metastore.settings import newest, service_of
-from breakglass.services.metastore.status_file import alarm_file, read_status
+from breakglass.services.metastore.topic import Alarm
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import time_text
 
+SCHEMA = 1
+BYTES = 2048
+MOST_REASON = 300
+"""Maximum characters of a reason."""
+
+
+def status_file(location: Path, topic: str) -> Path:
+    """The path of a topic's backup status."""
+    return location / f"{topic}.status.json"
+
+
+def write_status(location: Path, topic: str, behind: Behind | None) -> None:
+    """Write since when the backup is *behind*; None: it is not behind. Raises: StorageError."""
+    path = status_file(location, topic)
+    document: dict[str, object] = {"schema": SCHEMA, "state": "behind" if behind else "following"}
+    if behind is not None:
+        document |= {"since_ms": behind.since_ms, "reason": bounded(behind.reason, MOST_REASON)}
+    content = json.dumps(document).encode().ljust(BYTES - 1) + b"\n"
+    with storage_errors(str(path)):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, FILE_MODE)
+        try:
+            if os.pwrite(descriptor, content, 0) != len(content):
+                raise StorageError(f"{path}: written in part; free space on that file system.")
+        finally:
+            os.close(descriptor)
+
+
+def read_status(location: Path, topic: str) -> Behind | None:
+    """Since when the backup is behind; None if it is not behind, or if the status is unknown."""
+    try:
+        with open_regular(status_file(location, topic)) as file:
+            told = json.loads(file.read(BYTES))
+        if told["schema"] != SCHEMA or told["state"] != "behind":
+            return None
+        return Behind(int(told["since_ms"]), str(told["reason"]))
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
+def alarm_file(location: Path, topic: str) -> Path:
+    """The path of a topic's alarms."""
+    return location / f"{topic}.alarms.jsonl"
+
+
+def note_alarm(location: Path, topic: str, alarm: Alarm) -> None:
+    """Append *alarm*, and wait until it is on disk. Raises: StorageError."""
+    path = alarm_file(location, topic)
+    document = {
+        "at_ms": now_ms(),
+        "danger": alarm.danger.value,
+        "message": alarm.message,
+        **alarm.evidence,
+    }
+    with storage_errors(str(path)):
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        descriptor = os.open(path, flags, FILE_MODE)
+        try:
+            os.write(descriptor, json.dumps(document).encode() + b"\n")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 ALARM_MS = 24 * 3_600_000
 """How long the overview shows an alarm."""
 TAIL_BYTES = 16 * 1024
 SHOWN = 120
-LOCKS = Path("/proc/locks")
 _KLIP = re.compile(r"(.+)_\d+\.bak")
 _SHIPPED = re.compile(r"backup_(.+)_\d+")
 
@@ -89,7 +156,7 @@ class MetastoreGlance:
         assert name is not None
         file = self._folder / str(name)
         stat = file.stat()
-        followed = _held(lock_file(self._folder, topic))
+        followed = is_locked(lock_file(self._folder, topic))
         alarm_ms, alarm = _last_alarm(alarm_file(self._folder, topic))
         return SeenMetastore(
             service_of(topic) or topic,
@@ -120,18 +187,7 @@ def _topics(names: list[str]) -> Iterator[str]:
 
 def behind_now(folder: Path, topic: str) -> Behind | None:
     """Since when a running backup is behind; None if it is not behind, or no backup runs."""
-    return read_status(folder, topic) if _held(lock_file(folder, topic)) else None
-
-
-def _held(path: Path) -> bool:
-    """Whether a process holds the lock, by the kernel's list: taking it would disturb others."""
-    try:
-        stat = path.stat()
-        told = LOCKS.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return False
-    place = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
-    return any(place in line.split() and "FLOCK" in line for line in told.splitlines())
+    return read_status(folder, topic) if is_locked(lock_file(folder, topic)) else None
 
 
 def _last_alarm(path: Path) -> tuple[int | None, str]:

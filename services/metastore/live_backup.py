@@ -14,7 +14,14 @@ from pathlib import Path
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import ConflictingRecord
-from breakglass.services.metastore.appender import Appender, find_tail, side_of
+from breakglass.services.metastore.appender import (
+    REBUILT,
+    Appender,
+    Ended,
+    Restart,
+    find_tail,
+    side_of,
+)
 from breakglass.services.metastore.events import (
     Begun,
     CommandDifference,
@@ -24,6 +31,7 @@ from breakglass.services.metastore.events import (
     Shorter,
     Tell,
 )
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.private_files import (
     lock_file,
     locked,
@@ -31,11 +39,8 @@ from breakglass.services.metastore.private_files import (
     private_folder,
     remove_if_there,
 )
-from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.restart import REBUILT, Ended, Restart
 from breakglass.services.metastore.settings import BackupName, Style, new_name, newest
-from breakglass.services.metastore.side_file import SideHeader
-from breakglass.services.metastore.side_reader import side_extent, stored_records
+from breakglass.services.metastore.side_file import SideHeader, side_extent, stored_records
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
 

@@ -12,21 +12,21 @@ from breakglass.services.errors import BreakglassError, ClusterError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.metastore.glance import behind_now
-from breakglass.services.metastore.lines import BackupLine, read_lines
-from breakglass.services.metastore.log.reader import AppliedCommand, Degraded, Replay
-from breakglass.services.metastore.log.validator import inconsistencies
-from breakglass.services.metastore.log.writer import TopicsNow
-from breakglass.services.metastore.metastore import Metastore
-from breakglass.services.metastore.records import (
+from breakglass.services.metastore.lines import (
+    BackupLine,
     CommandPair,
     CommandRecord,
     ComparisonCounts,
     counted,
     pairs,
+    read_lines,
 )
+from breakglass.services.metastore.log.reader import AppliedCommand, Degraded, Replay
+from breakglass.services.metastore.log.validator import inconsistencies
+from breakglass.services.metastore.log.writer import TopicsNow
+from breakglass.services.metastore.metastore import Metastore
 from breakglass.services.metastore.settings import newest, service_of
-from breakglass.services.metastore.topic_reader import LogCut, TopicReader
-from breakglass.services.metastore.topic_state import dangers, read_topic_state
+from breakglass.services.metastore.topic import LogCut, TopicReader, dangers, read_topic_state
 from breakglass.services.model import Unknown
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors

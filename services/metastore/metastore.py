@@ -11,14 +11,23 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from breakglass.services.metastore.command import Command, CommandPlan, Ddl, DdlKind, InvalidCommand
-from breakglass.services.metastore.command_id import MIGRATION, CommandId, EntityType
-from breakglass.services.metastore.statements.parsing import columns_of, parse
-from breakglass.services.metastore.statements.statement import (
+from breakglass.services.metastore.command import (
+    MIGRATION,
+    Command,
+    CommandId,
+    CommandPlan,
+    Ddl,
+    DdlKind,
+    EntityType,
+    InvalidCommand,
+)
+from breakglass.services.metastore.statements.parsing import (
     ALL,
     InvalidStatement,
     Statement,
     StatementKind,
+    columns_of,
+    parse,
     tokens,
 )
 

@@ -12,6 +12,7 @@ from breakglass.services.topic_backup.folder import LocalAppendFile, LocalFolder
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
+LOCKS = Path("/proc/locks")
 
 
 def private_folder(path: Path) -> LocalFolder:
@@ -56,6 +57,17 @@ def fingerprint(path: Path) -> tuple[int, int]:
 def lock_file(location: Path, topic: str) -> Path:
     """The lock file that a writer of backups of *topic* in *location* must lock."""
     return location / f".{topic}.lock"
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock, by the kernel's list: taking it would disturb others."""
+    try:
+        stat = path.stat()
+        locks = LOCKS.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    file = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
+    return any(file in line.split() and "FLOCK" in line for line in locks.splitlines())
 
 
 @contextmanager

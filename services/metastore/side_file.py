@@ -14,6 +14,13 @@ headers, and ``z`` says which keys and values are null. ``c`` of the header is t
 line before ``,"c"``. ``c`` of a group is the SHA-256 of the previous ``c`` (32 bytes), the group's
 line before ``,"c"``, and the SHA-256 of the group's bytes in the backup. A line that was changed,
 removed or inserted breaks the chain there, and its CRC-32C shows which line.
+
+Reads a side file next to its backup: how much of the backup it covers, and each command.
+
+Checks that a backup is unchanged since it was written: its lines, and their hash chain.
+
+A backup is compared with its side file, which has an entry for every command. Without a side file
+nothing shows whether commands are missing.
 """
 
 from __future__ import annotations
@@ -24,15 +31,26 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
-from itertools import accumulate
-from typing import Any, NamedTuple
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
 
 from google_crc32c import value as crc32c
 from pydantic_core import to_json
 
-from breakglass.services.errors import MalformedInput, UnsupportedSchema
-from breakglass.services.metastore.command_id import parse_json
-from breakglass.services.metastore.records import CommandRecord, Headers
+from breakglass.services.errors import BreakglassError, MalformedInput, UnsupportedSchema
+from breakglass.services.metastore.command import parse_json
+from breakglass.services.metastore.lines import (
+    CommandRecord,
+    Headers,
+    LineFinding,
+    checked,
+    read_lines,
+)
+from breakglass.services.metastore.private_files import is_locked, lock_file
+from breakglass.services.model import Unknown
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import storage_errors
 
 SCHEMA = 1
 SUFFIX = ".side"
@@ -291,3 +309,261 @@ def _base64(value: bytes | None) -> str | None:
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text, validate=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SideExtent:
+    """The complete part of a side file."""
+
+    header: SideHeader
+    entries: int
+    """The number of commands with an entry."""
+    covered: int
+    """The number of backup bytes that the entries cover."""
+
+
+def side_header(path: Path) -> SideHeader | None:
+    """The header of the side file at *path*; None if it is missing or unreadable."""
+    try:
+        with storage_errors(str(path)), open_regular(path) as file:
+            return read_header(file.readline(), str(path))
+    except BreakglassError:
+        return None
+
+
+def side_extent(path: Path) -> SideExtent | None:
+    """The extent of the side file at *path*; None if it is missing or unreadable."""
+    try:
+        with storage_errors(str(path)), open_regular(path) as file:
+            header = read_header(file.readline(), str(path))
+            entries = covered = 0
+            for line in file:
+                extent = extent_of(unseal(line) or b"")
+                if extent is None:
+                    break
+                entries, covered = entries + extent[0], extent[1]
+    except BreakglassError:
+        return None
+    return SideExtent(header, entries, covered)
+
+
+def groups(side: BinaryIO) -> Iterator[tuple[Noted, bytes]]:
+    """Each group from the position of *side*, with its line; ends before a torn group."""
+    for line in side:
+        prefix = unseal(line)
+        noted = None if prefix is None else read_group(prefix)
+        if noted is None:
+            return
+        yield noted, line
+
+
+class Stored(NamedTuple):
+    """Commands of one group, with the bytes of each in the backup."""
+
+    noted: Noted
+    held: list[bytes]
+    begin: int
+    """The start of the commands in the backup."""
+
+
+def stored_groups(data: BinaryIO, side: BinaryIO, count: int) -> Iterator[Stored]:
+    """The first *count* commands of *side* by groups, with their bytes in *data*.
+
+    Ends before a torn group, and before a command whose bytes are missing.
+    """
+    side.seek(0)
+    side.readline()
+    size = data.seek(0, 2)
+    begin = data.seek(0)
+    for noted, _ in groups(side):
+        wanted = noted.part(0, count)
+        block = data.read(min(sum(wanted.sizes), size - begin))
+        ends = [0, *accumulate(wanted.sizes)]
+        held = [block[at:end] for at, end in pairwise(ends) if end <= len(block)]
+        if held:
+            yield Stored(wanted.part(0, len(held)), held, begin)
+        count -= len(held)
+        begin += ends[-1]
+        if not count or len(held) < len(noted):
+            return
+
+
+def stored_commands(
+    data: BinaryIO, side: BinaryIO, count: int
+) -> Iterator[tuple[SideEntry, bytes]]:
+    """The same commands one by one."""
+    for noted, held, begin in stored_groups(data, side, count):
+        yield from zip(noted.entries(begin), held, strict=True)
+
+
+def stored_records(data: BinaryIO, side: BinaryIO, count: int) -> Iterator[CommandRecord]:
+    """The same commands as records."""
+    for entry, held in stored_commands(data, side, count):
+        yield entry.record(held)
+
+
+MOST_TOLD = 1_000
+"""Maximum number of findings that are listed; further findings are counted."""
+
+
+@dataclass(slots=True)
+class MetastoreVerification:
+    """The findings in one backup."""
+
+    file: str
+    bytes: int = 0
+    commands: int = 0
+    """Lines that have a key and a value."""
+    findings: list[LineFinding] = field(default_factory=list)
+    untold: int = 0
+    """Findings after the first `MOST_TOLD`."""
+    side: str = ""
+    """Why the side file cannot be read; empty if it was read."""
+    being_written: bool = False
+    """A backup is running, which notes its last lines in the side file after it wrote them."""
+    header: SideHeader | None = None
+    noted: int = 0
+    """Commands that the side file covers."""
+    unnoted_bytes: int = 0
+    """Bytes of the backup after the part that the side file covers."""
+    changed: list[int] = field(default_factory=list)
+    """Lines that were changed after they were written."""
+    missing: int = 0
+    """Commands in the side file after the end of the backup."""
+    digest: str = ""
+    """The end of the chain: it equals a copy kept elsewhere only if nothing was changed."""
+
+    @property
+    def noted_bytes(self) -> int:
+        """The bytes that the side file covers, from the beginning."""
+        return 0 if self.side else self.bytes - self.unnoted_bytes
+
+    @property
+    def whole(self) -> bool | Unknown:
+        """Whether every line is a command, and these are the commands of the side file, unchanged.
+
+        A file without a command is not whole: it is what a failed copy or a full disk leaves.
+        """
+        broken = any(finding.finding.damages for finding in self.findings)
+        if not self.commands or broken or self.untold or self.changed or self.missing:
+            return False
+        if self.side:
+            return Unknown(f"there is no side file to compare the commands with: {self.side}")
+        if self.unnoted_bytes and self.being_written:
+            return Unknown("a backup is running that has not noted the last commands yet")
+        return not self.unnoted_bytes
+
+
+class LineCheck:
+    """Checks the lines of a backup that grows, each line once, as a restore checks them."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._at = self._line = 0
+        self.refused = 0
+        """Lines so far that `verify` and a restore refuse."""
+
+    def look(self, path: Path) -> Iterator[LineFinding]:
+        """What a restore refuses in the lines that were not checked yet. Raises: StorageError.
+
+        All of them are in the side file, for this process has compared or written them.
+        """
+        with storage_errors(str(path)), open_regular(path) as data:
+            size = data.seek(0, 2)
+            if path != self._path or size < self._at:
+                self._path, self._at, self._line, self.refused = path, 0, 1, 0
+            data.seek(self._at)
+            for line in checked(read_lines(data, self._line, self._at), noted=size):
+                self._at = line.line.end
+                self._line = line.line.number + 1
+                for finding in line.findings:
+                    if finding.finding.damages:
+                        self.refused += 1
+                        yield finding
+
+
+def verify_backup(path: Path) -> MetastoreVerification:
+    """Read the complete backup at *path*, and its side file if it exists.
+
+    Raises: StorageError.
+    """
+    verified = MetastoreVerification(str(path))
+    with storage_errors(str(path)), open_regular(path) as data:
+        verified.bytes = data.seek(0, 2)
+        _verify_chain(data, path.with_name(path.name + SUFFIX), verified)
+        data.seek(0)
+        _verify_lines(data, verified)
+    return verified
+
+
+def _verify_lines(data: BinaryIO, verified: MetastoreVerification) -> None:
+    for line in checked(read_lines(data), noted=verified.noted_bytes):
+        verified.commands += line.line.usable
+        for finding in line.findings:
+            if len(verified.findings) < MOST_TOLD:
+                verified.findings.append(finding)
+            else:
+                verified.untold += 1
+
+
+def _verify_chain(data: BinaryIO, side: Path, verified: MetastoreVerification) -> None:
+    try:
+        with storage_errors(str(side)), open_regular(side) as file:
+            first = file.readline()
+            verified.header = header = read_header(first, str(side))
+            verified.being_written = is_locked(lock_file(side.parent, header.topic))
+            _verify_entries(data, file, first, verified)
+    except BreakglassError as error:
+        verified.side = str(error)
+
+
+def _verify_entries(
+    data: BinaryIO, side: BinaryIO, first: bytes, verified: MetastoreVerification
+) -> None:
+    """Each group is checked against the digest before it, so a change breaks only its own group."""
+    at = data.seek(0)
+    line, above = 1, first
+    if Chain().seal(unseal(first) or b"") != first:
+        verified.changed.append(0)
+    for sealed in side:
+        prefix = unseal(sealed)
+        noted = None if prefix is None else read_group(prefix)
+        extent = extent_of(prefix or b"")
+        if prefix is None or noted is None or extent is None:
+            if sealed.endswith(b"\n"):
+                _changed(verified, line)
+            break
+        data.seek(at)
+        held = data.read(min(sum(noted.sizes), max(verified.bytes - at, 0)))
+        if Chain.behind(above).seal(prefix, digest_of([held])) != sealed:
+            _verify_group(noted, held, line, verified)
+        line += held.count(b"\n")
+        at, above = extent[1], sealed
+        verified.noted += len(noted)
+    verified.unnoted_bytes = max(verified.bytes - at, 0)
+    verified.digest = Chain.behind(above).digest
+
+
+def _verify_group(noted: Noted, held: bytes, line: int, verified: MetastoreVerification) -> None:
+    """Report the lines of a group that differ from their entries; its first if none differs."""
+    at, found = 0, False
+    for size, check in zip(noted.sizes, noted.checks, strict=True):
+        one = held[at : at + size]
+        if len(one) < size:
+            verified.missing += 1
+            found = True
+        elif crc32c(one) != check:
+            _changed(verified, line)
+            found = True
+        line += one.count(b"\n")
+        at += size
+    if not found:
+        # The lines match their entries, so the group's line in the side file was changed.
+        _changed(verified, line - held.count(b"\n"))
+
+
+def _changed(verified: MetastoreVerification, line: int) -> None:
+    if len(verified.changed) < MOST_TOLD:
+        verified.changed.append(line)
+    else:
+        verified.untold += 1

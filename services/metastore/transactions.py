@@ -18,8 +18,8 @@ from breakglass.services.errors import (
     OutcomeUnknown,
     TimedOut,
 )
-from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.topic_state import PARTITION
+from breakglass.services.metastore.lines import CommandRecord
+from breakglass.services.metastore.topic import PARTITION
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from breakglass.services import patience
-from breakglass.services.backup_watch.live_ends import LiveEnds, read_ends
-from breakglass.services.backup_watch.location import LocationHeld
+from breakglass.services.backup_watch.location import LiveEnds, LocationHeld, read_ends
 from breakglass.services.backup_watch.watch import BackupWatch, WatchedLocation
 from breakglass.services.checkpoint.watch import CheckpointWatch
 from breakglass.services.clock import now_ms
@@ -29,8 +28,7 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
 from breakglass.services.metastore.glance import MetastoreGlance, SeenMetastore
 from breakglass.services.model import Unknown
-from breakglass.services.monitoring.cluster_readings import IncidentFigures
-from breakglass.services.monitoring.looks import Looks, MonitoredSource
+from breakglass.services.monitoring.looks import IncidentFigures, Looks, MonitoredSource
 from breakglass.services.snapshot import Broker
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.session import ReadAccess
 
-T = TypeVar("T")
+Read = TypeVar("Read")
 Reported = Callable[[str, Behind | CaughtUpAgain], object]
 """Is given the source's name."""
 NOT_YET = Unknown("it was not read yet")
@@ -58,21 +56,21 @@ class MonitoredPlaces:
     metastores: tuple[Path, ...] = ()
 
 
-class _Looking(Generic[T]):
+class _Looking(Generic[Read]):
     """Looks at one source; *read* gives what it finds, with the moment, in one or more steps."""
 
     def __init__(
         self,
         kind: str,
         place: str,
-        read: Callable[[], Iterator[tuple[T | Unknown, int]]],
+        read: Callable[[], Iterator[tuple[Read | Unknown, int]]],
         seconds: float,
         report: Reported,
     ) -> None:
         self._read, self._seconds = read, seconds
         name = f"{kind} {place}".strip()
         self._alarm = LagAlarm(lambda change: report(name, change))
-        self.source: MonitoredSource[T] = MonitoredSource(
+        self.source: MonitoredSource[Read] = MonitoredSource(
             kind, place, Figure(NOT_YET, 0), int(seconds * 1000)
         )
 
@@ -102,7 +100,7 @@ class _Looking(Generic[T]):
         while not stop.wait(rest):
             rest = self.look()
 
-    def _take(self, value: T | Unknown, at_ms: int) -> None:
+    def _take(self, value: Read | Unknown, at_ms: int) -> None:
         before = self.source
         looked = before.looked.again(value, at_ms)
         self.source = MonitoredSource(before.kind, before.place, looked, before.every_ms)

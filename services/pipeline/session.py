@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -168,6 +169,9 @@ def _context(wanted: WantedSpark, conf: SparkConf) -> SparkContext:
     from pyspark.errors import PySparkException
 
     _without_pandas()
+    # py4j writes a traceback to the root logger for each lost connection, before it raises what is
+    # reported here; also for a JVM that is killed because its command ended without a job.
+    logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
     try:
         return SparkContext.getOrCreate(conf)
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:

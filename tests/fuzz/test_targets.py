@@ -21,7 +21,7 @@ from breakglass.services.errors import (
     MalformedMessage,
 )
 from breakglass.services.guard.journal_view import read as read_journal
-from breakglass.services.metastore.verification import verify_backup
+from breakglass.services.metastore.side_file import verify_backup
 from breakglass.services.pipeline.restore.state import FILE, read_state
 from breakglass.services.topic_backup import partition_index, pending, verified
 from breakglass.services.topic_backup.batch_header import read_headers

@@ -9,8 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from breakglass.services.bundle.archive import BLOCK, GZIP, header_of
-from breakglass.services.bundle.documents import (
+from breakglass.services.bundle.archive import BLOCK, GZIP, MANIFEST, header_of
+from breakglass.services.bundle.capture import BundleMaker, add_incident
+from breakglass.services.bundle.records import (
     BACKED_UP,
     BACKUPS,
     BROKERS,
@@ -25,9 +26,6 @@ from breakglass.services.bundle.documents import (
     BundledRecords,
     BundledTopic,
 )
-from breakglass.services.bundle.from_brokers import add_incident
-from breakglass.services.bundle.making import BundleMaker
-from breakglass.services.bundle.manifest import MANIFEST
 from breakglass.services.health.backups import BackupGlance
 from breakglass.services.incident.incident import Incident
 from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir

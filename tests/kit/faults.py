@@ -25,7 +25,7 @@ from breakglass.services.lab.topics import (
     reassign,
     wait_in_sync,
 )
-from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.model import TopicPartition
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.asking import NO_LOG

@@ -16,14 +16,15 @@ from breakglass.console.bundle_console import ANSWER, SHOWN, BundleConsole
 from breakglass.screens.diff.pair_list import PairList
 from breakglass.screens.messages import BrowseAsked, ElectionAsked, ResumeAsked
 from breakglass.screens.widgets.key_bar import KeyBar
-from breakglass.services.bundle.documents import (
+from breakglass.services.bundle.capture import BundleMaker
+from breakglass.services.bundle.records import (
     BundledBackup,
     BundledBackups,
     BundledPlace,
     BundledRecords,
+    ContentRules,
+    bundled,
 )
-from breakglass.services.bundle.making import BundleMaker
-from breakglass.services.bundle.records import ContentRules, bundled
 from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.divergence.source import Extent
 from breakglass.services.guard.journal import Journal

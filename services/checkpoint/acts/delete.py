@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.store.retention import Retention, RetentionCandidate, expired
+from breakglass.services.checkpoint.store.retention import Retention, candidates, expired
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import Refused
@@ -54,10 +54,10 @@ class DeleteCheckpoint(Act[StoredCheckpoint | None]):
         others = [checkpoint for checkpoint in stored if checkpoint.id != self.id]
         return Frozen(
             _journal_of(self.store, (found,)),
-            (ConsentPhrase(f"delete checkpoint {self.id} {found.status}"),),
+            (ConsentPhrase(f"delete checkpoint {self.id} {found.state}"),),
             (
                 ("Checkpoint", f"{self.id} of {self.store.address}"),
-                ("State", str(found.status)),
+                ("State", found.state),
                 ("After it", _left(others)),
             ),
             tuple(map(str, _partitions(found))),
@@ -98,11 +98,7 @@ class DeleteExpired(Act[Expired]):
 
     def freeze(self, front: Front) -> Frozen[Expired]:  # noqa: ARG002
         stored = self.store.all()
-        candidates = [
-            RetentionCandidate(checkpoint.id, checkpoint.status, checkpoint.created_at_ms)
-            for checkpoint in stored
-        ]
-        going = tuple(expired(candidates, self.limits, now_ms()))
+        going = expired(candidates(stored), self.limits, now_ms())
         left = self.store.deleted_with_rest()
         asked = (ConsentPhrase(f"delete {len(going):,} checkpoints"),) if going else ()
         others = [checkpoint for checkpoint in stored if checkpoint.id not in going]

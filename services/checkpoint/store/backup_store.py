@@ -27,6 +27,7 @@ from breakglass.services.checkpoint.store.files import SIDE_BY_SIDE, Files
 from breakglass.services.checkpoint.store.layout import CheckpointFile, Name, of_checkpoint
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint, put_together
 from breakglass.services.clock import now_ms
+from breakglass.services.errors import MalformedInput, UnsupportedSchema
 
 
 class BackupStore:
@@ -106,9 +107,15 @@ class BackupStore:
         return put_together(id, self._files.read_all(names))
 
     def all(self) -> tuple[StoredCheckpoint, ...]:
-        """The checkpoints that were not deleted, the newest first. Raises as `read`."""
-        found = (self.read(id) for id in reversed(self.ids()))
+        """The checkpoints that were not deleted, the newest first; a damaged one hides no other."""
+        found = (self._read_or_damaged(id) for id in reversed(self.ids()))
         return tuple(checkpoint for checkpoint in found if checkpoint is not None)
+
+    def _read_or_damaged(self, id: int) -> StoredCheckpoint | None:
+        try:
+            return self.read(id)
+        except (MalformedInput, UnsupportedSchema) as error:
+            return StoredCheckpoint(id, None, (), unread=error)
 
     def start(
         self,

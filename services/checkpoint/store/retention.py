@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,12 @@ class RetentionCandidate:
     id: int
     status: Status
     created_at_ms: int | None
+
+
+def candidates(stored: Iterable[StoredCheckpoint]) -> list[RetentionCandidate]:
+    """Those that can be read: what has happened to the others, nothing here decides."""
+    read = (checkpoint for checkpoint in stored if checkpoint.unread is None)
+    return [RetentionCandidate(one.id, one.status, one.created_at_ms) for one in read]
 
 
 def expired(

@@ -25,7 +25,7 @@ from breakglass.services.checkpoint.store.documents import (
     VerifiedDocument,
 )
 from breakglass.services.checkpoint.store.layout import CheckpointFile, Name
-from breakglass.services.errors import MalformedInput
+from breakglass.services.errors import MalformedInput, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,8 @@ class StoredCheckpoint:
     """Failure of the whole checkpoint: groups lag, foreign writes, or partitions were added."""
     read_last: VerifiedDocument | None = None
     """The last verification."""
+    unread: UsageError | None = None
+    """Why one of its documents cannot be read; then nothing else is known of it."""
 
     @property
     def completed(self) -> int:
@@ -149,8 +151,21 @@ class StoredCheckpoint:
         return last if last is not None and last.copies == nodes else None
 
     @property
+    def state(self) -> str:
+        """Its status in words; ``damaged`` or ``unreadable`` if its documents cannot be read."""
+        if self.unread is None:
+            return self.status
+        return "damaged" if isinstance(self.unread, MalformedInput) else "unreadable"
+
+    @property
+    def failure(self) -> str:
+        """Why it has failed as a whole; empty if it has not."""
+        reason = "" if self.failed is None else self.failed.reason
+        return reason if self.unread is None else str(self.unread)
+
+    @property
     def status(self) -> Status:
-        if self.failed is not None:
+        if self.failure:
             return Status.FAILED
         backups = [partition.backup for partition in self.partitions]
         return coordinator.status([partition.number for partition in self.partitions], backups)

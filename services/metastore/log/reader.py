@@ -20,20 +20,25 @@ from breakglass.services.kafka.cluster.partitions import read_partitions
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.list_offsets import EARLIEST
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.metastore.command import Command, InvalidCommand
-from breakglass.services.metastore.command_id import CommandId, InvalidCommandId
+from breakglass.services.metastore.command import (
+    Command,
+    CommandId,
+    InvalidCommand,
+    InvalidCommandId,
+)
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.metastore import Metastore
-from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.settings import command_topic
-from breakglass.services.metastore.topic_reader import (
+from breakglass.services.metastore.topic import (
     LogCut,
     PolledCommands,
     StableLog,
     TopicReader,
+    offset_at,
+    stable_end,
     whole_fetches,
     worthwhile,
 )
-from breakglass.services.metastore.topic_state import offset_at, stable_end
 from breakglass.services.model import Unknown
 from breakglass.services.session import ReadAccess
 

@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from breakglass.services.errors import UsageError
-from breakglass.services.metastore.command import PLAN_TYPE, VERSION
-from breakglass.services.metastore.command_id import CommandId, EntityType
+from breakglass.services.metastore.command import PLAN_TYPE, VERSION, CommandId, EntityType
 from breakglass.services.metastore.metastore import NO_VERSION, Metastore, StreamOrTable
-from breakglass.services.metastore.statements.parsing import parse
-from breakglass.services.metastore.statements.plans import ddl_of, needs_server
-from breakglass.services.metastore.statements.statement import (
+from breakglass.services.metastore.statements.parsing import (
     ALL,
     InvalidStatement,
     Statement,
     StatementKind,
+    parse,
 )
+from breakglass.services.metastore.statements.plans import ddl_of, needs_server
 from breakglass.services.model import Unknown
 
 FIRST_VERSION = 1

@@ -22,10 +22,10 @@ from breakglass.services.errors import BreakglassError, ClusterError, OutcomeUnk
 from breakglass.services.kafka.cluster.partitions import read_partitions
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.metastore.command_id import CommandId
+from breakglass.services.metastore.command import CommandId
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log.reader import MARK, CommandLog
 from breakglass.services.metastore.log.validator import NothingToDo, Planned, Validator
-from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.transactions import Fenced, TransactionFailed, Transactions
 from breakglass.services.model import Unknown
 

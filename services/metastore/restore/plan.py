@@ -23,12 +23,11 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.broker_errors import describe_error
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
-from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.restore.server_info import AskedServers, ask_servers
+from breakglass.services.metastore.ksql_server import AskedServers, ask_servers
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.restore.source import RestoreSource
 from breakglass.services.metastore.settings import MetastoreSettings
-from breakglass.services.metastore.topic_reader import TopicReader
-from breakglass.services.metastore.topic_state import TopicState, dangers, read_topic_state
+from breakglass.services.metastore.topic import TopicReader, TopicState, dangers, read_topic_state
 from breakglass.services.model import TopicPartition, Unknown
 
 TRANSACTION = 1
@@ -198,9 +197,13 @@ class MetastoreRestorePlan:
         """The phrase to type: the topic and the number of commands that are lost."""
         if self.agreed:
             return self.agreed
-        lost = 0 if self.present is None else self.present.lost
         running = " while servers run" if self.servers.seen else ""
-        return f"{self.topic} lose {lost:,}{running}"
+        return f"{self.topic} lose {self.lost:,}{running}"
+
+    @property
+    def lost(self) -> int:
+        """The topic's commands from the first one on that the backup has not."""
+        return 0 if self.present is None else self.present.lost
 
     @property
     def shortage(self) -> str:

@@ -9,19 +9,24 @@ from itertools import pairwise
 from pathlib import Path
 
 from breakglass.services.errors import MalformedInput, Refused
-from breakglass.services.metastore.command import VERSION, Command
-from breakglass.services.metastore.command_id import CommandId
+from breakglass.services.metastore.command import VERSION, Command, CommandId
 from breakglass.services.metastore.lines import (
     BackupLine,
+    CommandRecord,
     Finding,
     LineFinding,
     checked,
     read_lines,
 )
-from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.side_file import SUFFIX, SideEntry, SideHeader
-from breakglass.services.metastore.side_reader import side_extent, side_header, stored_commands
-from breakglass.services.metastore.verification import verify_backup
+from breakglass.services.metastore.side_file import (
+    SUFFIX,
+    SideEntry,
+    SideHeader,
+    side_extent,
+    side_header,
+    stored_commands,
+    verify_backup,
+)
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
 
@@ -93,7 +98,7 @@ def read_source(
 
     Raises:
         MalformedInput: a line cannot be restored; names it as ksqlDB's restore does. Or lines were
-            changed or lost since they were written, according to the side file.
+            changed, lost or added since they were written, according to the side file.
         Refused: it would terminate the cluster again, or has no offsets.
         StorageError: the backup cannot be read.
     """
@@ -111,6 +116,13 @@ def read_source(
             if line.id is not None and line.command is not None and not left_out:
                 good.append((line.line, line.id, line.command))
     known = _known(good, entries)
+    foreign = [line.number for line, _, _ in good if line.end not in entries]
+    if entries and foreign and not only_read:
+        raise MalformedInput(
+            f"{file}: line {foreign[0]} is not in its side file, so nothing shows that it belongs "
+            "to this backup: back up the topic again, or take both files from another copy. To "
+            "use the lines as they are, move the side file away."
+        )
     if known is None and not (compact or as_ksqldb or only_read):
         raise Refused(
             f"{file.name} has no side file that tells the offsets its commands had, and query ids "

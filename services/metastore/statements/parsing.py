@@ -1,18 +1,192 @@
-"""Parses one statement by the rules of SqlBase.g4 that change the set of objects and queries."""
+"""A statement's effect on the set of objects and queries, and the tokens of its text.
+
+Tokens are names, strings, numbers and signs, as in SqlBase.g4. Pure.
+
+Parses one statement by the rules of SqlBase.g4 that change the set of objects and queries.
+
+Reads the types of columns by SqlBase.g4, and writes them as ksqlDB's plans have them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, StrEnum, auto
+from typing import NamedTuple
 
-from breakglass.services.metastore.command_id import EntityType
-from breakglass.services.metastore.statements.statement import (
-    InvalidStatement,
-    Statement,
-    StatementKind,
-    Token,
-    TokenKind,
-    tokens,
+from breakglass.services.metastore.command import CommandAction, CommandId, EntityType, quoted
+
+
+class StatementKind(StrEnum):
+    """What a statement does."""
+
+    CREATE_SOURCE = "create source"
+    CREATE_AS = "create as select"
+    INSERT_AS = "insert into"
+    CREATE_TYPE = "create type"
+    DROP_SOURCE = "drop source"
+    DROP_TYPE = "drop type"
+    ALTER = "alter"
+    TERMINATE = "terminate"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+    @property
+    def begins_query(self) -> bool:
+        """Whether the statement starts a query."""
+        return self in (StatementKind.CREATE_AS, StatementKind.INSERT_AS)
+
+    @property
+    def by_query_id(self) -> bool:
+        """Whether the statement concerns queries instead of objects."""
+        return self in (StatementKind.TERMINATE, StatementKind.PAUSE, StatementKind.RESUME)
+
+
+ALL = "ALL"
+"""In place of a query's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement."""
+
+    kind: StatementKind
+    entity: EntityType
+    """The type of the entity that *name* names."""
+    name: str
+    """The name of the object, or the id of the query (`ALL` for all queries)."""
+    or_replace: bool = False
+    if_not_exists: bool = False
+    if_exists: bool = False
+    read_only: bool = False
+    """CREATE SOURCE: statements cannot write to the object."""
+    columns: tuple[str, ...] = ()
+    """The columns that it declares or adds."""
+    sources: tuple[str, ...] = ()
+    """The sources that its query reads."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """The properties in WITH, by their names in capitals."""
+    type_text: str = ""
+    """The definition of a type."""
+    elements: tuple[Token, ...] = ()
+    """The tokens of its columns, between the parentheses, or of the type that it defines."""
+    settings: tuple[Token, ...] = ()
+    """The tokens in the parentheses after WITH."""
+
+    @property
+    def topic(self) -> str | None:
+        """The Kafka topic that the statement names."""
+        return self.properties.get("KAFKA_TOPIC")
+
+    @property
+    def command_id(self) -> CommandId:
+        """The key of its command (CommandIdAssigner.java): names are quoted on creation."""
+        if self.kind in (
+            StatementKind.CREATE_SOURCE,
+            StatementKind.CREATE_AS,
+            StatementKind.INSERT_AS,
+        ):
+            return CommandId(self.entity, quoted(self.name), CommandAction.CREATE)
+        action = {
+            StatementKind.CREATE_TYPE: CommandAction.CREATE,
+            StatementKind.DROP_SOURCE: CommandAction.DROP,
+            StatementKind.DROP_TYPE: CommandAction.DROP,
+            StatementKind.ALTER: CommandAction.ALTER,
+        }.get(self.kind, CommandAction.EXECUTE)
+        return CommandId(self.entity, self.name, action)
+
+
+_TOKEN = re.compile(
+    r"""(?P<blank>\s+|--[^\r\n]*|/\*.*?\*/)
+      | '(?P<string>(?:[^']|'')*)'
+      | `(?P<back>(?:[^`]|``)*)`
+      | "(?P<double>(?:[^"]|"")*)"
+      | (?P<word>[A-Za-z_][A-Za-z0-9_@]*)
+      | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
+      | (?P<sign>[^\s'`"])""",
+    re.VERBOSE | re.DOTALL,
 )
+
+
+class InvalidStatement(ValueError):
+    """Text that is not a statement; the message says why."""
+
+    def __init__(self, reason: str, at: int | None = None) -> None:
+        """*at* is the place in the text where the statement stops being valid, if one is known."""
+        super().__init__(reason)
+        self.at = at
+
+    def placed(self, text: str) -> str:
+        """The reason, with the line and the column of the place in *text*."""
+        if self.at is None:
+            return str(self)
+        before = text[: self.at]
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        return f"{self} (line {line}, column {column})"
+
+
+class TokenKind(Enum):
+    """The kind of a token."""
+
+    WORD = auto()
+    """A keyword, or a name without quotes."""
+    NAME = auto()
+    """A quoted name."""
+    STRING = auto()
+    NUMBER = auto()
+    SIGN = auto()
+
+
+class Token(NamedTuple):
+    """A token. Words are in capitals; quoted names have no quotes."""
+
+    form: TokenKind
+    text: str
+    at: int = 0
+    """Where the token begins in the text of the statement."""
+
+    def is_word(self, *words: str) -> bool:
+        """Whether the token is one of these keywords."""
+        return self.form is TokenKind.WORD and self.text in words
+
+    def is_sign(self, sign: str) -> bool:
+        """Whether the token is this sign."""
+        return self.form is TokenKind.SIGN and self.text == sign
+
+
+def tokens(text: str) -> list[Token]:
+    """Split *text* into tokens, without blanks and comments.
+
+    Raises: InvalidStatement for a quote that is not closed.
+    """
+    found, at = [], 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise InvalidStatement("a quote is not closed", at)
+        at = match.end()
+        token = _token(match)
+        if token is not None:
+            found.append(token)
+    return found
+
+
+def _token(match: re.Match[str]) -> Token | None:
+    kind, at = match.lastgroup, match.start()
+    text = match.group(kind or 0)
+    if kind == "string":
+        return Token(TokenKind.STRING, text.replace("''", "'"), at)
+    if kind == "back":
+        return Token(TokenKind.NAME, text.replace("``", "`"), at)
+    if kind == "double":
+        return Token(TokenKind.NAME, text.replace('""', '"'), at)
+    if kind == "word":
+        return Token(TokenKind.WORD, text.upper(), at)
+    if kind == "number":
+        return Token(TokenKind.NUMBER, text, at)
+    return Token(TokenKind.SIGN, text, at) if kind == "sign" else None
+
 
 _ENTITIES = {"STREAM": EntityType.STREAM, "TABLE": EntityType.TABLE, "TYPE": EntityType.TYPE}
 _BY_ID = {
@@ -296,3 +470,168 @@ def _spelled(found: list[Token]) -> str:
     for sign in "<>(),":
         text = text.replace(f" {sign}", sign)
     return text.replace("<  ", "<").replace("< ", "<").replace("( ", "(")
+
+
+PRIMITIVES = frozenset(
+    ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "TIME", "DATE", "TIMESTAMP", "BYTES")
+)
+_ALIASES = {"INT": "INTEGER", "VARCHAR": "STRING"}
+_NESTED = ("ARRAY", "MAP", "STRUCT")
+DEEPEST = 64
+"""Types within types: deeper ones are refused, and custom types that name each other end here."""
+
+_KEYWORDS = """
+SELECT FROM AS ALL DISTINCT WHERE WITHIN WINDOW GROUP BY HAVING LIMIT AT OR AND IN NOT EXISTS
+BETWEEN LIKE IS NULL TRUE FALSE MILLISECOND YEARS MONTHS DAYS HOURS MINUTES SECONDS MILLISECONDS
+TUMBLING HOPPING SIZE ADVANCE RETENTION CASE WHEN THEN ELSE END JOIN FULL OUTER INNER LEFT RIGHT
+ON WITH VALUES CREATE TABLE TOPIC STREAM STREAMS INSERT DELETE INTO DESCRIBE EXTENDED PRINT CAST
+LIST TOPICS QUERY QUERIES TERMINATE PAUSE RESUME LOAD DROP TO RENAME SAMPLE EXPORT CATALOG
+PROPERTIES BEGINNING UNSET RUN SCRIPT DECIMAL CONNECTOR CONNECTORS NAMESPACE MATERIALIZED
+VIEW"""
+RESERVED = frozenset(_KEYWORDS.split())
+"""Keywords that name nothing without quotes: those of SqlBase.g4 that `nonReserved` lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlType:
+    """A type; its text is the canonical one of plans."""
+
+    base: str
+    parts: tuple[SqlType, ...] = ()
+    """The types within an array, a map or a struct."""
+    names: tuple[str, ...] = ()
+    """The names of a struct's fields."""
+    digits: tuple[int, int] | None = None
+    """Precision and scale of a decimal."""
+
+    def __str__(self) -> str:
+        if self.digits is not None:
+            return "DECIMAL({}, {})".format(*self.digits)
+        if self.base == "STRUCT":
+            fields = zip(self.names, self.parts, strict=True)
+            return f"STRUCT<{', '.join(f'`{name}` {of}' for name, of in fields) or ' '}>"
+        return f"{self.base}<{', '.join(map(str, self.parts))}>" if self.parts else self.base
+
+    @property
+    def nested(self) -> bool:
+        """Whether it is an array, a map or a struct."""
+        return self.base in _NESTED
+
+    def within(self) -> Iterator[SqlType]:
+        """The type itself, and all types in it."""
+        yield self
+        for part in self.parts:
+            yield from part.within()
+
+
+def identifier(cursor: TokenCursor) -> str:
+    """Take a name that ksqlDB's grammar allows here. Raises: InvalidStatement."""
+    token = cursor.next
+    name = cursor.name()
+    if token.form is TokenKind.WORD and name in RESERVED:
+        raise InvalidStatement(f"{name} is a keyword: as a name it needs quotes", token.at)
+    if "`" in name or not name:
+        raise InvalidStatement("no plan can have an empty name, or a name with '`'", token.at)
+    return name
+
+
+def sql_type(cursor: TokenCursor, types: Mapping[str, str], depth: int = 0) -> SqlType:
+    """Take a type; *types* are the custom types, each with its definition.
+
+    Raises: InvalidStatement.
+    """
+    at = cursor.next.at
+    if depth > DEEPEST:
+        raise InvalidStatement(f"types are nested more than {DEEPEST} deep", at)
+    token = cursor.take()
+    if token.is_word("ARRAY", "MAP", "STRUCT") and cursor.sign("<"):
+        found = _nested(cursor, token, types, depth)
+    elif token.is_word("DECIMAL"):
+        found = _decimal(cursor, at)
+    elif token.form in (TokenKind.WORD, TokenKind.NAME):
+        found = _named(token, types, depth)
+        if cursor.sign("("):
+            _parameters(cursor)
+    else:
+        raise InvalidStatement(f"a type is expected in place of {token.text!r}", at)
+    while cursor.words("ARRAY"):
+        found = SqlType("ARRAY", (found,))
+    return found
+
+
+def _nested(cursor: TokenCursor, token: Token, types: Mapping[str, str], depth: int) -> SqlType:
+    if token.text == "STRUCT":
+        return _struct(cursor, types, depth)
+    parts = [sql_type(cursor, types, depth + 1)]
+    if token.text == "MAP":
+        cursor.expect(",")
+        parts.append(sql_type(cursor, types, depth + 1))
+    cursor.expect(">")
+    return SqlType(token.text, tuple(parts))
+
+
+def _struct(cursor: TokenCursor, types: Mapping[str, str], depth: int) -> SqlType:
+    fields: dict[str, SqlType] = {}
+    while not cursor.sign(">"):
+        if fields:
+            cursor.expect(",")
+        at = cursor.next.at
+        name = identifier(cursor)
+        if name in fields:
+            raise InvalidStatement(f"Duplicate field names found in STRUCT: {name}", at)
+        fields[name] = sql_type(cursor, types, depth + 1)
+    return SqlType("STRUCT", tuple(fields.values()), tuple(fields))
+
+
+def _decimal(cursor: TokenCursor, at: int) -> SqlType:
+    cursor.expect("(")
+    precision = _whole(cursor)
+    cursor.expect(",")
+    scale = _whole(cursor)
+    cursor.expect(")")
+    if not 1 <= precision >= scale >= 0:
+        raise InvalidStatement(
+            f"DECIMAL({precision}, {scale}) needs a precision of 1 or more, and a scale from 0 to "
+            "the precision",
+            at,
+        )
+    return SqlType("DECIMAL", digits=(precision, scale))
+
+
+def _whole(cursor: TokenCursor) -> int:
+    token = cursor.next
+    minus = -1 if cursor.sign("-") else 1
+    digits = cursor.take()
+    if digits.form is not TokenKind.NUMBER or not digits.text.isdecimal():
+        raise InvalidStatement(f"a whole number is expected in place of {digits.text!r}", token.at)
+    if len(digits.text) > 10:
+        raise InvalidStatement(f"{digits.text} is too large", token.at)
+    return minus * int(digits.text)
+
+
+def _named(token: Token, types: Mapping[str, str], depth: int) -> SqlType:
+    name = _ALIASES.get(token.text.upper(), token.text.upper())
+    if name in PRIMITIVES:
+        return SqlType(name)
+    definition = types.get(token.text)
+    if definition is None:
+        raise InvalidStatement(f"Cannot resolve unknown type: {token.text}", token.at)
+    try:
+        inner = TokenCursor(tokens(definition))
+        found = sql_type(inner, types, depth + 1)
+        inner.end()
+    except InvalidStatement as error:
+        raise InvalidStatement(f"type {token.text} cannot be read: {error}", token.at) from None
+    return found
+
+
+def _parameters(cursor: TokenCursor) -> None:
+    """Take what VARCHAR(255) and VARCHAR(STRING) have in parentheses, which means nothing."""
+    while True:
+        token = cursor.take()
+        whole = token.form is TokenKind.NUMBER and token.text.isdecimal()
+        if not (whole or token.is_word("STRING")):
+            raise InvalidStatement(f"a length is expected in place of {token.text!r}", token.at)
+        if not cursor.sign(","):
+            break
+    cursor.expect(")")

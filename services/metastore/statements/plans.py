@@ -6,6 +6,8 @@ have their default are left out: each server that executes plans reads those it 
 Reads the columns that CREATE STREAM and CREATE TABLE declare, as ksqlDB does.
 
 Reads the settings in WITH of CREATE STREAM and CREATE TABLE: their names, types and values.
+
+Mends what a statement has from a page: typographic quotes, and the older name of a setting.
 """
 
 from __future__ import annotations
@@ -16,17 +18,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum, StrEnum, auto
-from typing import Any
+from typing import Any, NamedTuple
 
-from breakglass.services.metastore.command_id import EntityType
-from breakglass.services.metastore.statements.parsing import TokenCursor, split_at_commas
-from breakglass.services.metastore.statements.sql_types import SqlType, identifier, sql_type
-from breakglass.services.metastore.statements.statement import (
+from breakglass.services.metastore.command import EntityType
+from breakglass.services.metastore.statements.parsing import (
     InvalidStatement,
+    SqlType,
     Statement,
     StatementKind,
     Token,
+    TokenCursor,
     TokenKind,
+    identifier,
+    parse,
+    split_at_commas,
+    sql_type,
     tokens,
 )
 
@@ -558,3 +564,54 @@ def _window(
         raise settings.refused("WINDOW_TYPE", "Windowed sources require a key column")
     seconds = window_seconds(settings.text("WINDOW_SIZE") or "")
     return {"type": kind.upper()} | ({} if seconds is None else {"size": seconds})
+
+
+_STRAIGHT = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
+
+
+class MendedStatement(NamedTuple):
+    """A statement as ksqlDB's grammar has it."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+    """What was changed, a sentence each."""
+
+
+def mend(text: str) -> MendedStatement:
+    """*text*, mended where ksqlDB cannot read it and its meaning is certain; never raises.
+
+    Typographic quotes are straightened only where the text is not a statement otherwise, and TOPIC
+    becomes KAFKA_TOPIC only where WITH has no KAFKA_TOPIC.
+    """
+    notes = []
+    straight = text.translate(_STRAIGHT)
+    if straight != text and not _parsed(text) and _parsed(straight):
+        text = straight
+        notes.append("typographic quotes were replaced by ' and \"")
+    named = _with_kafka_topic(text)
+    if named != text:
+        text = named
+        notes.append("TOPIC was replaced by KAFKA_TOPIC, the name that ksqlDB has")
+    return MendedStatement(text, tuple(notes))
+
+
+def _parsed(text: str) -> bool:
+    try:
+        parse(text)
+    except InvalidStatement:
+        return False
+    return True
+
+
+def _with_kafka_topic(text: str) -> str:
+    try:
+        statement = parse(text)
+    except InvalidStatement:
+        return text
+    if statement.kind is not StatementKind.CREATE_SOURCE or statement.topic is not None:
+        return text
+    for group in split_at_commas(list(statement.settings)):
+        if group and group[0].is_word("TOPIC"):
+            at = group[0].at
+            return f"{text[:at]}KAFKA_TOPIC{text[at + len('TOPIC') :]}"
+    return text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from breakglass.services.backup_watch.job import read_jobs
 from breakglass.services.clock import now_ms
-from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.topic_backup.address import partition_of
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.store.form import has_manifest

@@ -10,8 +10,7 @@ from typing import Any
 
 from breakglass.services.errors import BreakglassError
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.metastore.backup_job import BackupJob
-from breakglass.services.metastore.backup_run import run_backup
+from breakglass.services.metastore.backup_run import BackupJob, run_backup
 from breakglass.services.metastore.events import document
 from tests.kit.clusters import access_to
 from tests.kit.program import Ended, breakglass

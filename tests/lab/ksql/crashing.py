@@ -22,7 +22,7 @@ from breakglass.services.metastore.restore.execution import RestoredMetastore, R
 from breakglass.services.metastore.restore.plan import make_plan
 from breakglass.services.metastore.restore.source import Skips, read_source
 from breakglass.services.metastore.settings import MetastoreSettings
-from breakglass.services.metastore.topic_reader import TopicReader
+from breakglass.services.metastore.topic import TopicReader
 from breakglass.services.metastore.transactions import Transactions
 from breakglass.services.session import Power, ReadAccess
 

@@ -12,7 +12,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.security import (
     OPERATOR,
 )
-from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.lines import CommandRecord
 from tests.kit.access import Acl, Operation, Resource, grant, revoke
 from tests.kit.acl_page import needs_of_commands
 from tests.kit.client_properties import write_client_properties

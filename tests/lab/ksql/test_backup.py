@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.metastore import topic_reader, topic_run
+from breakglass.services.metastore import backup_run
 from breakglass.services.metastore.appender import side_of
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log import reader
-from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.topic_reader import TopicReader
+from breakglass.services.metastore.topic import TopicReader
 from tests.kit.waiting import wait_until
 from tests.lab.ksql.commands import backed_up, following, run
 from tests.lab.ksql.topics import CommandTopic
@@ -77,7 +77,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
             found.append(start)
             super().__init__(connection, topic, start)
 
-    monkeypatch.setattr(topic_run, "TopicReader", Noted)
+    monkeypatch.setattr(backup_run, "TopicReader", Noted)
     monkeypatch.setattr(reader, "TopicReader", Noted)
     return found
 
@@ -91,14 +91,14 @@ def test_whole_fetches_and_the_consumer_make_the_same_backup(
     end = written[-1].offset + 2
     folders = folder / "fetches", folder / "consumer"
     for place, worthwhile in zip(folders, (1, 10**9), strict=True):
-        monkeypatch.setattr(topic_reader, "WORTHWHILE", worthwhile)
+        monkeypatch.setattr(topic, "WORTHWHILE", worthwhile)
         assert backed_up(topic, place).last["appended"] == len(ODD) + len(written)
     assert starts == [end, None]
     by_fetches, by_consumer = (files(place)[0] for place in folders)
     assert by_fetches.read_bytes() == by_consumer.read_bytes()
     assert stored(by_fetches) == stored(by_consumer) == topic.read()
     noted = side_of(by_consumer).read_bytes()
-    monkeypatch.setattr(topic_reader, "WORTHWHILE", 1)
+    monkeypatch.setattr(topic, "WORTHWHILE", 1)
     kinds = backed_up(topic, folders[1]).kinds()
     assert (kinds[0], kinds[-1]) == ("continued", "caught up")
     assert side_of(by_consumer).read_bytes() == noted

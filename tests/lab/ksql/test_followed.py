@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.lab.topics import elect_unclean
-from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.settings import command_topic
 from breakglass.services.model import TopicPartition
 from tests.kit.faults import (

@@ -18,10 +18,9 @@ from breakglass.services.errors import (
 from breakglass.services.guard.act import Front
 from breakglass.services.guard.run import GuardedRun
 from breakglass.services.lab.security import write_certificates
-from breakglass.services.metastore.acts.hand_over import HandedStatement, HandToServer
-from breakglass.services.metastore.ksql_server import KsqlServer
+from breakglass.services.metastore.acts.submit import HandedStatement, HandToServer
+from breakglass.services.metastore.ksql_server import KsqlServer, server_url
 from breakglass.services.metastore.log.validator import StatementRejected
-from breakglass.services.metastore.restore.server_info import server_url
 from breakglass.services.session import Power
 from tests.kit.clusters import access_to
 from tests.lab.ksql.commands import run

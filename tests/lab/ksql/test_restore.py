@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.lines import CommandRecord
 from tests.kit.clusters import in_main_job
 from tests.lab.asking import NO_LOG
 from tests.lab.ksql.commands import Done, backed_up, run
 from tests.lab.ksql.topics import SECONDS, CommandTopic
 from tests.unit.metastore.generating import Generator
-from tests.unit.metastore.restore.test_server_info import answering, body
+from tests.unit.metastore.test_ksql_server import answering, body
 from tests.unit.metastore.test_live_backup import stored
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.lines import CommandRecord
 from tests.kit.program import breakglass
 from tests.lab.ksql.commands import backed_up
 from tests.lab.ksql.crashing import restore_here

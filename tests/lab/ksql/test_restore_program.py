@@ -66,7 +66,8 @@ def test_its_options_and_messages_are_ksqldbs(
     assert "Failed loading backup file.\nError = Incompatible Command string (line 11)" in bad.err
     assert topic.read() == other
 
-    done = program("-s", "--config-file", properties, "-y", file)
+    phrase = f"{topic.name} lose 2"
+    done = program("-s", "--config-file", properties, "-y", file, "--consent", phrase)
     assert done.code == 0, done.err
     assert "1 incompatible command(s) skipped from backup file.\nBackup (10 records)" in done.out
     assert done.out.endswith(ENDED)
@@ -87,14 +88,15 @@ def test_a_file_of_ksqldbs_own_gets_its_offsets(
     assert [record.line for record in read] == [record.line for record in records]
 
 
-@pytest.mark.parametrize("left", [0, 3])
-def test_m15_a_backup_shorter_than_the_topic_needs_its_phrase_whatever_yes_says(
-    left: int, topic: CommandTopic, tmp_path: Path, properties: str
+@pytest.mark.parametrize(("left", "others"), [(0, 0), (3, 0), (3, 1), (0, 6)])
+def test_m15_a_backup_that_lacks_commands_of_the_topic_needs_its_phrase_whatever_yes_says(
+    left: int, others: int, topic: CommandTopic, tmp_path: Path, properties: str
 ) -> None:
-    """A full disk and a torn copy leave such a file: obeyed, it would empty the metastore."""
+    """A full disk and a torn copy leave such a file, or it is of another service."""
     written = topic.produce(Generator(75).records(4))
+    kept = [*written[:left], *Generator(76).records(others)]
     file = tmp_path / f"backup_{topic.name}_1593540976000"
-    file.write_bytes(b"".join([record.line for record in written[:left]]))
+    file.write_bytes(b"".join([record.line for record in kept]))
     words = ("--config-file", properties, str(file), "--yes")
 
     refused = program(*words)
@@ -105,7 +107,7 @@ def test_m15_a_backup_shorter_than_the_topic_needs_its_phrase_whatever_yes_says(
 
     done = program(*words, "--consent", phrase)
     assert done.code == 0, done.err
-    assert [record.line for record in topic.read()] == [record.line for record in written[:left]]
+    assert [record.line for record in topic.read()] == [record.line for record in kept]
     (copy,) = [word for word in done.out.split() if word.startswith(str(tmp_path))]
     assert stored(Path(copy)) == written
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log.reader import Replay
-from breakglass.services.metastore.records import CommandRecord
 from tests.kit.waiting import wait_until
 from tests.lab.conftest import FreshCluster
 from tests.lab.ksql.commands import following

@@ -20,6 +20,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.layout import Address, Listener
 from breakglass.services.lab.proxy import Proxy
 from breakglass.services.lab.topics import create_topic
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log.reader import MARK, CommandLog, Degradation, LogDegraded
 from breakglass.services.metastore.log.validator import (
     NameValidator,
@@ -27,7 +28,6 @@ from breakglass.services.metastore.log.validator import (
     StatementRejected,
 )
 from breakglass.services.metastore.log.writer import CommandWriter
-from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.transactions import Fenced, TransactionFailed, Transactions
 from tests.kit.clusters import access_to
 from tests.lab.asking import NO_LOG

@@ -11,7 +11,7 @@ from confluent_kafka.admin._config import ConfigResource, ConfigSource
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import configure_topic, create_topic
-from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.settings import command_topic
 from breakglass.services.model import TopicPartition as KafkaPartition
 from tests.kit.faults import RETAINED

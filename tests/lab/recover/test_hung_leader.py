@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from breakglass.services.backup_watch import live_ends
+from breakglass.services.backup_watch import location
 from breakglass.services.checkpoint.kafka.log_ends import Logs
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.errors import Unreachable
@@ -72,7 +72,7 @@ def test_a_stopped_leader_hides_the_log_ends_of_no_other_leader(
         assert ends[LED] == RECORDS
         assert isinstance(ends[HUNG], Unanswered)
 
-        lag = live_ends.read_ends(client, {"orders"}, Deadline.after(ASK_SECONDS))
+        lag = location.read_ends(client, {"orders"}, Deadline.after(ASK_SECONDS))
         assert lag.ends[LED] == RECORDS
 
         logs = read_leader_logs(client, states, {}, Deadline.after(ASK_SECONDS))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.backup_watch.live_ends import LiveEnds
+from breakglass.services.backup_watch.location import LiveEnds
 from breakglass.services.errors import BreakglassError
 from tests.screens.backups.held import ENDS
 
@@ -24,5 +24,5 @@ def live_ends(monkeypatch: pytest.MonkeyPatch) -> SetEnds:
             raise told[-1]
         return told[-1]
 
-    monkeypatch.setattr("breakglass.services.backup_watch.live_ends.read_ends", read)
+    monkeypatch.setattr("breakglass.services.backup_watch.location.read_ends", read)
     return told.append

@@ -11,8 +11,7 @@ from uuid import UUID
 from breakglass.console.app import BreakglassApp
 from breakglass.screens.backups.screen import BackupsScreen
 from breakglass.services.backup_watch.job import Job, Life, SeenJob
-from breakglass.services.backup_watch.live_ends import LiveEnds
-from breakglass.services.backup_watch.location import LocationHeld, TopicHeld
+from breakglass.services.backup_watch.location import LiveEnds, LocationHeld, TopicHeld
 from breakglass.services.backup_watch.watch import BackupWatch
 from breakglass.services.errors import StorageError
 from breakglass.services.model import TopicPartition, Unknown

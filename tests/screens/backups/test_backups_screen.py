@@ -17,9 +17,8 @@ from breakglass.screens.backups.screen import line_facts
 from breakglass.screens.messages import BrowseAsked
 from breakglass.screens.page import HelpScreen
 from breakglass.services.backup_watch.job import Life, announced, read_jobs
-from breakglass.services.backup_watch.lines import TopicLine
 from breakglass.services.backup_watch.location import BackupState, LocationHeld
-from breakglass.services.backup_watch.watch import BackupWatch
+from breakglass.services.backup_watch.watch import BackupWatch, TopicLine
 from breakglass.services.errors import ClusterError, StorageError
 from breakglass.services.model import Unknown
 from breakglass.services.pipeline.report import CopyProgress

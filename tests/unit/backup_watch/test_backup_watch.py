@@ -17,30 +17,31 @@ import pytest
 
 from breakglass.services.backup_watch import job as jobs
 from breakglass.services.backup_watch.job import FORGET_MS, SILENT_MS, Life, announced, read_jobs
-from breakglass.services.backup_watch.lines import (
-    BackupPartitionLine,
-    BackupSurvey,
-    BackupsView,
-    Line,
-    PlaceLine,
-    TopicLine,
-    TopicOrder,
-    key_of,
-    lines,
-    survey,
-)
-from breakglass.services.backup_watch.live_ends import ABSENT, NO_MANIFEST, LiveEnds, read_ends
 from breakglass.services.backup_watch.location import (
+    ABSENT,
+    NO_MANIFEST,
     BackupState,
+    LiveEnds,
     LocationHeld,
+    read_ends,
     read_location,
     state_of,
 )
 from breakglass.services.backup_watch.watch import (
     EVERY_MS,
+    BackupPartitionLine,
     BackupStanding,
+    BackupSurvey,
+    BackupsView,
     BackupWatch,
+    Line,
+    PlaceLine,
+    TopicLine,
+    TopicOrder,
     WatchedLocation,
+    key_of,
+    lines,
+    survey,
 )
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import StorageError

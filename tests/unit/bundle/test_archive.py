@@ -18,11 +18,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from breakglass.services import errors
-from breakglass.services.bundle.archive import BLOCK, MOST_BYTES, MOST_LINE_BYTES, header_of
+from breakglass.services.bundle.archive import (
+    BLOCK,
+    MANIFEST,
+    MOST_BYTES,
+    MOST_LINE_BYTES,
+    header_of,
+)
+from breakglass.services.bundle.capture import BundleMaker
 from breakglass.services.bundle.contents import BundleContents, open_bundle
-from breakglass.services.bundle.documents import EVIDENCE, GROUPS, PARTITIONS, BundledOffset
-from breakglass.services.bundle.making import BundleMaker
-from breakglass.services.bundle.manifest import MANIFEST
+from breakglass.services.bundle.records import EVIDENCE, GROUPS, PARTITIONS, BundledOffset
 from breakglass.services.bundle.values import DEEPEST, Unfit, decode, encode
 from breakglass.services.connection.secret import Secret
 from breakglass.services.model import Denied, Forfeited, LogDir, PartitionEvidence, Silent, Unknown

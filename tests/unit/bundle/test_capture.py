@@ -17,12 +17,16 @@ from kafka.protocol import admin
 
 from breakglass.services import errors, patience
 from breakglass.services.bundle import capture, following
-from breakglass.services.bundle.capture import Capture, CaptureAsked
+from breakglass.services.bundle.capture import (
+    BackupPlaces,
+    BundleMaker,
+    Capture,
+    CaptureAsked,
+    without_user,
+)
 from breakglass.services.bundle.contents import BundleContents, open_bundle
-from breakglass.services.bundle.documents import GROUPS
 from breakglass.services.bundle.following import BundleFolder, Keeping, SavedBundle, follow
-from breakglass.services.bundle.from_this_machine import BackupPlaces, without_user
-from breakglass.services.bundle.making import BundleMaker
+from breakglass.services.bundle.records import GROUPS
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.guard.journal import Journal
 from breakglass.services.incident import broker_liveness, watch

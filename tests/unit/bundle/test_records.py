@@ -6,10 +6,10 @@ import json
 from base64 import b64encode
 
 from breakglass.services.bundle.archive import MOST_LINE_BYTES
-from breakglass.services.bundle.documents import BundledRecords
 from breakglass.services.bundle.records import (
     MOST_CONTENT,
     WITHHELD,
+    BundledRecords,
     BundledSource,
     ContentRules,
     bundled,

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from breakglass.services import patience
 from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import CutDocument
+from breakglass.services.checkpoint.watch import CheckpointWatch
+from breakglass.services.model import Unknown
+from tests.kit.deadlines import MOMENT
 from tests.kit.program import Ended, breakglass
 from tests.unit.checkpoint.store.stores import (
     POSITION,
@@ -70,6 +75,45 @@ def test_the_list_has_the_newest_first_with_level_state_promise_and_failure(
     assert found[1]["failure"] == "group payments lags"
     assert [one["bytes"] is None for one in found] == [True, True, False, False]
     assert {one["promise"].split(":")[0] for one in found} == {"coordinated"}
+
+
+@pytest.mark.parametrize("damage", [b"{", b"", b'{"schema": 9}'])
+def test_h19_a_damaged_checkpoint_is_listed_with_its_reason_and_hides_no_other(
+    store: BackupStore, damage: bytes
+) -> None:
+    whole = document("list", store)["checkpoints"]
+    (Path(store.address) / "checkpoints" / "2" / "take.json").write_bytes(damage)
+    ended = checkpoint("list", store, "--json")
+    found = json.loads(ended.out)["checkpoints"]
+    state = "unreadable" if b"9" in damage else "damaged"
+    assert (ended.code, [one["id"] for one in found]) == (1, [4, 3, 2, 1])
+    assert [one for one in found if one["id"] != 2] == [one for one in whole if one["id"] != 2]
+    assert (found[2]["state"], found[2]["level"]) == (state, None)
+    assert "2/take.json" in found[2]["failure"]
+    assert f" {state} " in checkpoint("list", store).out
+    assert checkpoint("status", store, "2").code == 2
+    (url,) = CheckpointWatch((store.address,)).look()
+    assert not isinstance(url.held, Unknown)
+    assert document("retain", store, "--older-than", "1ms")["checkpoints"] == [3]
+    written = ("2", "--write", "--consent", f"delete checkpoint 2 {state}")
+    assert document("delete", store, *written)["deleted"] == [2]
+
+
+@pytest.mark.parametrize("words", ["list", "status 1", "verify 1", "delete 1", "retain"])
+def test_h18_a_folder_whose_file_server_is_silent_is_not_waited_for_without_end(
+    tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, exists = threading.Event(), Path.exists
+
+    def silent(path: Path) -> bool:
+        return exists(path) if path != tmp_path else answer.wait() and False
+
+    monkeypatch.setattr(Path, "exists", silent)
+    monkeypatch.setattr(patience, "STORE", MOMENT)
+    command, *arguments = words.split()
+    ended = checkpoint(command, BackupStore(str(tmp_path)), *arguments)
+    answer.set()
+    assert (ended.code, "no answer within" in ended.err) == (1, True)
 
 
 def test_the_status_has_what_is_promised_and_how_much_of_each_partition_is_there(

@@ -27,8 +27,7 @@ from breakglass.services.divergence.views import (
     by_position,
     uncommitted,
 )
-from breakglass.services.metastore.lines import read_lines
-from breakglass.services.metastore.records import CommandRecord, counted, pairs
+from breakglass.services.metastore.lines import CommandRecord, counted, pairs, read_lines
 from breakglass.services.topic_backup.batches import ControlType, Marker
 from breakglass.services.topic_backup.record import TimestampType
 from tests.kit.extent import examples

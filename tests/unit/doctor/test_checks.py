@@ -10,12 +10,15 @@ import pytest
 from breakglass.services.doctor.checks import (
     ROOM,
     SKEW_MS,
+    BrokerFacts,
     Check,
     CheckState,
+    ClusterFacts,
+    MachineFacts,
+    TerminalFacts,
     cluster_checks,
     machine_checks,
 )
-from breakglass.services.doctor.facts import BrokerFacts, ClusterFacts, MachineFacts, TerminalFacts
 from breakglass.services.model import Unknown
 
 TERMINAL = TerminalFacts("xterm-256color", True, (120, 40), False, "256 or more")

@@ -12,8 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from breakglass.services.metastore.command_id import CommandAction, CommandId, EntityType
-from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.command import CommandAction, CommandId, EntityType
+from breakglass.services.metastore.lines import CommandRecord
 
 HARD = (
     "A:B",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.lines import CommandRecord
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import back_up
 

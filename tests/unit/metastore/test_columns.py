@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from breakglass.services.metastore import appender, columns
 from breakglass.services.metastore.events import Continued, Event
-from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.topic_reader import commands_in
+from breakglass.services.metastore.lines import CommandRecord
+from breakglass.services.metastore.topic import commands_in
 from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
 from breakglass.services.pipeline.batches.varints import NotByColumns
 from breakglass.services.topic_backup.compression import Compression

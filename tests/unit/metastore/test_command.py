@@ -8,18 +8,16 @@ from collections import Counter
 import pytest
 
 from breakglass.services.metastore.command import (
-    Command,
-    IncompatibleCommand,
-    InvalidCommand,
-    quoted,
-    unquoted,
-)
-from breakglass.services.metastore.command_id import (
     TERMINATE_CLUSTER,
+    Command,
     CommandAction,
     CommandId,
     EntityType,
+    IncompatibleCommand,
+    InvalidCommand,
     InvalidCommandId,
+    quoted,
+    unquoted,
 )
 from tests.unit.metastore.generating import HARD, Generator
 

@@ -12,8 +12,8 @@ import pytest
 
 from breakglass.services.errors import MalformedInput, Refused
 from breakglass.services.metastore.compaction import compact, write_compacted
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log.reader import Replay
-from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.restore.source import Skips, read_source
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import back_up

@@ -9,17 +9,17 @@ import pytest
 from breakglass.services.errors import StorageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind
-from breakglass.services.metastore.glance import MetastoreGlance
-from breakglass.services.metastore.live_backup import BackedUpTopic, open_backup
-from breakglass.services.metastore.settings import command_topic
-from breakglass.services.metastore.status_file import (
+from breakglass.services.metastore.glance import (
+    MetastoreGlance,
     alarm_file,
     note_alarm,
     read_status,
     status_file,
     write_status,
 )
-from breakglass.services.metastore.topic_state import Alarm, Danger
+from breakglass.services.metastore.live_backup import BackedUpTopic, open_backup
+from breakglass.services.metastore.settings import command_topic
+from breakglass.services.metastore.topic import Alarm, Danger
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import NAMED, ORIGIN, TOPIC, back_up
 

@@ -1,24 +1,179 @@
-"""What is made of a ksqlDB server's answer, whatever answers there; over real sockets."""
+"""M6: what ksqlDB servers answer by /info, whatever answers there; over real sockets."""
 
 from __future__ import annotations
 
 import json
 import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from breakglass.services.errors import UsageError
 from breakglass.services.metastore.ksql_server import (
-    MOST_BYTES,
+    MOST_INFO_BYTES,
+    AskedServers,
     KsqlServer,
     ServerAccepted,
     ServerNeedless,
     ServerRejected,
     ServerReply,
     ServerSilent,
+    ask_servers,
+    server_url,
 )
-from breakglass.services.metastore.restore.server_info import server_url
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.unit.metastore.restore.test_server_info import drip, speaking, stay
+
+INFO = {
+    "KsqlServerInfo": {
+        "version": "0.29.0",
+        "kafkaClusterId": "cluster",
+        "ksqlServiceId": "default_",
+        "serverStatus": "RUNNING",
+    }
+}
+
+
+@contextmanager
+def answering(status: int, body: bytes, *, at: str = "/info") -> Iterator[str]:
+    """A server that answers so; its address."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == at else 404)
+            self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def speaking(say: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A socket on which *say* has the word once somebody connects."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            try:
+                connected, _ = listener.accept()
+            except OSError:
+                return
+            with connected, suppress(OSError):
+                say(connected)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            with socket.create_connection(listener.getsockname()):
+                pass
+            thread.join()
+
+
+def ask(*urls: str, seconds: float = DEADLINE_SECONDS) -> AskedServers:
+    return ask_servers([server_url(url) for url in urls], "default_", "cluster", seconds)
+
+
+def body(**changed: object) -> bytes:
+    return json.dumps({"KsqlServerInfo": INFO["KsqlServerInfo"] | changed}).encode()
+
+
+def test_m6_a_server_of_the_service_is_seen() -> None:
+    with answering(200, body()) as url:
+        told = ask(url)
+    (seen,) = told.seen
+    assert all(text in seen for text in (url, "0.29.0", "RUNNING"))
+    assert told.unknown == ()
+    with answering(200, body(), at="/ksql/info") as url:
+        assert ask(f"{url}/ksql/").seen
+    with answering(401, b"") as url:
+        assert "401" in ask(url).seen[0], "one that wants credentials runs"
+
+
+@pytest.mark.parametrize("changed", [{"ksqlServiceId": "other"}, {"kafkaClusterId": "elsewhere"}])
+def test_m6_a_server_of_another_service_or_cluster_is_told_and_no_evidence(
+    changed: dict[str, object],
+) -> None:
+    with answering(200, body(**changed)) as url:
+        told = ask(url)
+    assert told.seen == ()
+    assert str(*changed.values()) in told.unknown[0]
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "why"),
+    [
+        (503, b"", "HTTP 503"),
+        (302, body(), "HTTP 302"),
+        (200, b"<html>", "no JSON"),
+        (200, b"[" * 60_000, "no JSON"),
+        (200, b"[]", "not as a ksqlDB server does"),
+        (200, b'{"KsqlServerInfo":3}', "not as a ksqlDB server does"),
+        (200, b" " * (MOST_INFO_BYTES + 1), "more than 65,536 bytes"),
+        (200, b"\xff\xfe", "no JSON"),
+    ],
+)
+def test_m6_an_answer_that_is_none_is_said_as_unknown(status: int, answer: bytes, why: str) -> None:
+    with answering(status, answer) as url:
+        told = ask(url)
+    assert told.seen == ()
+    assert why in told.unknown[0]
+
+
+def test_m6_what_a_server_says_of_itself_cannot_act_on_a_terminal() -> None:
+    with answering(200, body(version="\x1b[2J" + "9" * 500, serverStatus=7)) as url:
+        (told,) = ask(url).seen
+    assert "\x1b" not in told
+    assert "\\x1b[2J999" in told
+    assert len(told) < 200
+
+
+def drip(connected: socket.socket) -> None:
+    """A header that never ends."""
+    connected.sendall(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        connected.sendall(b"X: y\r\n")
+        threading.Event().wait(0.05)
+
+
+def stay(connected: socket.socket) -> None:
+    """Take everything, and say nothing."""
+    while connected.recv(1000):
+        pass
+
+
+def test_m6_where_nothing_or_no_server_listens_is_said_as_unknown() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with speaking(drip) as slow, speaking(stay) as mute:
+        told = ask(slow, mute, f"127.0.0.1:{port}", seconds=0.2)
+    assert (told.seen, len(told.unknown)) == ((), 3)
+    with speaking(lambda one: one.sendall(b"220 mail\r\n")) as url:
+        told = ask(url)
+    assert (told.seen, len(told.unknown)) == ((), 1)
+
+
+def test_m6_what_is_no_address_is_refused_without_naming_a_password() -> None:
+    wrong = ("ftp://b1:8088", "http://", "http://b1:notaport", "http://[::1")
+    for text in (*wrong, "http://admin:secret@b1:8088"):
+        with pytest.raises(UsageError) as refused:
+            server_url(text)
+        assert "secret" not in str(refused.value)
+
 
 STATEMENT = "CREATE STREAM A AS SELECT * FROM B;"
 
@@ -77,7 +232,7 @@ def test_an_answer_is_read(code: int, body: bytes, reply: ServerReply) -> None:
         status(commandSequenceNumber="4"),
         status(commandStatus=[]),
         status(**{"@type": "queries"}),
-        b"[" + b" " * MOST_BYTES + b"]",
+        b"[" + b" " * MOST_INFO_BYTES + b"]",
     ],
     ids=range(11),
 )

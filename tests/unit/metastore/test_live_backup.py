@@ -12,13 +12,12 @@ import pytest
 
 from breakglass.services.errors import AlreadyRunning, ConflictingRecord, StorageError
 from breakglass.services.metastore import appender
+from breakglass.services.metastore.appender import Restart
 from breakglass.services.metastore.events import Begun, Continued, Event, Flagged, Mended, Shorter
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.live_backup import BackedUpTopic, LiveBackup, open_backup
-from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.restart import Restart
 from breakglass.services.metastore.settings import Style, command_topic, newest
-from breakglass.services.metastore.side_file import SideHeader
-from breakglass.services.metastore.side_reader import side_extent, stored_records
+from breakglass.services.metastore.side_file import SideHeader, side_extent, stored_records
 from tests.unit.metastore.generating import Generator
 from tests.unit.topic_backup.crash_points import CrashPoints
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.metastore.command import Command
-from breakglass.services.metastore.command_id import CommandId
+from breakglass.services.metastore.command import Command, CommandId
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log.reader import Degradation, Replay
-from breakglass.services.metastore.records import CommandRecord
 from tests.unit.metastore.generating import Generator
 
 INPUT = "CREATE STREAM INPUT (ID INT KEY) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');"

@@ -21,13 +21,12 @@ from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir
 from breakglass.services.lag import Behind
 from breakglass.services.metastore.glance import SeenMetastore
 from breakglass.services.model import TopicPartition
-from breakglass.services.monitoring.cluster_readings import IncidentFigures
-from breakglass.services.monitoring.looks import Looks, MonitoredSource
+from breakglass.services.monitoring.looks import IncidentFigures, Looks, MonitoredSource
 from tests.kit.incidents import READ_AT_MS, every_verdict
 from tests.screens.backups.held import ENDS, MAIN, every_state, job, seen
 from tests.unit.checkpoint.store.stores import completed
 
-T = TypeVar("T")
+Read = TypeVar("Read")
 EVERY_MS = 15_000
 NOW_MS = READ_AT_MS + 10_000
 """Ten seconds after every source was read."""
@@ -100,5 +99,5 @@ def looks(folder: Path) -> Looks:
     )
 
 
-def _source(kind: str, place: str, value: T) -> MonitoredSource[T]:
+def _source(kind: str, place: str, value: Read) -> MonitoredSource[Read]:
     return MonitoredSource(kind, place, Figure(value, READ_AT_MS), EVERY_MS)

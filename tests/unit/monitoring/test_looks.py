@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from breakglass.services.backup_watch.live_ends import LiveEnds
+from breakglass.services.backup_watch.location import LiveEnds
 from breakglass.services.health.figure import Figure
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import Unknown
 from breakglass.services.monitoring import meters
-from breakglass.services.monitoring.cluster_readings import IncidentFigures
-from breakglass.services.monitoring.looks import Looks, MonitoredSource
+from breakglass.services.monitoring.looks import IncidentFigures, Looks, MonitoredSource
 from breakglass.services.monitoring.meters import METERS, ExportedMetric, MeterReadings
 from breakglass.services.snapshot import Quorum
 from tests.kit.incidents import READ_AT_MS, forked, incident_of, nothing_offline, unread

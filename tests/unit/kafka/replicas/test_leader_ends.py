@@ -10,7 +10,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from breakglass.services import patience
-from breakglass.services.backup_watch import live_ends
+from breakglass.services.backup_watch import location
 from breakglass.services.checkpoint.kafka.log_ends import Logs
 from breakglass.services.errors import TimedOut, Unreachable
 from breakglass.services.kafka.read_client import ReadClient
@@ -96,7 +96,7 @@ def test_all_brokers_are_asked_at_once() -> None:
 
 
 def test_all_readers_know_the_other_leaders_end(cluster: FakeCluster, client: ReadClient) -> None:
-    found = live_ends.read_ends(client, {"orders"}, ample())
+    found = location.read_ends(client, {"orders"}, ample())
     assert (found.ends[LED], type(found.ends[HUNG])) == (40, Unanswered)
     logs = read_leader_logs(client, cluster.story.states.values(), {}, ample())
     led = logs[LED]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from breakglass.services.metastore.command import Command
+from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log.reader import Replay
 from breakglass.services.metastore.log.validator import (
     NameValidator,
@@ -14,7 +15,6 @@ from breakglass.services.metastore.log.validator import (
     inconsistencies,
 )
 from breakglass.services.metastore.metastore import Metastore
-from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.model import Unknown
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_metastore import INPUT, planless

@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.metastore.command import Command
-from breakglass.services.metastore.command_id import CommandId
+from breakglass.services.metastore.command import Command, CommandId
 from breakglass.services.metastore.log.validator import NameValidator, Planned, StatementRejected
 from breakglass.services.metastore.metastore import Metastore
-from breakglass.services.metastore.statements.mending import mend
-from breakglass.services.metastore.statements.parsing import UnsupportedStatement, parse
-from breakglass.services.metastore.statements.plans import ddl_of
-from breakglass.services.metastore.statements.statement import InvalidStatement, StatementKind
+from breakglass.services.metastore.statements.parsing import (
+    InvalidStatement,
+    StatementKind,
+    UnsupportedStatement,
+    parse,
+)
+from breakglass.services.metastore.statements.plans import ddl_of, mend
 from tests.unit.metastore.generating import Generator
 
 TYPES = {"ADDRESS": "STRUCT<`NUMBER` INTEGER, `street` STRING>", "LOOP": "ARRAY<LOOP>"}

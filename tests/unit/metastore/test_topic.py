@@ -23,16 +23,16 @@ from breakglass.services.errors import (
     Unreachable,
 )
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.metastore import topic_reader as module
-from breakglass.services.metastore.topic_reader import (
+from breakglass.services.metastore import topic as module
+from breakglass.services.metastore.topic import (
     LogCut,
     PolledCommands,
     StableLog,
     TopicReader,
+    TopicState,
     stable_log,
     whole_fetches,
 )
-from breakglass.services.metastore.topic_state import TopicState
 from breakglass.services.model import Unknown
 from breakglass.services.pipeline.batches.converting import FetchedBatches
 from breakglass.services.pipeline.batches.reader import BatchReader

@@ -1,4 +1,4 @@
-"""What is never appended, and what ends a backup that is followed, however the race goes."""
+"""The watch never ends in silence, and an alarm that cannot be written is told all the same."""
 
 from __future__ import annotations
 
@@ -13,18 +13,58 @@ from breakglass.services.errors import WrongCluster
 from breakglass.services.kafka.replicas.list_offsets import OffsetError
 from breakglass.services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
 from breakglass.services.lag import Behind, LagAlarm
-from breakglass.services.metastore import topic_run
-from breakglass.services.metastore.backup_job import BackupJob
-from breakglass.services.metastore.events import Shorter
+from breakglass.services.metastore import backup_run
+from breakglass.services.metastore.backup_run import (
+    BackupJob,
+    MetastoreWatch,
+    TopicChanged,
+    TopicRun,
+    _Noting,
+)
+from breakglass.services.metastore.events import Event, NotNoted, Shorter
+from breakglass.services.metastore.glance import alarm_file
 from breakglass.services.metastore.live_backup import LiveBackup
-from breakglass.services.metastore.topic_reader import PolledCommands
-from breakglass.services.metastore.topic_run import TopicChanged, TopicRun
-from breakglass.services.metastore.topic_state import TopicState
-from breakglass.services.metastore.watch import MetastoreWatch
+from breakglass.services.metastore.topic import Alarm, Danger, PolledCommands, TopicState, dangers
 from breakglass.services.model import Unknown
 from breakglass.services.session import ReadAccess
 from tests.kit.clock import Clock
+from tests.kit.waiting import wait_until
 from tests.unit.metastore.generating import Generator
+
+ALARM = Alarm(Danger.RETENTION_TIME, "topic t has retention.ms=0", {"value": "0"})
+
+
+class BrokenAccess:
+    """Whatever asks it finds a fault of ours."""
+
+    def client(self, name: str) -> None:
+        raise LookupError(name)
+
+
+def test_what_ends_a_watch_is_raised_to_who_asks_it() -> None:
+    access = cast("ReadAccess", BrokenAccess())
+    with (
+        MetastoreWatch(access, "t", lambda _: None) as watch,
+        pytest.raises(LookupError, match="breakglass-metastore-watch"),
+    ):
+        wait_until(watch.check, "the fault")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_alarm_is_told_whether_or_not_it_can_be_put_on_disk(tmp_path: Path, there: bool) -> None:
+    folder = tmp_path if there else tmp_path / "gone"
+    told: list[Event] = []
+    _Noting(BackupJob("t", folder), told.append)(ALARM)
+    assert told[0] == ALARM
+    assert [type(event) for event in told[1:]] == ([] if there else [NotNoted])
+    assert alarm_file(folder, "t").exists() is there
+
+
+def test_a_topic_that_never_was_there_is_no_alarm_and_one_that_is_gone_is() -> None:
+    """A mistyped service id names such a topic."""
+    assert list(dangers(None, "t", None)) == []
+    assert [alarm.danger for alarm in dangers(None, "t", "id")] == [Danger.TOPIC_MISSING]
+
 
 STATE = TopicState("topic-id", 1, 1, {}, 0, 20, 3, leader_epoch=3)
 RECORDS = tuple(Generator(8).records(4))
@@ -62,7 +102,7 @@ def run(
     tmp_path: Path, heard: list[object], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> TopicRun:
     """A run whose leader still says that it leads the same topic."""
-    monkeypatch.setattr(topic_run, "topic_id_at", lambda *_: STATE.topic_id)
+    monkeypatch.setattr(backup_run, "topic_id_at", lambda *_: STATE.topic_id)
     watch = MetastoreWatch(cast("ReadAccess", None), "t", lambda _: None, clock)
     watch.newest = STATE
     job = BackupJob("t", tmp_path, follow=True)
@@ -118,7 +158,7 @@ def test_it_is_behind_while_nobody_knows_that_everything_was_read(
     caught_up: bool,
     reason: str,
 ) -> None:
-    clock.advance(topic_run.BEHIND_SECONDS)
+    clock.advance(backup_run.BEHIND_SECONDS)
     run._watch.judge(seen)
     run._judge(STATE, position, caught_up=caught_up)
     assert heard == []
@@ -132,7 +172,7 @@ def test_a_new_leader_that_does_not_know_the_end_yet_is_asked_again(
 ) -> None:
     """Until then it lets consumers read less, which would look as if the log had been cut."""
     answers = [OffsetError("not yet", OFFSET_NOT_AVAILABLE), 20]
-    monkeypatch.setattr(topic_run, "stable_end", lambda *_: answers.pop(0))
+    monkeypatch.setattr(backup_run, "stable_end", lambda *_: answers.pop(0))
     assert run._stable_end(STATE) is None
     assert run._stable_end(STATE) == 20
 

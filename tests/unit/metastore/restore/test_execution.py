@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.metastore.restore.writing import (
+from breakglass.services.metastore.restore.execution import (
     AbortPads,
     CommandRange,
     Pads,
