@@ -25,7 +25,7 @@ BY_DISKS = re.compile(r"is safe to start|cuts nothing when it returns|holds ever
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class LabFacts:
     """What was so when a triage spoke."""
 
     offline: Collection[Name]

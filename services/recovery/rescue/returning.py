@@ -222,8 +222,8 @@ def _leaderless(
     if isinstance(shares, Unknown):
         return replace(described, why=f"{leads}; what that truncates is unknown: {shares.reason}")
     if not shares:
-        unread = " and ".join(f"b{one}" for one in described.unread)
-        why = f"{leads}; no replica that was read holds more{unread and f', {unread} unread'}"
+        names = " and ".join(f"b{one}" for one in described.unread)
+        why = f"{leads}; no replica that was read holds more{names and f', {names} unread'}"
         return replace(described, fate=ReturnFate.KEPT, why=why)
     spans = tuple(sorted({span for share in shares for span in share.spans}))
     cut = sum(share.offsets for share in shares)

@@ -13,9 +13,9 @@ from breakglass.services.guard.journal_view import JournalView, read
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.recovery.execution.record import described
 from breakglass.services.recovery.execution.routes import ELECT
+from breakglass.services.recovery.judgement.starting import PassedOver
 from breakglass.services.recovery.remembered.heard import HeardLog
 from breakglass.services.recovery.remembered.passed_over import (
-    PassedOver,
     abandonments_in,
     cut_by_leader,
     elections_in,

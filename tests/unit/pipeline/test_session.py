@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.errors import PipelineError
-from breakglass.services.pipeline.starting import WantedSpark, _conf, _context, forget_jvm
+from breakglass.services.pipeline.session import WantedSpark, _conf, _context, forget_jvm
 
 
 def reset_after_login(listener: socket.socket) -> None:
