@@ -35,7 +35,7 @@ class LabFacts:
     """By broker, in how many partitions with a leader it is assigned and out of sync."""
 
 
-def check_sentences(text: str, facts: Facts) -> Iterator[JudgeFinding]:
+def check_sentences(text: str, facts: LabFacts) -> Iterator[JudgeFinding]:
     """What is false of the sentences of a triage."""
     number = len(facts.offline)
     if NOTHING.search(text) and number:

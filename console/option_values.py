@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from breakglass.services.errors import UsageError
+
 if TYPE_CHECKING:
     from breakglass.services.topic_backup.store.key import Key
     from breakglass.services.topic_backup.store.store import Store
@@ -18,8 +20,6 @@ def names_in(given: str | Sequence[str] | None) -> tuple[str, ...]:
     Raises:
         UsageError: what was given has no name, or a wildcard, which no list of names takes.
     """
-    from breakglass.services.errors import UsageError
-
     text = given if isinstance(given, str) else ",".join(given or ())
     found = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
     if given is not None and len(given) + isinstance(given, str) and not found:
@@ -43,8 +43,6 @@ def amount(option: str, read: Callable[[str], T]) -> Callable[[object], T]:
     """
 
     def parse(given: object) -> T:
-        from breakglass.services.errors import UsageError
-
         if not isinstance(given, str):
             return given  # type: ignore[return-value]
         try:
@@ -79,7 +77,6 @@ def broker_ids(given: Sequence[str] | None, option: str) -> tuple[int, ...]:
     Raises:
         UsageError: a word of it is no id.
     """
-    from breakglass.services.errors import UsageError
     from breakglass.services.words.broker_ids import brokers_among
 
     try:
@@ -114,8 +111,6 @@ def pairs_in(
     Raises:
         UsageError: one is not of the *form*, or has no value and may not be *empty*.
     """
-    from breakglass.services.errors import UsageError
-
     found = {}
     for text in given or ():
         name, equals, value = text.partition("=")
@@ -131,7 +126,6 @@ def moment_ms(text: str | None, option: str) -> int | None:
     Raises:
         UsageError: what *option* says is none.
     """
-    from breakglass.services.errors import UsageError
     from breakglass.services.words.moments import moment_in
 
     if text is None:

@@ -177,8 +177,8 @@ class TopicAssembler:
         found = resume(self.folder, number, committed, files.segments)
         gone = oldest_missing(committed, found.segments)
         segments = gone + _as_known(found.segments, committed) or (_empty(number),)
-        known = [number for number in (found.next_offset, _next(committed)) if number is not None]
-        next_offset = max(known, default=None)
+        ends = (found.next_offset, committed.next_offset if committed else None)
+        next_offset = max((end for end in ends if end is not None), default=None)
         same = committed is not None and committed.next_offset == next_offset
         epoch = committed.end_epoch if committed and same else None
         held = committed or PartitionSummary(number, None, ())
@@ -267,10 +267,6 @@ def _as_known(
         else replace(summary, epochs=())
         for summary in found
     )
-
-
-def _next(committed: PartitionSummary | None) -> int | None:
-    return committed.next_offset if committed else None
 
 
 class Assembler(Protocol):

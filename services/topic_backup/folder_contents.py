@@ -5,7 +5,7 @@ The description comes from the manifest; for a backup of Kafka Backup, from the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from breakglass.services.errors import UsageError
@@ -109,7 +109,9 @@ def read_held(folder: Folder, topic: str) -> RestorableTopic:
         partitions,
         None,
         tuple(
-            Lost(*damage) for pair in zip(found, readers, strict=True) for damage in _damages(*pair)
+            Lost(number, damage)
+            for number, reader in zip(found, readers, strict=True)
+            for damage in reader.damages
         ),
         salvaged=any(reader.salvaged for reader in readers),
     )
@@ -131,10 +133,6 @@ def read_sound(held: RestorableTopic, partitions: Collection[int]) -> Restorable
         whole = tuple(segment for segment in part.segments if segment.prefix not in prefixes)
         kept.append(replace(part, segments=whole))
     return replace(held, partitions=tuple(kept), lost=tuple(lost))
-
-
-def _damages(number: int, reader: PartitionReader) -> Iterator[tuple[int, LeftOut]]:
-    yield from ((number, damage) for damage in reader.damages)
 
 
 def _partition(number: int, reader: PartitionReader) -> PartitionSummary:

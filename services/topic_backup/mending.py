@@ -90,7 +90,8 @@ def _mended(
     committed: PartitionSummary | None,
 ) -> MendedPartition:
     count, at = 0, None
-    explained = _explained(committed)
+    segments = committed.segments if committed else ()
+    explained = [gap for segment in segments for gap in segment.gaps]
     doubts = committed.unproved if committed else ()
     for found in reader.found():
         record = found.placed.record
@@ -128,11 +129,6 @@ def _doubt(proof: Proof, committed: PartitionSummary | None) -> str:
         return "" if proof is Proof.COMMITTED else OTHER_BYTES
     # An index is a second witness of where each record begins and ends, but not of its bytes.
     return str(proof) if proof in (Proof.BETWEEN, Proof.LAST, Proof.WALKED) else UNVOUCHED
-
-
-def _explained(committed: PartitionSummary | None) -> list[Gap]:
-    segments = committed.segments if committed else ()
-    return [gap for segment in segments for gap in segment.gaps]
 
 
 def _account(

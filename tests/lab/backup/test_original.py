@@ -87,7 +87,7 @@ def test_the_original_restores_what_was_backed_up_here(
 
     def done() -> bool:
         return counts(whole_broker, filled) == [len(records) for records in was] and all(
-            committed_offset(whole_broker, filled, group) >= 0 for group in groups(filled)
+            committed_offset(whole_broker, filled, group, NUMBERED) >= 0 for group in groups(filled)
         )
 
     original.restore(whole_broker, back_up.root, done, filled)
@@ -108,7 +108,7 @@ def test_what_the_original_backed_up_is_restored_here(
     assert (done.error, done.verified, done.groups_failed) == ("", True, {})
     assert read(whole_broker, target) == read(whole_broker, filled)
     assert {
-        group: committed_offset(whole_broker, target, group) for group in groups(filled)
+        group: committed_offset(whole_broker, target, group, NUMBERED) for group in groups(filled)
     } == groups(filled)
     assert committed_offset(whole_broker, target, f"{filled}-shapes", SHAPES) == 5
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import pytest
 
-from breakglass.bookkeeping.sentences import Facts, check_sentences, unjudged
+from breakglass.bookkeeping.sentences import LabFacts, check_sentences, unjudged
 from tests.unit.bookkeeping.logs import ORDERS, log, reading, run
 
 DISKS = reading({1: log(*run(0, 0, 10)), 2: log(*run(0, 0, 15))}, 1)
@@ -40,4 +40,4 @@ def test_a_claim_that_no_pattern_knows_is_handed_back() -> None:
 
 
 def wrong(text: str, offline: Collection[tuple[str, int]]) -> bool:
-    return bool(list(check_sentences(text, Facts(offline, DISKS, (), {2: 3}))))
+    return bool(list(check_sentences(text, LabFacts(offline, DISKS, (), {2: 3}))))
