@@ -54,7 +54,7 @@ def test_b17_no_flipped_bit_of_a_file_with_groups_is_called_whole(topic: Path) -
     assert len(files) == 3
     for file in files:
         before = file.read_bytes()
-        for bit in range(0, 8 * len(before), 3):
+        for bit in range(0, 8 * len(before), 7):
             byte = before[bit // 8] ^ (1 << bit % 8)
             overwrite(file, bit // 8, bytes([byte]))
             (damage,) = group_history.damages(LocalFolder(topic))
