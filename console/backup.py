@@ -251,13 +251,13 @@ def reindex(
     from breakglass.services.pipeline.acts.reindex import RebuildIndexes
     from breakglass.services.topic_backup.address import mend_at
     from breakglass.services.topic_backup.folder import LocalFolder
-    from breakglass.services.topic_backup.group_history import lost_text, outline
+    from breakglass.services.topic_backup.group_history import outline
 
     if out is not None:
         mended = mend_at(source, out, key_of(key))
         topic = source.rstrip("/").rpartition("/")[2].partition("~")[0]
         _, lacking, lost = outline(LocalFolder(out / topic))
-        _print_mended(mended, (*lacking, *([lost_text(lost)] if lost else [])), as_json=as_json)
+        _print_mended(mended, (*lacking, *lost), as_json=as_json)
         salvaged = any(partition.salvaged for partition in mended)
         raise typer.Exit(1 if salvaged or lacking or lost else 0)
     if not write:

@@ -202,8 +202,6 @@ def _found_offsets(found: FoundPartition) -> str:
 
 
 def _say(topic: TopicStatus) -> None:
-    from breakglass.services.topic_backup.group_history import lost_text
-
     if topic.passed_over:
         say(passed_over(topic.topic, topic.folder))
     for partition in topic.partitions:
@@ -228,10 +226,8 @@ def _say(topic: TopicStatus) -> None:
             say(f"? {topic.name}-{found.partition}: {found.records.reason}")
     for left in topic.uncommitted:
         say(left)
-    for lack in topic.groups_lacking:
+    for lack in (*topic.groups_lacking, *topic.groups_lost):
         say(f"{topic.folder}  {lack}")
-    if topic.groups_lost:
-        say(f"{topic.folder}  {lost_text(topic.groups_lost)}")
     if topic.lost_manifest:
         say(f"damaged: {topic.folder} has lost its last manifest; take it from another copy")
     elif topic.commit is None:

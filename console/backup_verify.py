@@ -156,8 +156,6 @@ def _document(
 def _print(
     files: Sequence[tuple[HeldTopic, FilesVerified]], content: dict[HeldTopic, ContentVerified]
 ) -> None:
-    from breakglass.services.topic_backup.group_history import lost_text
-
     print_table(FILES, (_files_row(held, found) for held, found in files))
     for _, found in files:
         for damage in found.damages:
@@ -166,10 +164,8 @@ def _print(
             say(f"{found.folder}  not proved: {doubt}")
         for left in found.uncommitted:
             say(left)
-        for lack in found.groups_lacking:
+        for lack in (*found.groups_lacking, *found.groups_lost):
             say(f"{found.folder}  {lack}")
-        if found.groups_lost:
-            say(f"{found.folder}  {lost_text(found.groups_lost)}")
         if not found.manifest:
             say(f"{found.folder} has no manifest: its format was checked, there are no hashes")
     if content:

@@ -16,9 +16,11 @@ from breakglass.services.kafka.cluster.describe_cluster import (
     describe_quorum,
     heard_by_controllers,
 )
-from breakglass.services.kafka.cluster.newest_partitions import read_newest_partitions
-from breakglass.services.kafka.cluster.partitions import read_partitions
-from breakglass.services.kafka.cluster.reassignments import read_reassignments
+from breakglass.services.kafka.cluster.partitions import (
+    read_newest_partitions,
+    read_partitions,
+    read_reassignments,
+)
 from breakglass.services.kafka.cluster.snapshot_memory import SnapshotMemory
 from breakglass.services.kafka.cluster.topic_settings import read_topic_settings, settings_answer
 from breakglass.services.kafka.replicas.log_dirs import read_log_dirs

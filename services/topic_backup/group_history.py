@@ -200,13 +200,15 @@ def damages(folder: Folder) -> Iterator[tuple[str, str]]:
 
 
 def outline(folder: Folder) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
-    """How many states there are, what is lacking now, and the times of states that are lost.
+    """How many states there are, what is lacking now, and which states are lost, as sentences.
 
     Of the files, only the newest state is read.
     """
     known, names = states(folder), set(folder.names())
     there = [at_ms for at_ms in known if _name(at_ms) in names and known[at_ms] != LOST]
-    gone = tuple(moment(at_ms) for at_ms, written in known.items() if written == LOST)
+    gone = [moment(at_ms) for at_ms, written in known.items() if written == LOST]
+    named = ", ".join([*gone[:NAMED], *(["..."] if len(gone) > NAMED else [])])
+    lost = f"offsets of groups of {named} are lost: `--groups-at` restores those of another time"
     missing = [
         f"{folder.where(_name(at_ms))}, offsets of groups of {moment(at_ms)}: the file is missing"
         for at_ms, written in list(known.items())[:-1]
@@ -216,13 +218,7 @@ def outline(folder: Folder) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
         now = tuple(lacking(newest_state(folder)))
     except BreakglassError as error:
         now = (str(error),)
-    return len(there), (*missing, *now), gone
-
-
-def lost_text(times_of: Sequence[str]) -> str:
-    """The times of lost states in a sentence."""
-    named = ", ".join([*times_of[:NAMED], *(["..."] if len(times_of) > NAMED else [])])
-    return f"offsets of groups of {named} are lost: `--groups-at` restores those of another time"
+    return len(there), (*missing, *now), (lost,) if gone else ()
 
 
 def update(
@@ -335,23 +331,19 @@ def _commit(folder: Folder, known: Mapping[int, str | None]) -> None:
     manifest = read_manifest(folder)
     if manifest is None:
         return
-    groups = {
-        at_ms: _proved(folder, at_ms) if written is None else written
-        for at_ms, written in list(known.items())[-KEPT:]
-    }
+    groups = {}
+    for at_ms, written in list(known.items())[-KEPT:]:
+        if written is None:
+            # Of an older release: what cannot be read is lost.
+            readable = _readable(folder, [(at_ms, None)]) is not None
+            written = _sum(read_whole(folder, _name(at_ms), MOST_BYTES)) if readable else LOST
+        groups[at_ms] = written
     if groups != manifest.groups:
         write_manifest(
             folder, replace(next_manifest(manifest, manifest.identity, {}), groups=groups)
         )
         if isinstance(folder, RunsFolder):
             folder.remove_stale()
-
-
-def _proved(folder: Folder, at_ms: int) -> str:
-    """The SHA-256 of a state of an older release."""
-    if _readable(folder, [(at_ms, None)]) is None:
-        return LOST
-    return _sum(read_whole(folder, _name(at_ms), MOST_BYTES))
 
 
 def _write(

@@ -63,7 +63,7 @@ class TopicStatus:
     groups_lacking: tuple[str, ...] = ()
     """What is damaged or missing of groups' offsets, each in a sentence."""
     groups_lost: tuple[str, ...] = ()
-    """Times whose offsets of groups were lost, as a later run noted."""
+    """Which offsets of groups were lost, as a later run noted, in a sentence."""
     cluster_id: str | None = None
     topic_id: UUID | None = None
     """The backed-up topic's id; None if it was not recorded."""

@@ -64,7 +64,7 @@ class FilesVerified:
     groups_lacking: tuple[str, ...] = ()
     """What the backup lacks of groups' offsets, each in a sentence."""
     groups_lost: tuple[str, ...] = ()
-    """Times whose offsets of groups were lost, as a later run noted."""
+    """Which offsets of groups were lost, as a later run noted, in a sentence."""
 
     @property
     def whole(self) -> bool:

@@ -1,19 +1,29 @@
-"""Reads every partition with leader, epoch, assignment, ISR and ELR, page by page."""
+"""Reads every partition with leader, epoch, assignment, ISR and ELR, page by page.
+
+A broker that is cut off from its controllers still answers, with the metadata that it had. The
+leader epoch rises with each change of the leader, so the highest one is of the newest metadata.
+Reassignments under way are read so that no election interferes with them (R12).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from breakglass.services import patience
-from breakglass.services.errors import UnsupportedByCluster
-from breakglass.services.kafka.wire.broker_errors import UNKNOWN_TOPIC_OR_PARTITION, cluster_error
+from breakglass.services.errors import BreakglassError, TimedOut, UnsupportedByCluster
+from breakglass.services.kafka.wire.broker_errors import (
+    UNKNOWN_TOPIC_OR_PARTITION,
+    cluster_error,
+    unread,
+)
 from breakglass.services.kafka.wire.cached_answers import Unchanged
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
-from breakglass.services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.model import PartitionState, Reassignment, TopicPartition, Unknown
 
 PAGE_PARTITIONS = 2000
 """Partitions that a broker returns at most by default (max.request.partition.size.limit)."""
@@ -192,3 +202,81 @@ def _from_metadata(
                 last_known_elr=NO_ELR_API,
                 offline_replicas=tuple(partition.offline_replicas),
             )
+
+
+UNANSWERED = Unknown("the controllers did not answer in time")
+
+
+def read_reassignments(
+    sender: Sender, deadline: Deadline
+) -> dict[TopicPartition, Reassignment] | Unknown:
+    """Every reassignment under way, or why they are not known."""
+    from breakglass.services.kafka.wire.messages.reading import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
+    )
+
+    limit = deadline.sooner(patience.CONTROLLER)
+    request = ListPartitionReassignmentsRequest(
+        timeout_ms=int(limit.remaining() * 1000), topics=None
+    )
+    try:
+        answer = sender.call(
+            ANY_BROKER, request, ListPartitionReassignmentsResponse, limit, lane="reassignments"
+        )
+        if answer.error_code:
+            raise cluster_error(
+                answer.error_code,
+                "listing reassignments",
+                "DESCRIBE on CLUSTER",
+                answer.error_message,
+            )
+    except TimedOut:
+        # A broker forwards this request, and goes on answering all that needs no controller.
+        return UNANSWERED
+    except BreakglassError as error:
+        return unread(error)
+    return {
+        TopicPartition(topic.name, partition.partition_index): Reassignment(
+            tuple(partition.adding_replicas), tuple(partition.removing_replicas)
+        )
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
+
+
+def read_newest_partitions(
+    sender: Sender,
+    states: Sequence[PartitionState],
+    brokers: Collection[int],
+    deadline: Deadline,
+) -> tuple[PartitionState, ...]:
+    """The partitions of *states*; those without leader as the *brokers* with the newest know them.
+
+    Brokers that refuse, or do not answer within `patience.LOOK` and a tenth of the time that is
+    left, change nothing.
+    """
+    offline = [state.partition for state in states if state.offline]
+    topics = sorted({partition.topic for partition in offline})
+    limit = deadline.sooner(min(patience.LOOK, deadline.remaining() / 10))
+
+    def known_to(broker: int) -> tuple[PartitionState, ...]:
+        try:
+            return read_partitions(sender, limit, topics, offline, broker=broker)
+        except BreakglassError:
+            return ()
+
+    if not offline or not brokers:
+        return tuple(states)
+    with ThreadPoolExecutor(len(brokers), "newest") as threads:
+        answers = [state for answer in threads.map(known_to, brokers) for state in answer]
+    others: dict[TopicPartition, list[PartitionState]] = {}
+    for answer in answers:
+        others.setdefault(answer.partition, []).append(answer)
+    return tuple(newest(state, others.get(state.partition, ())) for state in states)
+
+
+def newest(state: PartitionState, others: Collection[PartitionState]) -> PartitionState:
+    """*state*, or one of *others* of the same topic with a higher leader epoch."""
+    same = [other for other in others if other.topic_id == state.topic_id]
+    return max((state, *same), key=lambda known: known.leader_epoch)

@@ -90,40 +90,34 @@ def require_no_members(
     if not names:
         return
     deadline = Deadline.after(patience.JOB)
-    _require_coordinators(client, names, deadline, or_else)
+    try:
+        states = client.newest_partitions((OFFSETS_TOPIC,), deadline)
+    except NotAuthorized:
+        # Coordinators answer a user that may not describe the topic, too.
+        states = ()
+    offline = {state.partition for state in states if state.offline}
+    logs = {name: log_of(name, OFFSETS_TOPIC, len(states)) for name in names if offline}
+    hidden = [name for name, log in logs.items() if log in offline]
+    if hidden:
+        raise Refused(
+            f"groups {_some(hidden)} have no coordinator, because "
+            f"{groups_unknown(sorted({logs[name] for name in hidden}))}: see `breakglass triage` "
+            f"for it{or_else}"
+        )
     coordinators = {find_coordinator(client.sender, name, deadline) for name in names}
     live = {
         name for broker in coordinators for name in live_groups(client.sender, broker, deadline)
     }
     busy = sorted(live.intersection(names))
     if busy:
-        more = f" and {len(busy) - NAMED:,} more" if len(busy) > NAMED else ""
         raise Refused(
-            f"consumers of {', '.join(busy[:NAMED])}{more} are running, so nothing is restored: "
-            f"stop them{or_else}"
+            f"consumers of {_some(busy)} are running, so nothing is restored: stop them{or_else}"
         )
 
 
-def _require_coordinators(
-    client: ReadClient, names: Sequence[str], deadline: Deadline, or_else: str
-) -> None:
-    """Check that the partition of `__consumer_offsets` of each group has a leader."""
-    try:
-        states = client.newest_partitions((OFFSETS_TOPIC,), deadline)
-    except NotAuthorized:
-        # Coordinators answer a user that may not describe the topic, too.
-        return
-    offline = {state.partition for state in states if state.offline}
-    hidden = [
-        name for name in names if offline and log_of(name, OFFSETS_TOPIC, len(states)) in offline
-    ]
-    if hidden:
-        where = sorted({log_of(name, OFFSETS_TOPIC, len(states)) for name in hidden})
-        more = f" and {len(hidden) - NAMED:,} more" if len(hidden) > NAMED else ""
-        raise Refused(
-            f"groups {', '.join(hidden[:NAMED])}{more} have no coordinator, because "
-            f"{groups_unknown(where)}: see `breakglass triage` for it{or_else}"
-        )
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 SNAPSHOT = "offsets of groups before the restore"

@@ -8,7 +8,7 @@ import pytest
 
 from breakglass.services.errors import TimedOut
 from breakglass.services.kafka.cluster.describe_cluster import describe_quorum
-from breakglass.services.kafka.cluster.reassignments import UNANSWERED, read_reassignments
+from breakglass.services.kafka.cluster.partitions import UNANSWERED, read_reassignments
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.layout import Listener

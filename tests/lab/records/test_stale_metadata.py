@@ -11,7 +11,7 @@ import pytest
 
 from breakglass.services import patience
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
-from breakglass.services.kafka.cluster.newest_partitions import newest
+from breakglass.services.kafka.cluster.partitions import newest
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
