@@ -92,7 +92,9 @@ def _second_round(incident: LabIncident, course: _Course) -> LabIncident:
         names = [topic.name for topic in topics]
         more["first"] = tuple(random.sample(names, random.randint(1, len(names) - 1)))
         count = random.randint(1, MOST_RECORDS)
-        more["again"] = (Step(Happening.WRITE, count=count, acks="1"), *_fall_again(random, course))
+        more["again"] = (Step(Happening.WRITE, count=count, acks="1"),)
+        if len(course.alive) > 1 and random.random() < 0.5:
+            more["again"] += (Step(Happening.KILL, (random.choice(sorted(course.alive)),)),)
         more["elsewhere"] = random.random() < 0.6
         more |= {"curable": tuple(down), "returning": None}
     elif lost and random.random() < 0.3:
@@ -106,13 +108,6 @@ def _second_round(incident: LabIncident, course: _Course) -> LabIncident:
     labels -= {act.value for act in (Happening.WRITE, Happening.LAST)}
     together = tuple(sorted({*incident.labels, *labels}))
     return replace(incident, steps=tuple(steps), topics=tuple(topics), labels=together, **more)
-
-
-def _fall_again(random: Random, course: _Course) -> tuple[Step, ...]:
-    """One more broker dies after the first recovery, if another is left."""
-    if len(course.alive) < 2 or random.random() < 0.5:
-        return ()
-    return (Step(Happening.KILL, (random.choice(sorted(course.alive)),)),)
 
 
 def _returning(random: Random, course: _Course, curable: Sequence[int]) -> int | None:

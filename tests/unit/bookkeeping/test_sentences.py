@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import pytest
 
-from breakglass.bookkeeping.sentences import Facts, check_sentences, unjudged
+from breakglass.bookkeeping.sentences import TriageFacts, check_rescued, check_sentences, unjudged
 from tests.unit.bookkeeping.logs import ORDERS, log, reading, run
 
 DISKS = reading({1: log(*run(0, 0, 10)), 2: log(*run(0, 0, 15))}, 1)
@@ -39,5 +39,11 @@ def test_a_claim_that_no_pattern_knows_is_handed_back() -> None:
     assert list(unjudged(said)) == ["12 records are put back"]
 
 
+def test_so_many_records_are_rescued_as_are_in_the_folder() -> None:
+    said = "orders-0  rescued 23 records of b6: /rescues/b6/orders/0"
+    assert not list(check_rescued(said, {"/rescues/b6/orders/0": 23}.__getitem__))
+    assert list(check_rescued(said, lambda _: 22))
+
+
 def wrong(text: str, offline: Collection[tuple[str, int]]) -> bool:
-    return bool(list(check_sentences(text, Facts(offline, DISKS, (), {2: 3}))))
+    return bool(list(check_sentences(text, TriageFacts(offline, DISKS, (), {2: 3}))))
