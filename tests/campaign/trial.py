@@ -13,7 +13,6 @@ from breakglass.bookkeeping.folders import DiskReading, Name
 from breakglass.bookkeeping.judge import JudgeFinding, check_said
 from breakglass.bookkeeping.log_files import NO_LOG, DamagedLog, FolderLog, HeldRecord
 from breakglass.bookkeeping.saved import SavedRecord, read_rescues
-from breakglass.bookkeeping.sentences import check_rescued, check_sentences, unjudged
 from breakglass.bookkeeping.settings import ClusterState, changes, read_cluster
 from breakglass.services.errors import LabError, Unreachable
 from breakglass.services.lab.incidents.incident import LabIncident, Way
@@ -22,6 +21,7 @@ from tests.campaign.by_breakglass import Operator, shell_of
 from tests.campaign.by_kafka import Runbook
 from tests.campaign.commands import HUNG, Shell
 from tests.campaign.judge import Saved, check_missing, check_put_back, missing_findings
+from tests.campaign.sentences import check_rescued, check_sentences, unjudged
 
 HANG_SECONDS = 300.0
 """It only ends a wait in vain."""
