@@ -85,7 +85,7 @@ def dead_broker_return(
         lost = broker_ids(gone, "--gone")
         check = check_return(client, folders, rescues, go_on, others, lost)
     if check.safe and not stop.requested:
-        ReplicaMemory(check.cluster_id).note_checked(check.broker)
+        ReplicaMemory(check.cluster_id).note_checked(check.broker, check.leaders)
     if as_json:
         print_json(_document(check))
     else:

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from breakglass.services.lab.distribution import LOG_LEVEL
-from breakglass.services.lab.incidents.generate import of_campaign
 from breakglass.services.lab.incidents.incident import LabIncident, from_json, to_json
 from breakglass.services.lab.planning import prepared
 from tests.campaign import images, report, results
 from tests.campaign.minimise import minimised
+from tests.campaign.second_round import of_campaign
 from tests.campaign.trial import Outcome, recover_by_breakglass, recover_by_kafka
 
 

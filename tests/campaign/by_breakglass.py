@@ -20,7 +20,6 @@ from pathlib import Path
 from breakglass.bookkeeping.folders import DiskReading, Name
 from breakglass.bookkeeping.said import SaidPartition, elected, judged
 from breakglass.bookkeeping.saved import read_rescues
-from breakglass.bookkeeping.sentences import LabFacts
 from breakglass.services.errors import LabError
 from breakglass.services.lab.controller_link import ControllerLink
 from breakglass.services.lab.incidents.incident import Happening, Way
@@ -29,6 +28,7 @@ from breakglass.services.lab.proxy.proxy import Proxy
 from breakglass.services.lab.topics import reassign
 from breakglass.services.model import TopicPartition
 from tests.campaign.commands import Ran, Shell
+from tests.campaign.sentences import TriageFacts
 from tests.lab.asking import reassign_code
 
 MOST_ROUNDS = 8
@@ -61,7 +61,7 @@ class Round:
     """Brokers that were declared gone."""
     text: str
     """The sentences."""
-    facts: LabFacts
+    facts: TriageFacts
     """What was so then."""
 
 
@@ -174,7 +174,9 @@ class Operator:
             if not state.offline and broker not in state.isr
         )
         text = f"{ran.document.get('headline', '')}\n{ran.err}"
-        found = Round(disks, said, frozenset(self.gone), text, LabFacts(offline, disks, said, out))
+        found = Round(
+            disks, said, frozenset(self.gone), text, TriageFacts(offline, disks, said, out)
+        )
         self.rounds.append(found)
         return found
 

@@ -13,7 +13,6 @@ from breakglass.bookkeeping.folders import DiskReading, Name
 from breakglass.bookkeeping.judge import JudgeFinding, check_said
 from breakglass.bookkeeping.log_files import NO_LOG, DamagedLog, FolderLog, HeldRecord
 from breakglass.bookkeeping.saved import SavedRecord, read_rescues
-from breakglass.bookkeeping.sentences import check_sentences, unjudged
 from breakglass.bookkeeping.settings import ClusterState, changes, read_cluster
 from breakglass.services.errors import LabError, Unreachable
 from breakglass.services.lab.incidents.incident import LabIncident, Way
@@ -22,6 +21,7 @@ from tests.campaign.by_breakglass import Operator, shell_of
 from tests.campaign.by_kafka import Runbook
 from tests.campaign.commands import HUNG, Shell
 from tests.campaign.judge import Saved, check_missing, check_put_back, missing_findings
+from tests.campaign.sentences import check_rescued, check_sentences, unjudged
 
 HANG_SECONDS = 300.0
 """It only ends a wait in vain."""
@@ -183,7 +183,7 @@ def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
     )
     if not wreck.awake:
         # The last that ran was to be stopped, and none can be started: none has cut anything.
-        return replace(left, findings=(*earlier, *_said(wreck, operator), *_hung(shell)))
+        return replace(left, findings=(*earlier, *_said(wreck, operator, shell), *_hung(shell)))
     wreck.settle()
     saved = read_rescues(shell.state / "rescue")
     kept = {name: {*first.get(name, ()), *saved.get(name, ())} for name in {*first, *saved}}
@@ -192,7 +192,7 @@ def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
     findings = [
         *earlier,
         *missing_findings(_preventable(wreck, operator, lost, returned), returned),
-        *_said(wreck, operator),
+        *_said(wreck, operator, shell),
         *_changed(wreck, scene),
         *_unfinished(operator, shell),
         *_hung(shell),
@@ -286,7 +286,7 @@ def _compacted(incident: LabIncident) -> frozenset[str]:
     return frozenset({topic.name for topic in incident.topics if topic.compacted} | internal)
 
 
-def _said(wreck: Wreck, operator: Operator) -> Iterator[JudgeFinding]:
+def _said(wreck: Wreck, operator: Operator, shell: Shell) -> Iterator[JudgeFinding]:
     for found in operator.rounds:
         ever = {
             partition.name: wreck.book.ever_ended_at(partition.name) for partition in found.said
@@ -294,6 +294,15 @@ def _said(wreck: Wreck, operator: Operator) -> Iterator[JudgeFinding]:
         compacted = _compacted(wreck.incident)
         yield from check_said(found.said, found.disks, ever, compacted, found.gone)
         yield from check_sentences(found.text, found.facts)
+    for ran in shell.ran:
+        yield from check_rescued(ran.err, _records_at)
+
+
+def _records_at(address: str) -> int:
+    """How many records a rescue has at ``.../TOPIC/PARTITION``."""
+    place = Path(address)
+    saved = read_rescues(place.parent).items()
+    return sum(len(records) for (_, number), records in saved if str(number) == place.name)
 
 
 def _changed(wreck: Wreck, scene: _Scene) -> list[JudgeFinding]:

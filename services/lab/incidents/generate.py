@@ -8,9 +8,8 @@ with replicas of different lengths and histories.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 from breakglass.services.lab.incidents.incident import (
     End,
@@ -28,22 +27,10 @@ UNASKED_RETURN = "unasked return"
 """The label of an incident in which a broker returns that nobody started."""
 MOST_RECORDS = 60
 MOST_JOURNAL_LINES = 12
-FIRST_ROUND = 1000
-"""Seeds up to here are as they were played first; later ones have more."""
 
 
 def generate(seed: int) -> LabIncident:
-    """The incident of *seed*, as drills have it."""
-    return _generated(seed)[0]
-
-
-def of_campaign(seed: int) -> LabIncident:
-    """The incident of *seed*; from a thousand on with what strangers found besides."""
-    incident, course = _generated(seed)
-    return incident if seed <= FIRST_ROUND else _second_round(incident, course)
-
-
-def _generated(seed: int) -> tuple[LabIncident, _Course]:
+    """The incident of *seed*."""
     random = Random(f"breakglass campaign {seed}")
     brokers = random.choice((3, 3, 4, 4, 5, 6))
     way = random.choice(WAYS)
@@ -56,7 +43,7 @@ def _generated(seed: int) -> tuple[LabIncident, _Course]:
     if fallen and not curable and random.random() < 0.15:
         curable = (random.choice(fallen),)
     returning = _returning(random, course, curable)
-    incident = LabIncident(
+    return LabIncident(
         seed=seed,
         brokers=brokers,
         controllers=3 if course.controller_killed or random.random() < 0.2 else 1,
@@ -70,49 +57,6 @@ def _generated(seed: int) -> tuple[LabIncident, _Course]:
         slow=_slow(random, course),
         labels=tuple(sorted(_labels(course, topics, curable, returning))),
     )
-    return incident, course
-
-
-def _second_round(incident: LabIncident, course: _Course) -> LabIncident:
-    """*incident* with what strangers found besides: by another stream, so that older seeds stay."""
-    random = Random(f"breakglass campaign {incident.seed} second round")
-    steps, down = list(incident.steps), sorted(course.down - course.empty)
-    more: dict[str, Any] = {}
-    if down and random.random() < 0.5:
-        steps.append(Step(Happening.POWER, (random.choice(down),), count=random.randint(1, 3)))
-    lost = [broker for broker in down if broker not in incident.curable]
-    if lost and random.random() < 0.1:
-        steps.append(Step(Happening.UNREGISTER, (random.choice(lost),)))
-    topics = list(incident.topics)
-    if random.random() < 0.4:
-        plan = topics[0]
-        row = tuple(random.sample(range(1, incident.brokers + 1), len(plan.assignments[0])))
-        topics[0] = replace(plan, assignments=(*plan.assignments, row), never=1)
-    if down and len(topics) > 1 and random.random() < 0.7:
-        names = [topic.name for topic in topics]
-        more["first"] = tuple(random.sample(names, random.randint(1, len(names) - 1)))
-        count = random.randint(1, MOST_RECORDS)
-        more["again"] = (Step(Happening.WRITE, count=count, acks="1"), *_fall_again(random, course))
-        more["elsewhere"] = random.random() < 0.6
-        more |= {"curable": tuple(down), "returning": None}
-    elif lost and random.random() < 0.3:
-        more["returning"] = random.choice(lost)
-    more["midway"] = random.random() < 0.5
-    more["one_address"] = random.random() < 0.3
-    labels = {"never written"} if topics[0].never else set[str]()
-    labels |= {step.act.value for step in steps}
-    labels |= {name.replace("_", " ") for name in ("one_address", "elsewhere") if more.get(name)}
-    labels |= {"recovered before"} if more.get("first") else set()
-    labels -= {act.value for act in (Happening.WRITE, Happening.LAST)}
-    together = tuple(sorted({*incident.labels, *labels}))
-    return replace(incident, steps=tuple(steps), topics=tuple(topics), labels=together, **more)
-
-
-def _fall_again(random: Random, course: _Course) -> tuple[Step, ...]:
-    """One more broker dies after the first recovery, if another is left."""
-    if len(course.alive) < 2 or random.random() < 0.5:
-        return ()
-    return (Step(Happening.KILL, (random.choice(sorted(course.alive)),)),)
 
 
 def _returning(random: Random, course: _Course, curable: Sequence[int]) -> int | None:

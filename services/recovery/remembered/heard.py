@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -46,6 +47,19 @@ Heard = Mapping[int, HeardLog]
 def key_of(state: PartitionState) -> Key:
     """What the partition is remembered by."""
     return str(state.topic_id), state.partition
+
+
+def leaders_of(broker: int, states: Iterable[PartitionState]) -> str:
+    """The leaders, by their epochs, that *broker* would follow: another text once one is another.
+
+    A disk that was found to lose nothing under others may lose something now.
+    """
+    led = sorted(
+        f"{state.topic_id} {state.partition.partition} {state.leader_epoch}"
+        for state in states
+        if state.leader is not None and broker in state.assignment and broker not in state.isr
+    )
+    return hashlib.sha256("\n".join(led).encode()).hexdigest()[:16]
 
 
 def heard_in(evidence: PartitionEvidence) -> dict[int, HeardLog]:

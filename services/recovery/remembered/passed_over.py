@@ -136,8 +136,8 @@ def unled_after(leader: ReplicaLog, leader_epoch: int) -> int | None:
     """The last leader epoch before a time without leader, by the log of the *leader* now (R46).
 
     A partition that loses its leader gets an epoch in which nobody writes, and the next leader one
-    more. So a missing epoch may be such a time, and the leader before it may have been passed
-    over; an idle leader's epoch is missing, too. None: the known epochs follow each other.
+    more. So a missing epoch may be such a time, and who wrote before it may have been passed over;
+    an idle leader's epoch is missing, too. None: the known epochs follow each other.
     """
     if isinstance(leader.epochs, Unknown):
         return None

@@ -18,7 +18,7 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import PartitionEvidence, Role, TopicPartition
 from breakglass.services.recovery.evidence.few_logs import FewLogs
 from breakglass.services.recovery.judgement.starting import PassedOver
-from breakglass.services.recovery.remembered.heard import HeardLog, key_of
+from breakglass.services.recovery.remembered.heard import HeardLog, key_of, leaders_of
 from breakglass.services.recovery.remembered.passed_over import (
     Abandonment,
     Election,
@@ -153,7 +153,8 @@ class Recollection:
                     broker, tuple(sorted(names)), 0, "leader epochs are missing there", proved=False
                 )
                 for broker, names in doubtful.items()
-                if broker in waited and not checked(broker)
+                if broker in waited
+                and self.memory.checked_under(broker) != leaders_of(broker, snapshot.partitions)
             },
             {
                 broker: PassedOver(

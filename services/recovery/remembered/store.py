@@ -64,6 +64,7 @@ class ReplicaMemory:
         self._entries: dict[Key, _Entry] = {}
         self._last_heard: dict[int, int] = {}
         self._checked: dict[int, int] = {}
+        self._checked_under: dict[int, object] = {}
         self._compared: dict[Key, int] = {}
         self._rescues: dict[Path, None] = {}
         self._emptied: dict[Key, dict[int, int]] = {}
@@ -108,6 +109,11 @@ class ReplicaMemory:
         """When the disk of *broker* was found to have nothing that a start loses; 0: never."""
         self._read_on()
         return self._checked.get(broker, 0)
+
+    def checked_under(self, broker: int) -> object:
+        """Under which leaders that was (`leaders_of`); None: not known."""
+        self._read_on()
+        return self._checked_under.get(broker)
 
     def rescues(self) -> tuple[Path, ...]:
         """The folders that rescues were saved in."""
@@ -158,9 +164,9 @@ class ReplicaMemory:
                     "replicas that may be elected without us are remembered"
                 )
 
-    def note_checked(self, broker: int) -> None:
-        """Write down that a start of *broker* loses nothing: all that it drops is saved."""
-        self._append([_framed(CHECKED, now_ms(), broker=broker)])
+    def note_checked(self, broker: int, leaders: str) -> None:
+        """Write down that a start of *broker* loses nothing under these *leaders*."""
+        self._append([_framed(CHECKED, now_ms(), broker=broker, leaders=leaders)])
 
     def note_rescue(self, folder: Path) -> None:
         """Write down that *folder* has rescues, so that later commands find them."""
@@ -246,6 +252,7 @@ class ReplicaMemory:
             if not valid_offset(broker):
                 return False
             self._checked[broker] = max(at_ms, self._checked.get(broker, 0))
+            self._checked_under[broker] = fields.get("leaders")
             return True
         if kind == SAVED:
             folder = fields.get("folder")

@@ -21,6 +21,7 @@ from breakglass.services.model import PartitionEvidence, PartitionState, TopicPa
 from breakglass.services.recovery.evidence.gather import gather
 from breakglass.services.recovery.judgement.starting import rescue_before
 from breakglass.services.recovery.judgement.succession import inheritors
+from breakglass.services.recovery.remembered.heard import leaders_of
 from breakglass.services.recovery.rescue.broker_folder import LOG, BrokerFolder, ReplicaFolder
 from breakglass.services.recovery.rescue.from_log import log_end
 from breakglass.services.recovery.rescue.past_leader import LeaderReach, kept_by_leaders
@@ -51,6 +52,8 @@ class ReturnCheck:
     """One for each replica of the broker: those in its folders, then those in none."""
     beside: tuple[BrokerFolder, ...] = ()
     """Folders of other brokers that are down, read as well."""
+    leaders: str = ""
+    """The leaders that it would follow (`leaders_of`)."""
 
     @cached_property
     def unsafe(self) -> tuple[ReturningReplica, ...]:
@@ -175,7 +178,9 @@ def check_return(
         for name, state in sorted(states.items())
         if broker in state.assignment and name not in there
     ]
-    return ReturnCheck(broker, cluster_id, tuple(folders), (*found, *missing), tuple(others))
+    leaders = leaders_of(broker, snapshot.partitions)
+    together = (*found, *missing)
+    return ReturnCheck(broker, cluster_id, tuple(folders), together, tuple(others), leaders)
 
 
 def _one_broker(folders: Sequence[BrokerFolder]) -> tuple[int, str]:

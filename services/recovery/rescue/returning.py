@@ -209,8 +209,15 @@ def _leaderless(
         replica for replica in (evidence.replicas if evidence else ()) if replica.broker != broker
     ]
     if described.end <= described.start and not _never_written(others, gone):
-        unread = [one.broker for one in others if isinstance(one.log_end, Unknown)]
-        way = f", unless {_unless(unread)}" if _never_written(others, unread) else ""
+        silent = [one.broker for one in others if isinstance(one.log_end, Unknown)]
+        way = ""
+        if _never_written(others, silent):
+            names = " and ".join(f"b{one}" for one in silent)
+            disks = " ".join(f"--gone {one}" for one in silent)
+            way = (
+                f", unless {names} never had a record there: read that disk, too (--beside "
+                f"log:DIR), or say that it is lost ({disks})"
+            )
         why = f"its log is EMPTY here, and b{broker} would be elected with it: do not start it{way}"
         return replace(described, why=why)
     if evidence is None:
@@ -259,16 +266,6 @@ def _never_written(others: Sequence[ReplicaLog], but: Collection[int] = ()) -> b
     return bool(others) and all(
         one.broker in but if isinstance(one.log_end, Unknown) else one.empty and one.log_end == 0
         for one in others
-    )
-
-
-def _unless(unread: Collection[int]) -> str:
-    """What proves that a partition was never written, beside logs that are *unread* (R47)."""
-    names = " and ".join(f"b{broker}" for broker in unread)
-    lost = " ".join(f"--gone {broker}" for broker in unread)
-    return (
-        f"{names} never had a record there: read that disk, too (--beside log:DIR), or say that it "
-        f"is lost ({lost})"
     )
 
 

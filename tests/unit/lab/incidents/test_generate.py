@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.lab.incidents.generate import FIRST_ROUND, generate, of_campaign
+from breakglass.services.lab.incidents.generate import generate
 from breakglass.services.lab.incidents.incident import (
     Happening,
     LabIncident,
@@ -15,6 +15,7 @@ from breakglass.services.lab.incidents.incident import (
     from_json,
     to_json,
 )
+from tests.campaign.second_round import FIRST_ROUND, of_campaign
 
 SEEDS = st.integers(0, 10**9)
 

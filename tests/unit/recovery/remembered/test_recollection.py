@@ -13,6 +13,7 @@ from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.remembered import recollection
+from breakglass.services.recovery.remembered.heard import leaders_of
 from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.recovery.triage import Triage, triage
 from breakglass.services.session import Effort, ReadAccess
@@ -145,5 +146,8 @@ def test_r46_a_broker_that_missing_epochs_may_have_passed_over_is_not_started_un
         named = [(one.broker, one.partitions, one.proved) for one in found.passed_over]
         assert named == ([(3, (LEDGER,), False)] if epoch == 3 else [])
         assert found.summary.headline.startswith("Check the disk of b3") == (epoch == 3)
-        Recollection(found.snapshot.cluster_id).memory.note_checked(3)
+        memory = Recollection(found.snapshot.cluster_id).memory
+        memory.note_checked(3, "other leaders")
+        assert last(client).passed_over == found.passed_over
+        memory.note_checked(3, leaders_of(3, found.snapshot.partitions))
         assert last(client).passed_over == ()

@@ -182,7 +182,7 @@ def test_a_disk_that_was_checked_and_an_epoch_that_was_compared_are_known_later(
 ) -> None:
     key = key_of(READ.state)
     assert (memory.checked(1), memory.compared(key)) == (0, -1)
-    memory.note_checked(1)
+    memory.note_checked(1, "leaders")
     memory.note_compared({key: 12})
     assert again(memory).checked(1) > 0
     assert again(memory).compared(key) == 12
@@ -190,8 +190,8 @@ def test_a_disk_that_was_checked_and_an_epoch_that_was_compared_are_known_later(
 
 def test_the_newest_line_of_each_kind_and_partition_is_kept(memory: ReplicaMemory) -> None:
     memory.note([READ])
-    memory.note_checked(1)
-    memory.note_checked(1)
+    memory.note_checked(1, "leaders")
+    memory.note_checked(1, "leaders")
     memory.note([offline(log(4), log(1, (0, 100), (3, 121)), silent(2))])
     kept = newest_lines(memory.path.read_bytes()).splitlines()
     assert [json.loads(line)["kind"] for line in kept] == ["checked", "heard"]
