@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.backup_store import Retention, RetentionCandidate, expired
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     DeletedDocument,
@@ -20,8 +21,7 @@ from breakglass.services.checkpoint.store.documents import (
     decode,
     encode,
 )
-from breakglass.services.checkpoint.store.layout import CheckpointFile, Name, parsed
-from breakglass.services.checkpoint.store.retention import Retention, RetentionCandidate, expired
+from breakglass.services.checkpoint.store.files import CheckpointFile, Name, parsed
 from breakglass.services.errors import MalformedInput, UnsupportedSchema
 from tests.kit.extent import examples
 from tests.unit.checkpoint.store.stores import manifest, take
