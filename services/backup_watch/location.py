@@ -1,4 +1,6 @@
-"""The current last stable offsets of backed-up topics, from which a backup's lag is computed.
+"""A location of backups: its topics, the state of each, and the ends by which it is behind.
+
+The current last stable offsets of backed-up topics, from which a backup's lag is computed.
 
 Reads a location of backups: its topics, and a one-word state for each.
 

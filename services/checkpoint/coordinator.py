@@ -1,8 +1,10 @@
-"""The coordinator's interfaces: the topics of checkpoints, and operations on checkpoints.
+"""Takes a checkpoint and finishes it: asks partitions, decides the cut, has each copied.
+
+The coordinator's interfaces: the topics of checkpoints, and operations on checkpoints.
 
 Copies one partition: begins, retries, and commits the copy or records why it failed.
 
-The source decides what is copied and how; `protocol.worker` decides when, how often and with what
+The source decides what is copied and how; `protocol.values` decides when, how often and with what
 result.
 
 Finishes an acknowledged checkpoint: decides what is in it, and has every partition copied.
@@ -394,7 +396,7 @@ PAUSE_SECONDS = 0.2
 
 
 class Coordinator:
-    """`interfaces.Checkpoints` of *topics* in *store*, copied by the workers of node *node*."""
+    """`coordinator.Checkpoints` of *topics* in *store*, copied by the workers of node *node*."""
 
     def __init__(
         self,

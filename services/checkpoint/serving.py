@@ -1,4 +1,6 @@
-"""A request to stop, which background work obeys between two steps.
+"""Serves checkpoints: a schedule, retention, errors in the background, a stop in good order.
+
+A request to stop, which background work obeys between two steps.
 
 Counts errors of background work, and reports each error once until it changes.
 
@@ -161,7 +163,7 @@ def due(newest_ms: int | None, schedule: Schedule, now: int) -> bool:
 
 
 class Serving:
-    """`interfaces.Checkpoints` that are finished in the background."""
+    """`coordinator.Checkpoints` that are finished in the background."""
 
     def __init__(
         self,

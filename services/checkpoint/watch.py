@@ -1,4 +1,6 @@
-"""How much of a checkpoint is copied; the files of a copy under way show its progress.
+"""Looks at stores of checkpoints again and again, copies under way included.
+
+How much of a checkpoint is copied; the files of a copy under way show its progress.
 
 A copy under way grows in its store: its index has an entry for each record. A reader
 of the store sees the progress, so workers report nothing. On object stores a file appears once it

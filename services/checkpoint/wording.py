@@ -1,4 +1,6 @@
-"""The options of the checkpoint commands, and the parsers of their texts.
+"""Checkpoints in words: options, levels and their promises, failures, explanations, notes.
+
+The options of the checkpoint commands, and the parsers of their texts.
 
 Why a checkpoint has failed or is refused, in few words, and what each level promises.
 

@@ -1,4 +1,6 @@
-"""Writes checkpoints as Zeebe's ``/actuator/backups`` does: BackupInfo, in JSON's own types.
+"""Checkpoints as Zeebe's REST API has them: its documents, and their description.
+
+Writes checkpoints as Zeebe's ``/actuator/backups`` does: BackupInfo, in JSON's own types.
 
 ``partitionId`` is the partition's number in the checkpoint, ``brokerId`` the node that copied,
 ``brokerVersion`` the release that copied followed by a plus and the checkpoint's level,

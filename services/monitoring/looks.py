@@ -1,4 +1,6 @@
-"""The figures of a cluster: what is offline and at risk, what its brokers are like. Pure.
+"""What the exporter answers: the last look at each source, and its figures.
+
+The figures of a cluster: what is offline and at risk, what its brokers are like. Pure.
 
 Sums over 100,000 offline partitions take a tenth of a second, so they are made once for each
 reading, and not for each answer.

@@ -1,4 +1,6 @@
-"""Holds retention back for the checkpoints of a server, and releases it when they have ended.
+"""Retention that a server of checkpoints holds back: suspended by an act, released at the end.
+
+Holds retention back for the checkpoints of a server, and releases it when they have ended.
 
 A hold has the name of the request that reserved the checkpoint, so that another process finds out
 from the store whether the checkpoint has ended: a restarted server, or `checkpoint finish`.

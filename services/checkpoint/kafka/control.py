@@ -1,4 +1,6 @@
-"""The headers of every record of a participant: its checkpoint id, and its origin (H2).
+"""What a checkpoint writes into Kafka: headers of records, and the control topic.
+
+The headers of every record of a participant: its checkpoint id, and its origin (H2).
 
 They are text: ``breakglass-sn`` is the id; ``breakglass-origin`` is the input as
 ``TOPIC-ID:PARTITION:OFFSET:INDEX:GROUP``, empty for records from outside. The topic id identifies

@@ -1,4 +1,6 @@
-"""Checks of a take: every group and record is accounted for, and none can be compacted away.
+"""What logs, groups and settings show of who takes part, and what refuses a checkpoint.
+
+Checks of a take: every group and record is accounted for, and none can be compacted away.
 
 Compaction may remove records that the checkpoint needs before they are copied.
 

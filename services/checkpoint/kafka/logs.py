@@ -1,4 +1,6 @@
-"""Reads log starts and ends of many partitions, with one to three requests to each leader.
+"""Reads logs of checkpointed topics: ends, ids and lineage in records, the control topic.
+
+Reads log starts and ends of many partitions, with one to three requests to each leader.
 
 Reads the headers of committed records: checkpoint ids, and the lineage at the end of a log.
 
@@ -8,7 +10,7 @@ Reads the control topic, creates it if it is missing, and writes to it.
 
 The lineage of records after a checkpoint's floors, by the group that wrote them.
 
-`read_here` reads one partition at a time; `spark.lineages` reads in Spark tasks. Both use
+`read_here` reads one partition at a time; `spark.logs` reads in Spark tasks. Both use
 `Sought` to decide which records count.
 """
 

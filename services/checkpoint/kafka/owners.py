@@ -1,4 +1,6 @@
-"""Decides which saved states of partition owners a checkpoint contains.
+"""What the owners of partitions have saved, and which checkpoint each has reached.
+
+Decides which saved states of partition owners a checkpoint contains.
 
 An owner records its state in the control topic under the same key for every checkpoint, so
 compaction removes all but the last state after a day. A checkpoint therefore lists the partitions

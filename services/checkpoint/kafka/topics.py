@@ -1,4 +1,4 @@
-"""The partitions of checkpoints in a Kafka cluster (`interfaces.Topics`) and their epochs.
+"""The partitions of checkpoints in a Kafka cluster (`coordinator.Topics`) and their epochs.
 
 Reads offsets and ends for an `ordered` checkpoint, stage by stage: see `protocol.flows`.
 
@@ -259,7 +259,7 @@ class WantedCheckpoint:
 
 
 class KafkaTopics:
-    """`interfaces.Topics` of what is *wanted*; a coordinated checkpoint requires *markers*."""
+    """`coordinator.Topics` of what is *wanted*; a coordinated checkpoint requires *markers*."""
 
     def __init__(
         self, client: ReadClient, markers: MarkerClient | None, wanted: WantedCheckpoint

@@ -1,6 +1,8 @@
-"""Reads what logs contain of transactions: batch headers, markers, and commits of offsets.
+"""Reads transactions out of logs and out of ``__transaction_state``.
 
-`read_contents_here` reads one partition at a time; `spark.transaction_logs` reads in Spark tasks.
+Reads what logs contain of transactions: batch headers, markers, and commits of offsets.
+
+`read_contents_here` reads one partition at a time; `spark.logs` reads in Spark tasks.
 Both use `rows_in` and `commits_in`, so both give the same.
 
 Reads from ``__transaction_state`` which transactions a producer's coordinator has decided.

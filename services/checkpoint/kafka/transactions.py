@@ -1,7 +1,9 @@
-"""Reads where a transactional checkpoint begins to read transactions, and where it ends.
+"""Where a transactional checkpoint begins and ends, read in an order that makes it sound.
+
+Reads where a transactional checkpoint begins to read transactions, and where it ends.
 
 What has to be left out of a checkpoint was written after its floors, if transactions have ended
-twice between the floors and the ends (`kafka.transactions`). What was written before the floors is
+twice between the floors and the ends (below). What was written before the floors is
 not read, so the floors are read as late as possible: again before each time that transactions end.
 An application with a transaction that stays open for a minute then costs no more reading than one
 whose transactions are short.
@@ -10,7 +12,7 @@ Decides a transactional checkpoint: reads the transactions around its ends, and 
 
 The order of reading makes the result sound. First the stable ends of all logs are read, which are
 the floors, then the offsets of the groups. Then transactions end twice: those that were open when
-the high watermarks were read. Only then the checkpoint's ends are read (`transaction_floors`). So
+the high watermarks were read. Only then the checkpoint's ends are read (above). So
 every transaction with a record before these watermarks is complete at the ends, and what has to be
 left out was committed after the floors were read: all its records, markers and commits are after
 them.

@@ -1,4 +1,6 @@
-"""The interface of an application to a participant: records in, records out, and state.
+"""A participant: an application's group that takes part in checkpoints.
+
+The interface of an application to a participant: records in, records out, and state.
 
 Writes outputs and offsets to the cluster: in one transaction, or outputs before offsets.
 

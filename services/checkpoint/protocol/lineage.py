@@ -1,4 +1,6 @@
-"""Finds the cut of a checkpoint in a log to which its senders write directly, as in Kafka (H1).
+"""Finds the cut of a log, checks that it is still that log, and lowers it by lineage.
+
+Finds the cut of a checkpoint in a log to which its senders write directly, as in Kafka (H1).
 
 A marker cannot be put before another sender's record. But every record carries its sender's
 checkpoint id, so the log itself shows where the checkpoint begins.

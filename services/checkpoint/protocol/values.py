@@ -1,4 +1,6 @@
-"""The common vocabulary of a checkpoint: its records, its copies, and their statuses.
+"""The states of copies and checkpoints, and the rules by which a worker changes them.
+
+The common vocabulary of a checkpoint: its records, its copies, and their statuses.
 
 A checkpoint is a logical point in time that its id names. It has one position in each partition;
 the copies of a partition up to that position, one by each node that copied, are the partition's

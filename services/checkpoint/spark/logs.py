@@ -1,6 +1,8 @@
-"""A Spark job that reads ranges of one topic's logs, for lineages and for transactions.
+"""Reads lineages and transactions of long logs in Spark tasks.
 
-Reads lineage with Spark: `kafka.lineages.ReadLineages`, one job for each topic (H8).
+A Spark job that reads ranges of one topic's logs, for lineages and for transactions.
+
+Reads lineage with Spark: `kafka.logs.ReadLineages`, one job for each topic (H8).
 
 Tasks read record batches from the leaders, and return only the lineage that matters for the cut: no
 key and no value leaves a task. Short ranges are read in this process, because starting Spark would

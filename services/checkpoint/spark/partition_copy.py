@@ -224,7 +224,7 @@ JOBS = 2
 
 @dataclass(frozen=True, slots=True)
 class KafkaSources:
-    """`finishing.Sources` of the cluster of *run*."""
+    """`coordinator.Sources` of the cluster of *run*."""
 
     run: BackupRun
     control_topic: str = CONTROL_TOPIC

@@ -1,4 +1,6 @@
-"""Plans the restore of a checkpoint: records up to the cut, records in transit, group offsets.
+"""Restores a checkpoint, and verifies its copies.
+
+Plans the restore of a checkpoint: records up to the cut, records in transit, group offsets.
 
 Uses one copy of each partition, all of the same id. The restore of topic backups writes the
 records: it resumes after a crash and compares every record. `restore.complete` then tells the

@@ -1,4 +1,6 @@
-"""Checks that a store exists at an address, so that a typo does not look like an empty store.
+"""The checkpoints of a store: taken, copied, read, retained and deleted.
+
+Checks that a store exists at an address, so that a typo does not look like an empty store.
 
 Plans which checkpoints may be deleted; pure, and off unless a limit is set.
 
@@ -227,7 +229,7 @@ class Copies:
         self._files, self._machine = files, machine
 
     def partition(self, checkpoint: int, number: int) -> StoredPartition:
-        """One partition's backup as far as it exists, for `protocol.worker.begin`."""
+        """One partition's backup as far as it exists, for `protocol.values.begin`."""
         mine = self._files.names(checkpoint, number)
         documents = self._files.read_all([*mine, of_checkpoint(checkpoint, CheckpointFile.TAKE)])
         found = put_together(checkpoint, documents).partitions

@@ -1,4 +1,6 @@
-"""The paths of all files of a checkpoint in its store: Backup[N][p][b] of the ZEP, as folders.
+"""The files of a store of checkpoints: their paths, and how they are read and written.
+
+The paths of all files of a checkpoint in its store: Backup[N][p][b] of the ZEP, as folders.
 
 ::
 
