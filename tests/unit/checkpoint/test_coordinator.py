@@ -24,7 +24,7 @@ from breakglass.services.checkpoint.coordinator import (
 from breakglass.services.checkpoint.parts import alone
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
-from breakglass.services.checkpoint.store.backup_store import BackupStore, Retention
+from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupPolicy,
@@ -497,18 +497,6 @@ def test_a_partition_that_is_past_the_id_fails_the_checkpoint(
     logs.before_start = lambda _: logs.records[2].append(9)
     assert coordinator(empty, logs).take(1) == NotHigher(1, 9)
     assert stored(empty).status is Status.FAILED
-
-
-def test_retention_is_planned_over_what_is_there(empty: BackupStore, logs: Logs) -> None:
-    taking = coordinator(empty, logs)
-    for id in (1, 2, 3):
-        taking.take(id)
-        for subject in SUBJECTS:
-            empty.copies.complete(CopyId(id, subject.number, 7), manifest())
-    assert taking.expired(Retention()) == ()
-    assert taking.expired(Retention(keep=2)) == (1,)
-    copied(empty, CopyId(3, 1, 8))
-    assert [checkpoint.status for checkpoint in taking.all()] == [Status.COMPLETED] * 3
 
 
 class Killed(Exception):
