@@ -27,7 +27,7 @@ from breakglass.services.file_lock import lock, open_lock_file, unlock
 from breakglass.services.guard.lock import private_folder
 from breakglass.services.state_folder import state_folder
 from breakglass.services.topic_backup.manifest import tool_version
-from breakglass.services.topic_backup.store.store import local_path
+from breakglass.services.topic_backup.store.store import local_path, open_store
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.store.documents import TakeDocument
@@ -144,7 +144,6 @@ def finisher_of(
     from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.session import BEHIND_OTHERS, Spark
-    from breakglass.services.topic_backup.store.store import open_store
 
     version = tool_version()
     # A rate limit means that the copy shares the brokers with live traffic.

@@ -240,13 +240,10 @@ class CheckpointWatch:
         """The current content; a store that does not answer does not hide the others."""
         if not self.urls:
             return ()
-        from concurrent.futures import ThreadPoolExecutor
-
         with ThreadPoolExecutor(STORES_SIDE_BY_SIDE, "checkpoints") as pool:
             return tuple(pool.map(self._seen, self.urls))
 
     def _seen(self, url: str) -> SeenStore:
-        from breakglass.services.checkpoint.protocol.values import Status
         from breakglass.services.checkpoint.store.backup_store import BackupStore, require_there
 
         try:

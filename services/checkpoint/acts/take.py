@@ -19,7 +19,13 @@ from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
-from breakglass.services.checkpoint.wording import TakeAsked, not_higher, overtaken
+from breakglass.services.checkpoint.wording import (
+    TakeAsked,
+    explain,
+    level_words,
+    not_higher,
+    overtaken,
+)
 from breakglass.services.errors import EvidenceChanged, Refused
 from breakglass.services.guard.act import (
     ACKNOWLEDGED,
@@ -177,8 +183,6 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
 
     def _chosen(self, client: ReadClient, begun: StoredCheckpoint | None) -> ChosenLevel:
         """The level that was asked for, or that a repeated request has; else the strongest."""
-        from breakglass.services.checkpoint.wording import explain, level_words
-
         if begun is not None and begun.take is not None:
             return ChosenLevel(begun.take.level)
         asked = self.asked.level
