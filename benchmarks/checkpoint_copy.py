@@ -19,8 +19,7 @@ from benchmarks._copying import Filled, filled, print_rate
 from benchmarks._measure import print_load, reaches
 from benchmarks._options import Options
 from benchmarks._usage import ROLES, spent
-from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status

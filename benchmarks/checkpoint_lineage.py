@@ -30,14 +30,12 @@ from benchmarks._copying import PARTITIONS, broker, make_topic
 from benchmarks._measure import meets, print_load
 from benchmarks._options import Options
 from benchmarks._usage import spent
-from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.finishing import Finisher
-from breakglass.services.checkpoint.interfaces import Scope
+from breakglass.services.checkpoint.coordinator import Coordinator, Finisher, Scope
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.spark.logs import SparkContents
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
-from breakglass.services.checkpoint.spark.transaction_logs import SparkContents
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,

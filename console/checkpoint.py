@@ -35,7 +35,7 @@ def verify(id: Id, store: Store, as_json: AsJson = False) -> None:
     end by the cut, the log by the leader epochs. No broker is asked. The store keeps the result;
     list, status and the console show it. Ends with 1 when anything is damaged.
     """
-    from breakglass.services.checkpoint.spark.verifying import verify as verified
+    from breakglass.services.checkpoint.spark.restore import verify as verified
     from breakglass.services.checkpoint.wording import name_of
 
     opened = store_at(store)
@@ -117,7 +117,7 @@ def retain(
     and so do checkpoints that are being copied. --write also completes interrupted deletions.
     """
     from breakglass.services.checkpoint.acts.delete import DeleteExpired, listed
-    from breakglass.services.checkpoint.store.retention import Retention
+    from breakglass.services.checkpoint.store.backup_store import Retention
 
     opened = store_at(store)
     all_in(opened)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from breakglass.services.checkpoint.wording import promise
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.progress import SoFar
     from breakglass.services.checkpoint.store.documents import VerifiedDocument
     from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+    from breakglass.services.checkpoint.watch import SoFar
 
 
 def brief(found: StoredCheckpoint) -> dict[str, Any]:
     """One checkpoint as the list has it."""
-    from breakglass.services.checkpoint.progress import whole_size
+    from breakglass.services.checkpoint.watch import whole_size
     from breakglass.services.checkpoint.wording import reasons
 
     return {

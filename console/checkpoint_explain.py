@@ -23,9 +23,9 @@ from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.explaining import Explanation
     from breakglass.services.checkpoint.store.documents import Level
     from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+    from breakglass.services.checkpoint.wording import Explanation
 
 
 @connected
@@ -63,7 +63,7 @@ def explain(
     if store is not None or not topics:
         raise UsageError("Give --topics A,B, or the ID of a checkpoint with --store.")
     from breakglass.console.checkpoint_take import take_asked
-    from breakglass.services.checkpoint.explaining import explain as explained_now
+    from breakglass.services.checkpoint.wording import explain as explained_now
 
     asked = take_asked(topics, group, None, None, 1, control_topic, external, flow)
     with connection.reading() as client:
@@ -76,8 +76,7 @@ def explain(
 
 
 def _explain_stored(store: str, id: int, *, as_json: bool) -> None:
-    from breakglass.services.checkpoint.explaining import explained
-    from breakglass.services.checkpoint.wording import promise
+    from breakglass.services.checkpoint.wording import explained, promise
 
     checkpoint = found_in(store_at(store), id)
     found = explained(checkpoint)
@@ -116,7 +115,7 @@ def _strongest(found: Explanation) -> Iterator[str]:
 
 
 def _print(found: Explanation, promised: Level | None = None) -> None:
-    from breakglass.services.checkpoint.explaining import level_words
+    from breakglass.services.checkpoint.wording import level_words
 
     print_table(TOPICS, [tuple(_topic(row)) for row in _topics(found)])
     if found.evidence.groups:

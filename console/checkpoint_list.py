@@ -16,8 +16,8 @@ from breakglass.services.words.figures import count, total_text
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.progress import SoFar
     from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+    from breakglass.services.checkpoint.watch import SoFar
 
 
 def list_all(store: Store, as_json: AsJson = False) -> None:
@@ -42,7 +42,7 @@ def status(id: Id, store: Store, as_json: AsJson = False) -> None:
     For a partition that is being copied, the command prints how much is copied, and about how much
     there is to copy in all.
     """
-    from breakglass.services.checkpoint.progress import so_far
+    from breakglass.services.checkpoint.watch import so_far
 
     opened = store_at(store)
     found = found_in(opened, id)
@@ -124,7 +124,7 @@ def _verified(found: StoredCheckpoint) -> str:
 
 
 def _size(found: StoredCheckpoint) -> str:
-    from breakglass.services.checkpoint.progress import sizes
+    from breakglass.services.checkpoint.watch import sizes
 
     return total_text(sizes(found)) if found.partitions else "?"
 

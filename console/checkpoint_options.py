@@ -96,8 +96,7 @@ CONTROL = CONTROL_TOPIC
 
 def store_at(address: str) -> BackupStore:
     """The store. Raises UsageError where the address is none, or a file's."""
-    from breakglass.services.checkpoint.store.backup_store import BackupStore
-    from breakglass.services.checkpoint.store_address import require_no_file
+    from breakglass.services.checkpoint.store.backup_store import BackupStore, require_no_file
 
     require_no_file(address)
     return BackupStore(address)
@@ -109,7 +108,7 @@ def all_in(store: BackupStore) -> tuple[StoredCheckpoint, ...]:
     Raises:
         UsageError: there is no such store; an empty one has none.
     """
-    from breakglass.services.checkpoint.store_address import require_there
+    from breakglass.services.checkpoint.store.backup_store import require_there
 
     found = store.all()
     if not found:
@@ -123,7 +122,7 @@ def found_in(store: BackupStore, id: int) -> StoredCheckpoint:
     Raises:
         UsageError: there is none of that id, or no such store.
     """
-    from breakglass.services.checkpoint.store_address import require_there
+    from breakglass.services.checkpoint.store.backup_store import require_there
     from breakglass.services.errors import UsageError
 
     found = store.read(id)

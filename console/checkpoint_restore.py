@@ -29,12 +29,18 @@ from breakglass.console.restoring import (
     restoring,
 )
 from breakglass.console.wiring import Connection
-from breakglass.services.checkpoint.option_text import RestoreAsked, new_names
-from breakglass.services.checkpoint.restore_notes import settings_given, settings_told, told_of
-from breakglass.services.checkpoint.wording import level_of, promise
+from breakglass.services.checkpoint.wording import (
+    RestoreAsked,
+    level_of,
+    new_names,
+    promise,
+    settings_given,
+    settings_told,
+    told_of,
+)
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.spark.restoring import CheckpointPlan
+    from breakglass.services.checkpoint.spark.restore import CheckpointPlan
     from breakglass.services.pipeline.restore.restore import TopicRestored
 
 
@@ -90,7 +96,7 @@ def restore_checkpoint(
 
     need("pipeline")
     from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint
-    from breakglass.services.checkpoint.spark.restoring import (
+    from breakglass.services.checkpoint.spark.restore import (
         CheckpointRestoreOptions,
         target_names,
     )

@@ -45,16 +45,14 @@ from breakglass.console.options import (
 from breakglass.console.output import say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
-from breakglass.services.checkpoint.serving import SameId
-from breakglass.services.checkpoint.stop_request import StopRequest
+from breakglass.services.checkpoint.serving import SameId, StopRequest
 from breakglass.services.checkpoint.store.documents import Level
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.coordinator import Coordinator
-    from breakglass.services.checkpoint.finishing import Finisher
+    from breakglass.services.checkpoint.acts.hold import ServedHolds
+    from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
     from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
     from breakglass.services.checkpoint.parts import CopySettings
-    from breakglass.services.checkpoint.served_holds import ServedHolds
     from breakglass.services.checkpoint.store.backup_store import BackupStore
     from breakglass.services.kafka.read_client import ReadClient
 
@@ -122,7 +120,7 @@ def serve(
     """
     from breakglass.services.checkpoint.parts import CopySettings
     from breakglass.services.checkpoint.serving import Schedule, Serving
-    from breakglass.services.checkpoint.store.retention import Retention
+    from breakglass.services.checkpoint.store.backup_store import Retention
     from breakglass.services.errors import ReadOnly
     from breakglass.services.extras import need
 
@@ -248,9 +246,8 @@ def _holds(
     connection: Connection, client: ReadClient, store: BackupStore, wanted: WantedCheckpoint
 ) -> ServedHolds:
     """Holds that are made and released under guard; the server's options are the consent."""
-    from breakglass.services.checkpoint.acts.hold import HoldRetention
-    from breakglass.services.checkpoint.kafka.control_log import read_control
-    from breakglass.services.checkpoint.served_holds import ServedHolds
+    from breakglass.services.checkpoint.acts.hold import HoldRetention, ServedHolds
+    from breakglass.services.checkpoint.kafka.logs import read_control
     from breakglass.services.kafka.wire.deadline import Deadline
 
     topic = wanted.control_topic

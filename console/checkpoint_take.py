@@ -40,20 +40,20 @@ from breakglass.console.option_values import names_in
 from breakglass.console.options import AsJson, Master, connected_for_writing
 from breakglass.console.output import print_json, say
 from breakglass.console.wiring import Connection
-from breakglass.services.checkpoint.option_text import (
+from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.wording import (
     TakeAsked,
     flows_in,
     policies,
     with_flows,
 )
-from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED
-from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.errors import BreakglassError, UsageError
 from breakglass.services.guard.act import JournalOpened
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.acts.take import TakeCheckpoint
-    from breakglass.services.checkpoint.finishing import Finisher
+    from breakglass.services.checkpoint.coordinator import Finisher
     from breakglass.services.checkpoint.store.backup_store import BackupStore
     from breakglass.services.checkpoint.store.documents import Level
     from breakglass.services.checkpoint.store.stored import StoredCheckpoint
@@ -198,7 +198,7 @@ def chosen_level(connection: Connection, asked: TakeAsked, retention_held: bool)
         Refused: no promise holds.
         UsageError, ClusterError, Unreachable: the topics cannot be read.
     """
-    from breakglass.services.checkpoint.explaining import explain, level_words
+    from breakglass.services.checkpoint.wording import explain, level_words
 
     with connection.reading() as client:
         found = explain(client, asked, retention_held=retention_held)

@@ -11,7 +11,7 @@ from breakglass.services.errors import UsageError
 if TYPE_CHECKING:
     from typer._click import Command
 
-    from breakglass.services.checkpoint.option_text import RestoreAsked, TakeAsked
+    from breakglass.services.checkpoint.wording import RestoreAsked, TakeAsked
 
 TAKE = ("topics", "group", "level", "external", "flow", "max_rate", "drain", "control_topic")
 RESTORE = ("renamed", "suffix", "resume", "control_topic")

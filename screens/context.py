@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from breakglass.screens.terminal import Terminal
     from breakglass.services.browse.schemas import Schemas
     from breakglass.services.bundle.contents import OpenedBundle
-    from breakglass.services.checkpoint.option_text import RestoreAsked, TakeAsked
+    from breakglass.services.checkpoint.wording import RestoreAsked, TakeAsked
     from breakglass.services.incident.incident import Incident
     from breakglass.services.incident.observations import Observation
     from breakglass.services.kafka.read_client import ReadClient

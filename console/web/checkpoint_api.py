@@ -16,19 +16,20 @@ from aiohttp import hdrs, web
 
 from breakglass.console.web.bearer import HEADERS, WITHOUT_TOKEN, bears
 from breakglass.services import patience
-from breakglass.services.checkpoint.background_errors import Counts
-from breakglass.services.checkpoint.backup_info import backup_info, state_of
-from breakglass.services.checkpoint.interfaces import Checkpoints
+from breakglass.services.checkpoint.coordinator import Checkpoints
 from breakglass.services.checkpoint.metrics import CONTENT_TYPE, exposition
-from breakglass.services.checkpoint.openapi import (
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.values import LARGEST_ID, Status
+from breakglass.services.checkpoint.serving import Counts
+from breakglass.services.checkpoint.wording import level_of, promise
+from breakglass.services.checkpoint.zeebe_api import (
     BACKUPS,
     LEVEL_HEADER,
     PROMISE_HEADER,
+    backup_info,
     description,
+    state_of,
 )
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import LARGEST_ID, Status
-from breakglass.services.checkpoint.wording import level_of, promise
 from breakglass.services.errors import (
     BreakglassError,
     ClusterError,

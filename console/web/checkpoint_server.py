@@ -15,8 +15,8 @@ from breakglass.console.output import say
 from breakglass.console.web.checkpoint_api import CheckpointApi
 from breakglass.console.web.listener import SIGNALS, HttpListener, serve_until_signal
 from breakglass.services import patience
-from breakglass.services.checkpoint.openapi import BACKUPS
 from breakglass.services.checkpoint.serving import Serving
+from breakglass.services.checkpoint.zeebe_api import BACKUPS
 from breakglass.services.topic_backup.manifest import tool_version
 
 ANSWER_SECONDS = patience.START + patience.COMMAND

@@ -7,8 +7,8 @@ from breakglass.screens.guard.page import ActPage
 from breakglass.services.checkpoint.acts.delete import DeleteCheckpoint
 from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint
 from breakglass.services.checkpoint.acts.take import TakeCheckpoint
-from breakglass.services.checkpoint.option_text import RestoreAsked, TakeAsked
 from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.wording import RestoreAsked, TakeAsked
 
 
 class CheckpointPage(ActPage):

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.status_bar import age_text
-from breakglass.services.checkpoint.progress import sizes
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.watch import (
     CheckpointLine,
     CheckpointPartitionLine,
     Line,
     StoreLine,
+    sizes,
 )
 from breakglass.services.model import Unknown
 from breakglass.services.words.figures import count, size_text

@@ -28,8 +28,6 @@ from breakglass.screens.widgets.dialog import Prompt
 from breakglass.screens.widgets.facts import Fact, Facts
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.status_bar import LinePart
-from breakglass.services.checkpoint.backup_info import backup_info
-from breakglass.services.checkpoint.option_text import same_again
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.checkpoint.watch import (
@@ -41,7 +39,8 @@ from breakglass.services.checkpoint.watch import (
     key_of,
     lines,
 )
-from breakglass.services.checkpoint.wording import promise, reasons, why_failed
+from breakglass.services.checkpoint.wording import promise, reasons, same_again, why_failed
+from breakglass.services.checkpoint.zeebe_api import backup_info
 from breakglass.services.errors import UsageError
 from breakglass.services.model import Unknown
 from breakglass.services.words.figures import count, size_text
@@ -102,7 +101,7 @@ def _checkpoint(url: str, found: StoredCheckpoint) -> Iterator[Fact]:
 
 def _explained(found: StoredCheckpoint) -> Iterator[Fact]:
     """Who wrote the topics when it was taken, and what is missing for a better promise."""
-    from breakglass.services.checkpoint.explaining import (
+    from breakglass.services.checkpoint.wording import (
         explained,
         group_words,
         level_words,

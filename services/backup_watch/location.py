@@ -1,4 +1,6 @@
-"""The current last stable offsets of backed-up topics, from which a backup's lag is computed.
+"""A location of backups: its topics, the state of each, and the ends by which it is behind.
+
+The current last stable offsets of backed-up topics, from which a backup's lag is computed.
 
 Reads a location of backups: its topics, and a one-word state for each.
 
@@ -23,7 +25,7 @@ from breakglass.services.kafka.replicas.list_offsets import READ_COMMITTED
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.topic_backup.layout import folder_name
-from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
+from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus, topic_status
 
 if TYPE_CHECKING:
     from breakglass.services.topic_backup.catalog import HeldTopic
@@ -166,8 +168,6 @@ def read_location(url: str) -> LocationHeld:
 
 
 def _topic(held: HeldTopic, newest: bool) -> TopicHeld:
-    from breakglass.services.topic_backup.status import topic_status
-
     try:
         status = topic_status(held)
     except BreakglassError as error:

@@ -1,4 +1,6 @@
-"""The manifest of a bundle: its version, what is in it, and what could not be read and why.
+"""The file of a bundle and its manifest, written and read with distrust.
+
+The manifest of a bundle: its version, what is in it, and what could not be read and why.
 
 The file of a bundle: a compressed tar that `tar -tzf` lists, read with distrust.
 

@@ -1,4 +1,6 @@
-"""Collects the entries of a bundle, compressed in memory, and writes them with their manifest.
+"""Captures a cluster and this machine into a bundle.
+
+Collects the entries of a bundle, compressed in memory, and writes them with their manifest.
 
 What a bundle has from this machine: the status of backups, recent journals, what was seen.
 

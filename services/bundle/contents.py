@@ -1,4 +1,6 @@
-"""Opens a bundle: every entry is read, checked against the manifest and against the others.
+"""A bundle that was opened, and the answers that a console on it gets.
+
+Opens a bundle: every entry is read, checked against the manifest and against the others.
 
 A bundle is taken whole or refused. What passes is judged here, once, so that screens meet nothing
 that cannot be judged.

@@ -1,4 +1,6 @@
-"""The entries of a bundle, one class each: what a line of the entry has, or all of it.
+"""What the entries of a bundle have, as values that are written and read as JSON.
+
+The entries of a bundle, one class each: what a line of the entry has, or all of it.
 
 Shared values (`services.model`) are written as they are: partitions.jsonl has a `PartitionState`
 on each line, evidence.jsonl a `PartitionEvidence`. A field that changes makes a new version of the

@@ -1,4 +1,18 @@
-"""Takes, watches and deletes checkpoints; all state is in the store and in the topics.
+"""Takes a checkpoint and finishes it: asks partitions, decides the cut, has each copied.
+
+The coordinator's interfaces: the topics of checkpoints, and operations on checkpoints.
+
+Copies one partition: begins, retries, and commits the copy or records why it failed.
+
+The source decides what is copied and how; `protocol.values` decides when, how often and with what
+result.
+
+Finishes an acknowledged checkpoint: decides what is in it, and has every partition copied.
+
+A finisher may die at any moment: the next finisher decides the same, and copies again what this
+node did not complete. Only its own request resumes a take that died before it was acknowledged.
+
+Takes, watches and deletes checkpoints; all state is in the store and in the topics.
 
 A take follows the order of H4: it reserves the id, records every partition's copy as begun, starts
 every partition, and only then acknowledges the checkpoint. A client resumes an interrupted take by
@@ -8,20 +22,373 @@ sending the same request again; any other process records it as failed (`fail_ab
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.finishing import ABANDONED_MS, NEVER_ACKNOWLEDGED, abandoned
-from breakglass.services.checkpoint.interfaces import Scope, Topics
 from breakglass.services.checkpoint.protocol import coordinator as protocol
+from breakglass.services.checkpoint.protocol import values
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
-from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.store.documents import NumberedPartition, TakeDocument
-from breakglass.services.checkpoint.store.retention import Retention, candidates, expired
+from breakglass.services.checkpoint.protocol.flows import GroupFlow
+from breakglass.services.checkpoint.protocol.participant import Acknowledge
+from breakglass.services.checkpoint.protocol.values import (
+    LARGEST_ASKED,
+    LARGEST_ID,
+    Begin,
+    Copy,
+    CopyAttempt,
+    CopyId,
+    Status,
+)
+from breakglass.services.checkpoint.store.backup_store import (
+    BackupStore,
+    Copies,
+    Retention,
+    candidates,
+    expired,
+)
+from breakglass.services.checkpoint.store.documents import (
+    CutDocument,
+    GroupPolicy,
+    Level,
+    ManifestDocument,
+    NumberedPartition,
+    StartedDocument,
+    TakeDocument,
+    TransactionFloors,
+)
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.clock import now_ms
-from breakglass.services.errors import ClusterError, Refused, TimedOut, UsageError
+from breakglass.services.errors import (
+    BreakglassError,
+    ClusterError,
+    PipelineError,
+    Refused,
+    StorageError,
+    TimedOut,
+    Unreachable,
+    UsageError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The partitions that a checkpoint covers."""
+
+    level: Level
+    partitions: tuple[NumberedPartition, ...]
+    groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
+    floors: Mapping[int, int] = field(default_factory=dict)
+    """Log ends by the partition's number, read before the checkpoint begins."""
+    cluster_id: str | None = None
+    incarnation: str | None = None
+    external: tuple[str, ...] = ()
+    """Topics that are written from outside alone."""
+    transactions: TransactionFloors | None = None
+    flows: tuple[GroupFlow, ...] = ()
+
+
+class Topics(Protocol):
+    """The partitions that checkpoints cover, as the cluster has them."""
+
+    def scope(self) -> Scope:
+        """What a checkpoint that is taken now covers."""
+
+    def latest_id(self) -> int:
+        """The greatest checkpoint id that their records carry; 0 if no record carries an id."""
+
+    def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
+        """Start a checkpoint in *partitions*, durably; the answers received, by partition number.
+
+        Asking twice is harmless. The position in an answer is that of the checkpoint's marker: no
+        record after the marker is in the checkpoint.
+        """
+
+    def offsets(self, partitions: Sequence[NumberedPartition]) -> Mapping[str, Mapping[int, int]]:
+        """Group offsets that belong to the positions of `start`, by number; empty: read later."""
+
+    def transactions(self) -> TransactionFloors | None:
+        """Where transactions are read from, by `start`; None: from the take's floors on."""
+
+    def passed(self, take: TakeDocument, positions: Mapping[int, int]) -> int:
+        """The greatest id that records before *positions* carry, if greater than the take's.
+
+        A partition that reached a greater id first has never seen the take's own id.
+        """
+
+    def epochs(
+        self, partitions: Sequence[NumberedPartition], positions: Mapping[int, int]
+    ) -> Mapping[int, int]:
+        """Leader epochs that wrote the offsets before *positions*, by number, where known."""
+
+
+class Checkpoints(Protocol):
+    """The operations on checkpoints that the HTTP API, the commands and the screen use."""
+
+    def take(self, id: int | None = None, request: str | None = None) -> int | NotHigher:
+        """Start a checkpoint, by default with the next id; returns its id once it has started."""
+
+    def status(self, id: int) -> StoredCheckpoint | None:
+        """A checkpoint; None if there is no checkpoint of that id."""
+
+    def all(self) -> tuple[StoredCheckpoint, ...]:
+        """All checkpoints, the newest first."""
+
+    def delete(self, id: int) -> None:
+        """Delete a checkpoint; a deleted or unknown checkpoint changes nothing."""
+
+
+RETRY_SECONDS = 1.0
+"""Before the first retry; doubled before each further retry."""
+PASSING = (StorageError, Unreachable, PipelineError)
+"""Errors after which the copy is retried."""
+
+
+class PartitionCopier(Protocol):
+    """One partition up to the checkpoint."""
+
+    def copy(self, where: str) -> ManifestDocument:
+        """Write the copy below *where*, and return what was written.
+
+        Raises:
+            StorageError, Unreachable, PipelineError: the copy may be retried.
+            BreakglassError: the partition cannot be copied any more, for example because retention
+                removed records.
+        """
+
+
+def take_copy(
+    copies: Copies,
+    id: CopyId,
+    position: int | None,
+    source: PartitionCopier,
+    wait: Callable[[float], None],
+    tool_version: str = "unknown",
+) -> Status:
+    """Copy a partition, unless this node has completed its copy or the partition has failed.
+
+    *position* is the checkpoint's, exclusive; None where the source reads it from the log. A copy
+    that the coordinator recorded as begun is resumed like an interrupted copy.
+
+    Raises:
+        Refused: the checkpoint has failed or was deleted during the copy.
+        StorageError: the store accepts neither the copy nor the record of its failure.
+    """
+    attempt: CopyAttempt | Copy = CopyAttempt(id, position)
+    try:
+        while isinstance(attempt, CopyAttempt):
+            if attempt.errors:
+                wait(RETRY_SECONDS * 2 ** (attempt.errors - 1))
+            attempt = _tried(copies, attempt, source, tool_version)
+        if attempt.reason is not None:
+            copies.fail(id, attempt.reason, attempt.position)
+    finally:
+        # A deletion does not wait for workers that copy: they remove what they wrote after it.
+        copies.remove_if_deleted(id)
+    return attempt.status
+
+
+def _tried(
+    copies: Copies, attempt: CopyAttempt, source: PartitionCopier, tool_version: str
+) -> CopyAttempt | Copy:
+    """The next attempt, or how the copy ended, with a reason if a failure is to be recorded."""
+    id = attempt.id
+    try:
+        match values.begin(copies.partition(id.checkpoint, id.partition).backup, id):
+            case Begin.SKIP:
+                return Copy(id, Status.COMPLETED)
+            case Begin.REFUSE:
+                return Copy(id, Status.FAILED)
+            case Begin.COPY_ANEW:
+                copies.begin_again(id, attempt.position, tool_version)
+            case Begin.COPY:
+                copies.begin(id, attempt.position, tool_version)
+        manifest = _copied(copies, attempt, source)
+        if isinstance(manifest, Copy):
+            return manifest
+        copies.complete(id, manifest)
+    except PASSING as error:
+        return values.after_error(attempt, str(error))
+    return Copy(id, Status.COMPLETED)
+
+
+def _copied(
+    copies: Copies, attempt: CopyAttempt, source: PartitionCopier
+) -> ManifestDocument | Copy:
+    """What was written, or the permanent failure to write it."""
+    try:
+        return source.copy(copies.contents(attempt.id).where())
+    except PASSING:
+        raise
+    except BreakglassError as error:
+        return Copy(attempt.id, Status.FAILED, attempt.position, reason=str(error))
+
+
+ABANDONED_MS = 120_000
+"""Longer than a live take needs to be acknowledged, with clock differences included."""
+NEVER_ACKNOWLEDGED = "its coordinator was gone before it was acknowledged"
+
+
+def abandoned(found: StoredCheckpoint, node: int, before_ms: int) -> bool:
+    """Whether a checkpoint requested by *before_ms* will never be acknowledged.
+
+    True only if no node other than *node*, the caller's own, has begun to copy it.
+    """
+    nodes = {copy.id.node for part in found.partitions for copy in part.copies}
+    asked = found.created_at_ms
+    waiting = found.started is None and found.status is not Status.FAILED
+    return waiting and nodes <= {node} and asked is not None and asked <= before_ms
+
+
+SIDE_BY_SIDE = 4
+"""Partitions that are copied in parallel: each copy waits for its disk from time to time."""
+
+Tell = Callable[[int, Status], None]
+
+
+class Decides(Protocol):
+    """Decides what is in a checkpoint: see `kafka.deciding.Decider`."""
+
+    def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument: ...
+
+    def require_kept(self, take: TakeDocument) -> None:
+        """Raise Refused if records that were decided on may have been compacted away since."""
+
+
+class Sources(Protocol):
+    """Where the content of partitions comes from."""
+
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
+        """A source for each partition's number.
+
+        Raises:
+            BreakglassError: there is no source; the checkpoint has failed.
+        """
+
+
+def _nobody_else(_id: int) -> AbstractContextManager[None]:
+    """The lock of a store that a single process uses."""
+    return nullcontext()
+
+
+def _unheard(_number: int, _status: Status) -> None:
+    """Ignore the report."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A source whose copy is valid only if nothing was compacted away while it was made."""
+
+    source: PartitionCopier
+    require: Callable[[], None]
+
+    def copy(self, where: str) -> ManifestDocument:
+        found = self.source.copy(where)
+        self.require()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Finisher:
+    """Finishes checkpoints of *store* as node *node*."""
+
+    store: BackupStore
+    decider: Decides
+    sources: Sources
+    node: int = 0
+    tool_version: str = "unknown"
+    side_by_side: int = SIDE_BY_SIDE
+    wait: Callable[[float], None] = time.sleep
+    """Called with 0 before each copy: what raises WorkStopped here ends the work cleanly."""
+    alone: Callable[[int], AbstractContextManager[None]] = _nobody_else
+    """Excludes other workers of the node from a checkpoint: see `node_lock.alone`."""
+
+    def finish(self, id: int, tell: Tell = _unheard) -> StoredCheckpoint:
+        """Decide and copy; *tell* is called for each partition's copy that has ended.
+
+        Raises:
+            AlreadyRunning: another worker of this node finishes it, here or on another machine.
+            Refused: it has failed before, was deleted, or was never acknowledged (it is then
+                recorded as failed).
+            StorageError: the store does not answer.
+            BreakglassError: its content cannot be decided; it is recorded as failed.
+            WorkStopped: by `wait`; what is not copied yet can be resumed.
+        """
+        if self._found(id).status is not Status.COMPLETED:
+            with self.alone(id):
+                self._finish(self._found(id), tell)
+        return self._found(id, failed=True)
+
+    def _finish(self, found: StoredCheckpoint, tell: Tell) -> None:
+        assert found.take is not None
+        assert found.started is not None
+        if found.status is Status.COMPLETED:
+            return
+        # Another machine's checkpoint must not fail by what this one decides.
+        copies = (copy for part in found.partitions for copy in part.copies)
+        self.store.copies.require_own(copy for copy in copies if copy.id.node == self.node)
+        try:
+            cut = found.cut or self.store.decide(
+                found.id, self.decider.decide(found.take, found.started)
+            )
+            sources = self.sources.open(found.take, cut)
+        except BreakglassError as error:
+            self.store.fail_checkpoint(found.id, str(error))
+            raise
+        self._copy(found.take, cut, sources, tell)
+
+    def _found(self, id: int, *, failed: bool = False) -> StoredCheckpoint:
+        found = self.store.read(id)
+        if found is None or found.take is None:
+            raise Refused(f"checkpoint {id} was deleted, or never asked for: take a new one.")
+        if found.status is Status.FAILED and not failed:
+            raise Refused(f"checkpoint {id} has failed: take a new one.")
+        if found.started is None:
+            self.store.fail_checkpoint(id, NEVER_ACKNOWLEDGED)
+            raise Refused(
+                f"checkpoint {id} was never acknowledged, and has failed by that: take a new one."
+            )
+        return found
+
+    def _copy(
+        self,
+        take: TakeDocument,
+        cut: CutDocument,
+        sources: Mapping[int, PartitionCopier],
+        tell: Tell,
+    ) -> None:
+        def one(number: int) -> None:
+            self.wait(0)
+            copy = CopyId(take.id, number, self.node)
+            position = cut.positions[number]
+            status = take_copy(
+                self.store.copies,
+                copy,
+                position,
+                _Kept(sources[number], partial(self.decider.require_kept, take)),
+                self.wait,
+                self.tool_version,
+            )
+            tell(number, status)
+
+        with ThreadPoolExecutor(self.side_by_side, "copy") as pool:
+            list(pool.map(one, sorted(cut.positions)))
+
+
+def unfinished(store: BackupStore, node: int) -> tuple[int, ...]:
+    """Acknowledged checkpoints that this node began to copy and did not complete, oldest first."""
+    return tuple(
+        checkpoint.id
+        for checkpoint in reversed(store.all())
+        if checkpoint.started is not None
+        and checkpoint.status in (Status.ONGOING, Status.INCOMPLETE)
+        and any(copy.id.node == node for part in checkpoint.partitions for copy in part.copies)
+    )
+
 
 ANOTHER_INCARNATION = "its topics were deleted and created again since, or are others"
 PAUSE_SECONDS = 0.2
@@ -29,7 +396,7 @@ PAUSE_SECONDS = 0.2
 
 
 class Coordinator:
-    """`interfaces.Checkpoints` of *topics* in *store*, copied by the workers of node *node*."""
+    """`coordinator.Checkpoints` of *topics* in *store*, copied by the workers of node *node*."""
 
     def __init__(
         self,

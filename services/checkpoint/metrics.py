@@ -10,12 +10,12 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from breakglass.services.checkpoint.background_errors import Counts
-from breakglass.services.checkpoint.backup_info import STATES, state_of
 from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.serving import Counts
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.checkpoint.wording import level_of
+from breakglass.services.checkpoint.zeebe_api import STATES, state_of
 from breakglass.services.lag import Behind
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4

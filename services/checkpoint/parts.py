@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.finishing import SIDE_BY_SIDE, Finisher
+from breakglass.services.checkpoint.coordinator import SIDE_BY_SIDE, Coordinator, Finisher
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.errors import StorageError
@@ -28,7 +27,7 @@ from breakglass.services.file_lock import lock, open_lock_file, unlock
 from breakglass.services.guard.lock import private_folder
 from breakglass.services.state_folder import state_folder
 from breakglass.services.topic_backup.manifest import tool_version
-from breakglass.services.topic_backup.store.store import local_path
+from breakglass.services.topic_backup.store.store import local_path, open_store
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.store.documents import TakeDocument
@@ -141,12 +140,10 @@ def finisher_of(
 ) -> Iterator[Finisher]:
     """The finisher that decides and copies, until the end of the block; *wait*: see `Finisher`."""
     from breakglass.services.checkpoint.kafka.deciding import Decider
-    from breakglass.services.checkpoint.spark.lineages import SparkLineages
+    from breakglass.services.checkpoint.spark.logs import SparkContents, SparkLineages
     from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
-    from breakglass.services.checkpoint.spark.transaction_logs import SparkContents
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.session import BEHIND_OTHERS, Spark
-    from breakglass.services.topic_backup.store.store import open_store
 
     version = tool_version()
     # A rate limit means that the copy shares the brokers with live traffic.

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from breakglass.services.checkpoint.protocol.evidence import (
+from breakglass.services.checkpoint.protocol.flows import (
     CheckpointEvidence,
     Committing,
+    FlowCycle,
     GroupEvidence,
+    GroupFlow,
     TopicEvidence,
     WriterKind,
+    reading_order,
 )
-from breakglass.services.checkpoint.protocol.flows import FlowCycle, GroupFlow, reading_order
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 
 BY_STRENGTH = (Level.COORDINATED, Level.VERIFIED, Level.TRANSACTIONAL, Level.ORDERED)

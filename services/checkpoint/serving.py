@@ -1,4 +1,10 @@
-"""Checkpoints for a long-running server: taken at once, finished in the background, in turn.
+"""Serves checkpoints: a schedule, retention, errors in the background, a stop in good order.
+
+A request to stop, which background work obeys between two steps.
+
+Counts errors of background work, and reports each error once until it changes.
+
+Checkpoints for a long-running server: taken at once, finished in the background, in turn.
 
 After a restart, or after a stop in the midst of the work, the server resumes the checkpoints that
 it had begun. A schedule makes it take checkpoints on its own and delete old ones by retention.
@@ -7,23 +13,116 @@ it had begun. A schedule makes it take checkpoints on its own and delete old one
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from breakglass.services.checkpoint.background_errors import Doing, Troubles
-from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.finishing import NEVER_ACKNOWLEDGED, Finisher, unfinished
+from breakglass.services.checkpoint.coordinator import (
+    NEVER_ACKNOWLEDGED,
+    Coordinator,
+    Finisher,
+    unfinished,
+)
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.stop_request import StopRequest, WorkStopped
-from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.store.retention import Retention
+from breakglass.services.checkpoint.store.backup_store import BackupStore, Retention
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.clock import now_ms
+from breakglass.services.errors import BreakglassError
 from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
+
+
+class WorkStopped(Exception):
+    """Work ended between two steps because a stop was requested; another process may resume it."""
+
+
+class StopRequest:
+    """For several threads; once requested, it stays requested."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    @property
+    def requested(self) -> bool:
+        """Whether to stop."""
+        return self._event.is_set()
+
+    def request(self) -> None:
+        """Ask all work to end at its next step."""
+        self._event.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long; 0 is a step at which work may end. Raises WorkStopped once requested."""
+        if self._event.wait(seconds):
+            raise WorkStopped
+
+
+class Doing(StrEnum):
+    """What the background work was doing when an error occurred."""
+
+    COPYING = "copying"
+    RETENTION = "retention"
+    SCHEDULE = "schedule"
+    RELEASE = "release"
+
+
+class ErrorKind(StrEnum):
+    """Whether the error is a known kind, with a sentence of its own."""
+
+    EXPECTED = "expected"
+    UNEXPECTED = "unexpected"
+
+
+Counts = Mapping[tuple[Doing, ErrorKind], int]
+
+
+class Troubles:
+    """The errors so far; for several threads. *keep* writes the details of an unexpected error.
+
+    *keep* returns where it wrote them, and raises OSError if it cannot write.
+    """
+
+    def __init__(
+        self, say: Callable[[str], None], keep: Callable[[Exception], object] | None = None
+    ) -> None:
+        self._say, self._keep = say, keep
+        self._last: dict[str, str] = {}
+        self._counts: Counter[tuple[Doing, ErrorKind]] = Counter()
+        self._lock = threading.Lock()
+
+    def met(self, doing: Doing, about: str, error: Exception) -> None:
+        """Count the error, and report it unless it equals the last error *about* the same work."""
+        expected = isinstance(error, BreakglassError)
+        what = str(error) if expected else f"{type(error).__name__}: {error}"
+        with self._lock:
+            self._counts[doing, ErrorKind.EXPECTED if expected else ErrorKind.UNEXPECTED] += 1
+            known = self._last.get(about) == what
+            self._last[about] = what
+        if not known:
+            self._say(f"{about}: {what if expected else self._unexpected(what, error)}")
+
+    def over(self, about: str) -> None:
+        """The work *about* this succeeded: report its next error, even if it equals the last."""
+        with self._lock:
+            self._last.pop(about, None)
+
+    def counts(self) -> Counts:
+        """The number of errors so far."""
+        with self._lock:
+            return {
+                (doing, kind): self._counts[doing, kind] for doing in Doing for kind in ErrorKind
+            }
+
+    def _unexpected(self, what: str, error: Exception) -> str:
+        place = ""
+        if self._keep is not None:
+            with suppress(OSError):
+                place = f" with {self._keep(error)}"
+        return f"failed unexpectedly ({what}); please report it{place}"
+
 
 LOOK_SECONDS = 1.0
 """Interval between checks whether the next checkpoint is due."""
@@ -64,7 +163,7 @@ def due(newest_ms: int | None, schedule: Schedule, now: int) -> bool:
 
 
 class Serving:
-    """`interfaces.Checkpoints` that are finished in the background."""
+    """`coordinator.Checkpoints` that are finished in the background."""
 
     def __init__(
         self,

@@ -1,23 +1,159 @@
-"""Reads stores of checkpoints repeatedly, for display; changes nothing.
+"""Looks at stores of checkpoints again and again, copies under way included.
+
+How much of a checkpoint is copied; the files of a copy under way show its progress.
+
+A copy under way grows in its store: its index has an entry for each record. A reader
+of the store sees the progress, so workers report nothing. On object stores a file appears once it
+is complete. The output of a retried task counts until it is removed.
+
+Reads stores of checkpoints repeatedly, for display; changes nothing.
 
 The readers are imported on first use, so that a user without stores does not wait for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 from breakglass.services.clock import now_ms
-from breakglass.services.errors import BreakglassError
+from breakglass.services.errors import BreakglassError, StorageError
 from breakglass.services.model import Unknown
+from breakglass.services.topic_backup.folder import TEMPORARY
+from breakglass.services.topic_backup.layout import segment_of
+from breakglass.services.topic_backup.segment_index import ENTRY
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
+from breakglass.services.topic_backup.store.blobs import Blobs
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.progress import SoFar
-    from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+    from breakglass.services.checkpoint.store.backup_store import BackupStore
 
-SIDE_BY_SIDE = 4
+SIDE_BY_SIDE = 8
+SEGMENTS = "segments/"
+"""The records up to the cut, below a copy's content."""
+NOT_COPIED = Unknown("it is not copied yet")
+FAILED = Unknown("it has failed")
+
+
+@dataclass(frozen=True, slots=True)
+class SoFar:
+    """The progress of one partition's copy."""
+
+    records: int
+    bytes: int
+    """Size of the record files."""
+    offsets: int | None
+    """Offsets up to the cut, at least the number of records; None: start or end is unknown yet."""
+
+    @property
+    def bytes_expected(self) -> int | None:
+        """An estimate: the average size of the records so far for each offset."""
+        if self.offsets is None or not self.records:
+            return None
+        return max(self.bytes, self.bytes * self.offsets // self.records)
+
+
+def so_far(store: BackupStore, found: StoredCheckpoint) -> dict[int, SoFar]:
+    """The progress of each partition that is being copied, by its number.
+
+    Raises:
+        StorageError: the store does not answer.
+    """
+    parts = [
+        partition
+        for partition in found.partitions
+        if partition.status is Status.ONGOING and partition.counting
+    ]
+    with ThreadPoolExecutor(SIDE_BY_SIDE, "so-far") as pool:
+        looked = pool.map(lambda part: _of_partition(store, found, part), parts)
+        return {part.number: one for part, one in zip(parts, looked, strict=True)}
+
+
+def sizes(found: StoredCheckpoint) -> Iterator[int | Unknown]:
+    """The size of each partition's completed copy in bytes."""
+    for partition in found.partitions:
+        size = None if partition.counting is None else partition.counting.size
+        unknown = FAILED if partition.status is Status.FAILED else NOT_COPIED
+        yield unknown if size is None else size
+
+
+def whole_size(found: StoredCheckpoint) -> int | None:
+    """The size of all partitions in bytes; None while the size of a partition is unknown."""
+    known = [size for size in sizes(found) if isinstance(size, int)]
+    return sum(known) if known and len(known) == len(found.partitions) else None
+
+
+def _of_partition(store: BackupStore, found: StoredCheckpoint, part: StoredPartition) -> SoFar:
+    assert part.counting is not None
+    position = None if found.cut is None else found.cut.positions.get(part.number)
+    return read_so_far(store.copies.contents(part.counting.id), position)
+
+
+def read_so_far(held: Blobs, position: int | None) -> SoFar:
+    """The progress of the copy in *held*, which ends with the cut at *position*, exclusive."""
+    written = _written(held.names())
+    records = {name: held.size(name) or 0 for name in written["records"]}
+    indexes = {name: held.size(name) or 0 for name in written["index"]}
+    first = _first_offset(held, (name for name, size in indexes.items() if _entries(size)))
+    return SoFar(
+        sum(_entries(size) for size in indexes.values()),
+        sum(records.values()),
+        None if position is None or first is None else max(position - first, 0),
+    )
+
+
+def _entries(size: int) -> int:
+    """Complete entries in an index of this size; the last entry may be incomplete."""
+    return max(size - FIRST_POSITION, 0) // ENTRY.size
+
+
+def _written(names: Iterable[str]) -> Mapping[str, list[str]]:
+    """The record files and the indexes, under their final or a task's temporary names."""
+    found: dict[str, list[str]] = {"records": [], "index": []}
+    before, after = TEMPORARY
+    for name in names:
+        own = name.rpartition("/")[2]
+        segment = segment_of(own)
+        kind = segment[2] if segment else ""
+        if own.startswith(before) and own.endswith(after):
+            kind = own.removesuffix(after).rpartition("-")[2]
+        if name.startswith(SEGMENTS) and kind in found:
+            found[kind].append(name)
+    return found
+
+
+def _first_offset(held: Blobs, indexes: Iterable[str]) -> int | None:
+    """The lowest offset that was written; None if no record was written yet."""
+    placed: dict[str, int] = {}
+    loose = []
+    for name in indexes:
+        segment = segment_of(name.rpartition("/")[2])
+        if segment is None:
+            loose.append(name)
+        else:
+            placed[name] = segment[1]
+    # Names of final files sort by offset, so the first index has the lowest offset.
+    lowest = [min(placed, key=lambda text: placed[text])] if placed else []
+    found = [_offset_of(held, name) for name in lowest + loose]
+    return min((number for number in found if number is not None), default=None)
+
+
+def _offset_of(held: Blobs, index: str) -> int | None:
+    """The offset of the first entry; None if the file was renamed to its final name since."""
+    try:
+        with held.open(index) as file:
+            file.seek(FIRST_POSITION)
+            content = file.read(ENTRY.size)
+    except StorageError:
+        return None
+    return int(ENTRY.unpack(content)[0]) if len(content) == ENTRY.size else None
+
+
+STORES_SIDE_BY_SIDE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +240,11 @@ class CheckpointWatch:
         """The current content; a store that does not answer does not hide the others."""
         if not self.urls:
             return ()
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(SIDE_BY_SIDE, "checkpoints") as pool:
+        with ThreadPoolExecutor(STORES_SIDE_BY_SIDE, "checkpoints") as pool:
             return tuple(pool.map(self._seen, self.urls))
 
     def _seen(self, url: str) -> SeenStore:
-        from breakglass.services.checkpoint.progress import so_far
-        from breakglass.services.checkpoint.protocol.values import Status
-        from breakglass.services.checkpoint.store.backup_store import BackupStore
-        from breakglass.services.checkpoint.store_address import require_there
+        from breakglass.services.checkpoint.store.backup_store import BackupStore, require_there
 
         try:
             store = BackupStore(url)

@@ -1,20 +1,187 @@
-"""Why a checkpoint has failed or is refused, in few words, and what each level promises.
+"""Checkpoints in words: options, levels and their promises, failures, explanations, notes.
+
+The options of the checkpoint commands, and the parsers of their texts.
+
+Why a checkpoint has failed or is refused, in few words, and what each level promises.
 
 Equal reasons are combined, and partitions are named by their topics.
+
+Explains a checkpoint, before it is taken or as it is stored: who writes, which promise holds.
+
+The same explanation is what `checkpoint explain` prints, what `checkpoint take` without a level
+chooses by, and what the Checkpoints screen shows.
+
+Notes on a restore besides its records: topic settings, and what differs from the copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from breakglass.services import patience
+from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
+from breakglass.services.checkpoint.promises import (
+    Declared,
+    PromiseOutlook,
+    proposed_flows,
+    strongest_promise,
+)
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.flows import (
+    CheckpointEvidence,
+    GroupEvidence,
+    GroupFlow,
+    TopicEvidence,
+)
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
+    GroupPolicy,
     Level,
     NumberedPartition,
 )
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+from breakglass.services.errors import Refused, UsageError
+from breakglass.services.pipeline.restore.options import REMOVED_IN_4
+
+if TYPE_CHECKING:
+    from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+    from breakglass.services.checkpoint.spark.restore import CheckpointPlan
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.pipeline.restore.restore import TopicRestored
+
+
+@dataclass(frozen=True, slots=True)
+class TakeAsked:
+    """What a checkpoint is to contain, and how it is copied."""
+
+    topics: tuple[str, ...]
+    groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
+    level: Level | None = None
+    """None: the strongest level whose promise holds."""
+    bytes_per_second: float | None = None
+    drain_seconds: float = patience.DRAIN
+    control_topic: str = CONTROL_TOPIC
+    external: tuple[str, ...] = ()
+    """Topics that are written from outside alone."""
+    flows: tuple[GroupFlow, ...] = ()
+
+    def wanted(self, level: Level) -> WantedCheckpoint:
+        """What a checkpoint of *level* contains, the level that was asked for or was chosen."""
+        from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+
+        # Flows are of the level ordered: a stronger level that was chosen does not use them.
+        flows = self.flows if level is Level.ORDERED or self.level is not None else ()
+        return WantedCheckpoint(
+            level,
+            self.topics,
+            self.groups,
+            self.control_topic,
+            self.external,
+            flows,
+            self.drain_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreAsked:
+    """Where a checkpoint is to be restored."""
+
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """New topic name by old name."""
+    suffix: str = ""
+    """Appended to the name of every topic that *renamed* does not contain."""
+    resume: bool = False
+    control_topic: str = CONTROL_TOPIC
+
+
+def same_again(found: StoredCheckpoint) -> str:
+    """The options that request another checkpoint of the same content; empty if never requested."""
+    if found.take is None:
+        return ""
+    topics = sorted({partition.topic for partition in found.take.partitions})
+    words = ["--topics", ",".join(topics)]
+    for name, policy in sorted(found.take.groups.items()):
+        words += ["--group", f"{name}={policy}"]
+    for topic in found.take.external:
+        words += ["--external", topic]
+    for flow in found.take.flows:
+        words += ["--flow", str(flow)]
+    return shlex.join([*words, "--level", found.take.level])
+
+
+def new_names(
+    found: StoredCheckpoint, renamed: Mapping[str, str], suffix: str
+) -> Mapping[str, str]:
+    """The new name of each renamed topic of *found*, for `CheckpointRestoreOptions`."""
+    subjects = (partition.subject for partition in found.partitions)
+    topics = {subject.topic for subject in subjects if subject is not None}
+    behind = {topic: f"{topic}{suffix}" for topic in topics} if suffix else {}
+    return {**behind, **renamed}
+
+
+def policies(given: Iterable[str] | None) -> dict[str, GroupPolicy]:
+    """The groups that the options name, each with its policy.
+
+    Raises:
+        UsageError: a group is not written NAME=POLICY, or is named twice.
+    """
+    found: dict[str, GroupPolicy] = {}
+    for text in given or ():
+        name, _, policy = text.rpartition("=")
+        if not name or policy not in set(GroupPolicy) or name in found:
+            raise UsageError(
+                f"--group {text!r} is not written NAME=exactly-once, =at-least-once, =reader or "
+                "=left-out, or is named twice: write each group once, so."
+            )
+        found[name] = GroupPolicy(policy)
+    return found
+
+
+def flows_in(given: Iterable[str] | None) -> tuple[GroupFlow, ...]:
+    """The flows that the options name.
+
+    Raises:
+        UsageError: a flow is not written GROUP:INPUTS>OUTPUTS, or an input of a group is in two.
+    """
+    found: list[GroupFlow] = []
+    for text in given or ():
+        group, colon, topics = text.rpartition(":")
+        before, arrow, after = topics.partition(">")
+        inputs, outputs = _names(before), _names(after)
+        if not group or not colon or not arrow or not inputs or ">" in after:
+            raise UsageError(
+                f"--flow {text!r} is not written GROUP:INPUT,INPUT>OUTPUT,OUTPUT: write the topics "
+                "that a group reads, then those into which it writes what they lead to."
+            )
+        if "?" in outputs:
+            raise UsageError(
+                f"--flow {text!r} does not say into which topics group {group} writes: put their "
+                "names in place of the ?, or nothing where they are not in the checkpoint."
+            )
+        twice = {topic for flow in found if flow.group == group for topic in flow.inputs}
+        if twice & set(inputs):
+            raise UsageError(
+                f"--flow names {min(twice & set(inputs))} twice for group {group}: write each "
+                "input of a group once."
+            )
+        found.append(GroupFlow(group, inputs, outputs))
+    return tuple(found)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+
+
+def with_flows(
+    groups: Mapping[str, GroupPolicy], flows: Iterable[GroupFlow]
+) -> dict[str, GroupPolicy]:
+    """*groups*, with those of *flows* that no option names: they process at least once."""
+    return {**{flow.group: GroupPolicy.AT_LEAST_ONCE for flow in flows}, **groups}
+
 
 UNKNOWN = "unknown"
 """In place of a level: the checkpoint was never requested."""
@@ -156,3 +323,162 @@ def overtaken(refused: NotHigher) -> str:
         f"checkpoint {refused.latest} was asked for in between, so {refused.requested} is not the "
         "next one any more: begin again"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the logs show of a checkpoint's topics and groups, and what follows from that."""
+
+    evidence: CheckpointEvidence
+    declared: Declared
+
+    @property
+    def outlook(self) -> PromiseOutlook:
+        """Which promise holds, and what is missing for the others."""
+        return strongest_promise(self.evidence.topics, self.evidence.groups, self.declared)
+
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """The flows that were declared, else a proposal, to be completed and confirmed."""
+        return tuple(map(str, self.declared.flows)) or proposed_flows(self.evidence)
+
+    def require_level(self) -> Level:
+        """The strongest level whose promise holds.
+
+        Raises:
+            Refused: no promise holds; the message says what is missing for the first level.
+        """
+        outlook = self.outlook
+        if outlook.strongest is None:
+            first = outlook.levels[0]
+            raise Refused(
+                f"no promise holds. For {first.level}: {first.missing[0]}. `breakglass checkpoint "
+                "explain` has all that is missing; --level vector takes it without a promise"
+            )
+        return outlook.strongest
+
+    def require(self, level: Level) -> None:
+        """Return if the promise of *level* holds. Raises: Refused."""
+        missing = self.outlook.missing(level)
+        if missing:
+            raise Refused(
+                f"the promise of {level} does not hold, so nothing was written: {missing[0]}. "
+                "`breakglass checkpoint explain` has all that is missing"
+            )
+
+
+def explain(client: ReadClient, asked: TakeAsked, *, retention_held: bool = False) -> Explanation:
+    """The explanation of a checkpoint that would be taken now.
+
+    Raises:
+        UsageError: a topic does not exist.
+        ClusterError, NotAuthorized, Unreachable: something cannot be read.
+    """
+    from breakglass.services.checkpoint.kafka.evidence import read_evidence
+    from breakglass.services.kafka.wire.deadline import Deadline
+
+    deadline = Deadline.after(patience.JOB)
+    evidence = read_evidence(client, asked.topics, asked.control_topic, deadline)
+    external = frozenset(asked.external)
+    return Explanation(
+        evidence, Declared(asked.groups, external, asked.flows, retention_held=retention_held)
+    )
+
+
+def explained(found: StoredCheckpoint) -> Explanation | None:
+    """The explanation of a stored checkpoint; None if its content was never decided."""
+    if found.take is None or found.cut is None or found.cut.evidence is None:
+        return None
+    take = found.take
+    # It is copied: compaction has removed nothing that it needs.
+    declared = Declared(take.groups, frozenset(take.external), take.flows, retention_held=True)
+    return Explanation(found.cut.evidence, declared)
+
+
+def topic_words(topic: TopicEvidence, declared: Declared) -> str:
+    """``orders: participant, idempotent (external)``; ``?`` where no record shows a writer."""
+    writers = ", ".join(topic.writers) or "?"
+    external = " (external)" if topic.topic in declared.external else ""
+    return f"{topic.topic}: {writers}{external}"
+
+
+def group_words(group: GroupEvidence) -> str:
+    """``billing commits: transactional``."""
+    return f"{group.name} commits: {group.commits}"
+
+
+def level_words(explanation: Explanation, promised: Level | None = None) -> Iterator[str]:
+    """A line for each level: whether its promise holds, else what is missing.
+
+    With *promised*, of a checkpoint that was taken, only what is missing for better levels.
+    """
+    for outlook in explanation.outlook.levels:
+        if promised is not None and outlook.level == promised:
+            return
+        if outlook.holds and promised is None:
+            yield f"{outlook.level}: possible"
+        for missing in outlook.missing:
+            yield f"{outlook.level}: {missing}"
+
+
+KEPT = "the topic that is there keeps its own"
+REMOVED = "brokers of today do not have it"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsGiven:
+    """The settings of one restored topic."""
+
+    target: str
+    settings: Mapping[str, str]
+    """The topic's own settings after the restore; all other settings are the brokers' defaults."""
+    left_out: Mapping[str, str]
+    """Settings of the copied topic that the restored topic lacks: the reason by name."""
+
+
+def settings_given(plan: CheckpointPlan) -> tuple[SettingsGiven, ...]:
+    """The settings of each topic of *plan* after the restore, and the settings that it lacks.
+
+    Raises:
+        StorageError: the copy cannot be read.
+    """
+    saved = {copy.topic: copy.identity().config for copy in plan.copies}
+    return tuple(
+        given(topic.target, topic.settings, saved[topic.topic], exists=topic.exists)
+        for topic in plan.plan.topics
+    )
+
+
+def given(
+    target: str, own: Mapping[str, str], saved: Mapping[str, str], *, exists: bool
+) -> SettingsGiven:
+    """The settings that *target* has from *saved*; *own* are its settings after the restore."""
+    settings = {name: value for name, value in own.items() if name not in REMOVED_IN_4}
+    left_out = {
+        name: REMOVED if name in REMOVED_IN_4 else KEPT
+        for name, value in sorted(saved.items())
+        if name in REMOVED_IN_4 or (exists and settings.get(name) != value)
+    }
+    return SettingsGiven(target, dict(sorted(settings.items())), left_out)
+
+
+def settings_told(one: SettingsGiven) -> Iterator[str]:
+    """The settings as text, one line each."""
+    own = ", ".join(f"{name}={value}" for name, value in one.settings.items())
+    yield f"{one.target}  settings: {own or 'none of its own, the brokers have them'}"
+    for name, why in one.left_out.items():
+        yield f"{one.target}  {name} left out: {why}"
+
+
+def told_of(one: TopicRestored) -> Iterator[str]:
+    """Errors, differences and other remarks on one topic, one line each; empty if none."""
+    if one.error:
+        yield f"{one.target}  not restored: {one.error}"
+    elif not one.settings_back:
+        yield f"{one.target}  has not got its settings yet: nothing expires there"
+    for what, count in one.declared.items():
+        yield f"{one.target}  {count:,} records: {what}"
+    for kind, count in one.differences.items():
+        yield f"{one.target}  {count:,} records {kind}"
+    for group, reason in one.groups_failed.items():
+        yield f"{one.target}  group {group} was not moved: {reason}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from breakglass.services.checkpoint.spark.copied_files import segments_store
 from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.store.layout import contents
+from breakglass.services.checkpoint.store.files import contents
 from breakglass.services.checkpoint.store.stored import StoredPartition
 from breakglass.services.divergence.address import SourceAddress
 from breakglass.services.divergence.backup_source import READ_ERRORS, BackupSource, BackupTape

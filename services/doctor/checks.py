@@ -1,4 +1,6 @@
-"""What `breakglass doctor` found, before anything is concluded from it. Frozen, without I/O.
+"""What doctor found, and what it says of it.
+
+What `breakglass doctor` found, before anything is concluded from it. Frozen, without I/O.
 
 From facts to checks: each is in order, or says what to do. Pure.
 

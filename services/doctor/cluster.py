@@ -1,4 +1,6 @@
-"""Looks at this machine: Java, locale, what is installed, space for a rescue.
+"""Looks at this machine and at the cluster, for doctor.
+
+Looks at this machine: Java, locale, what is installed, space for a rescue.
 
 Asks a cluster as each client does: Breakglass's own, and librdkafka. Reads only.
 """

@@ -1,4 +1,6 @@
-"""The key of a command: the entity and the action, as ksqlDB writes them (CommandId.java).
+"""A ksqlDB command: its id, which is the record's key, and its value.
+
+The key of a command: the entity and the action, as ksqlDB writes them (CommandId.java).
 
 The key is JSON: one value in UTF-8, with surrogates as Java writes them.
 

@@ -1,4 +1,6 @@
-"""Asks ksqlDB servers by ``/info`` whether they run, and for their service and cluster.
+"""Talks to ksqlDB servers: asks whether they run, and hands statements to them.
+
+Asks ksqlDB servers by ``/info`` whether they run, and for their service and cluster.
 
 Answers are limited in time and size, and shown as plain text only.
 

@@ -1,4 +1,6 @@
-"""Reads backup settings from ksql-server.properties, and names command topics and backups.
+"""The settings of a ksqlDB server that a backup of its metastore needs.
+
+Reads backup settings from ksql-server.properties, and names command topics and backups.
 
 Supports two styles: KLIP-31's, and the style that ksqlDB shipped.
 

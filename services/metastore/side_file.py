@@ -1,4 +1,6 @@
-"""The side file of a backup: offset, time and headers of each command, and a hash chain.
+"""The side file of a backup: its format, its reader, and the verification by it.
+
+The side file of a backup: offset, time and headers of each command, and a hash chain.
 
 ::
 

@@ -1,4 +1,6 @@
-"""The figures of a cluster: what is offline and at risk, what its brokers are like. Pure.
+"""What the exporter answers: the last look at each source, and its figures.
+
+The figures of a cluster: what is offline and at risk, what its brokers are like. Pure.
 
 Sums over 100,000 offline partitions take a tenth of a second, so they are made once for each
 reading, and not for each answer.
@@ -29,11 +31,11 @@ from breakglass.services.backup_watch.location import (
     state_of,
 )
 from breakglass.services.backup_watch.watch import topic_lag
-from breakglass.services.checkpoint.backup_info import STATES
 from breakglass.services.checkpoint.metrics import completed_at_ms, newest_completed
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.checkpoint.wording import level_of
+from breakglass.services.checkpoint.zeebe_api import STATES
 from breakglass.services.health.brokers import BrokerHealth
 from breakglass.services.health.counts import Moves, PartitionCounts
 from breakglass.services.health.figure import Figure
@@ -47,7 +49,7 @@ from breakglass.services.monitoring.meters import MeterReadings
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.snapshot import Quorum
 
-Read = TypeVar("Read")
+T = TypeVar("T")
 UNJUDGED = "unjudged"
 
 
@@ -142,7 +144,7 @@ def _read_brokers(readings: MeterReadings, brokers: tuple[BrokerHealth, ...]) ->
         readings.add(meters.OFFLINE_DIRS, sum(known_dirs))
 
 
-def _newest(figure: Figure[Read]) -> Read | Unknown:
+def _newest(figure: Figure[T]) -> T | Unknown:
     """The figure's value; Unknown where it could not be read again."""
     return figure.value if figure.failed is None else figure.failed
 
@@ -229,7 +231,6 @@ def read_metastores(readings: MeterReadings, place: str, services: Sequence[Seen
         readings.moment(meters.METASTORE_ALARM, service.alarm_ms, *labels)
 
 
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.session import ReadAccess
 
-Read = TypeVar("Read")
+T = TypeVar("T")
 Reported = Callable[[str, Behind | CaughtUpAgain], object]
 """Is given the source's name."""
 NOT_YET = Unknown("it was not read yet")
@@ -56,21 +56,21 @@ class MonitoredPlaces:
     metastores: tuple[Path, ...] = ()
 
 
-class _Looking(Generic[Read]):
+class _Looking(Generic[T]):
     """Looks at one source; *read* gives what it finds, with the moment, in one or more steps."""
 
     def __init__(
         self,
         kind: str,
         place: str,
-        read: Callable[[], Iterator[tuple[Read | Unknown, int]]],
+        read: Callable[[], Iterator[tuple[T | Unknown, int]]],
         seconds: float,
         report: Reported,
     ) -> None:
         self._read, self._seconds = read, seconds
         name = f"{kind} {place}".strip()
         self._alarm = LagAlarm(lambda change: report(name, change))
-        self.source: MonitoredSource[Read] = MonitoredSource(
+        self.source: MonitoredSource[T] = MonitoredSource(
             kind, place, Figure(NOT_YET, 0), int(seconds * 1000)
         )
 
@@ -100,7 +100,7 @@ class _Looking(Generic[Read]):
         while not stop.wait(rest):
             rest = self.look()
 
-    def _take(self, value: Read | Unknown, at_ms: int) -> None:
+    def _take(self, value: T | Unknown, at_ms: int) -> None:
         before = self.source
         looked = before.looked.again(value, at_ms)
         self.source = MonitoredSource(before.kind, before.place, looked, before.every_ms)

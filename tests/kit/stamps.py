@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakglass.services.checkpoint.kafka.stamps import ORIGIN, SN
+from breakglass.services.checkpoint.kafka.control import ORIGIN, SN
 
 OUTSIDE: list[tuple[str, bytes]] = [(SN, b"0"), (ORIGIN, b"")]
 """The headers of records that applications put in from outside the topics."""

@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.option_text import RestoreAsked, new_names
-from breakglass.services.checkpoint.restore_notes import settings_given, settings_told, told_of
 from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.wording import promise
+from breakglass.services.checkpoint.wording import (
+    RestoreAsked,
+    new_names,
+    promise,
+    settings_given,
+    settings_told,
+    told_of,
+)
 from breakglass.services.errors import Refused
 from breakglass.services.guard.act import Act, ActStep, Ending, Front, Frozen, Means
 from breakglass.services.guard.consent import ConsentPhrase
@@ -28,7 +33,7 @@ from breakglass.services.pipeline.acts.restore import (
 from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.spark.restoring import CheckpointPlan
+    from breakglass.services.checkpoint.spark.restore import CheckpointPlan
     from breakglass.services.checkpoint.store.stored import StoredCheckpoint
     from breakglass.services.pipeline.restore.restore import TopicRestored
 
@@ -54,7 +59,7 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
             Refused: the checkpoint is gone, or cannot be restored; it is to be restored elsewhere,
                 and the addresses lead to its own cluster.
         """
-        from breakglass.services.checkpoint.spark.restoring import (
+        from breakglass.services.checkpoint.spark.restore import (
             CheckpointRestoreOptions,
             make_plan,
         )

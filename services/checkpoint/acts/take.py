@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, ClassVar
 from uuid import uuid4
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.option_text import TakeAsked
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
-from breakglass.services.checkpoint.wording import not_higher, overtaken
+from breakglass.services.checkpoint.wording import (
+    TakeAsked,
+    explain,
+    level_words,
+    not_higher,
+    overtaken,
+)
 from breakglass.services.errors import EvidenceChanged, Refused
 from breakglass.services.guard.act import (
     ACKNOWLEDGED,
@@ -42,7 +47,7 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.interfaces import Scope
+    from breakglass.services.checkpoint.coordinator import Scope
     from breakglass.services.checkpoint.parts import CopySettings
     from breakglass.services.checkpoint.store.stored import StoredCheckpoint
     from breakglass.services.kafka.marker_client import MarkerClient
@@ -178,8 +183,6 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
 
     def _chosen(self, client: ReadClient, begun: StoredCheckpoint | None) -> ChosenLevel:
         """The level that was asked for, or that a repeated request has; else the strongest."""
-        from breakglass.services.checkpoint.explaining import explain, level_words
-
         if begun is not None and begun.take is not None:
             return ChosenLevel(begun.take.level)
         asked = self.asked.level
@@ -225,8 +228,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
     def _remarks(self, client: ReadClient, scope: Scope) -> Iterator[str]:
         """The groups that lag: a checkpoint waits for them for at most the drain time."""
         from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
-        from breakglass.services.checkpoint.kafka.log_ends import read_logs
-        from breakglass.services.checkpoint.kafka.scanning import nothing_to_process
+        from breakglass.services.checkpoint.kafka.logs import nothing_to_process, read_logs
         from breakglass.services.checkpoint.kafka.topics import of
 
         if scope.level is Level.ORDERED:

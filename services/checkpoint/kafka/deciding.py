@@ -14,15 +14,21 @@ from typing import TYPE_CHECKING
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control
-from breakglass.services.checkpoint.kafka.control_log import read_control
+from breakglass.services.checkpoint.kafka.evidence import evidence_of, require_uncompacted
 from breakglass.services.checkpoint.kafka.groups import drained, read_by, read_named_groups
-from breakglass.services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
-from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs, read_logs, settled
-from breakglass.services.checkpoint.kafka.owners import await_owners
-from breakglass.services.checkpoint.kafka.scanning import nothing_to_process, read_cut
-from breakglass.services.checkpoint.kafka.states import places, with_states
-from breakglass.services.checkpoint.kafka.take_checks import require_uncompacted
-from breakglass.services.checkpoint.kafka.topic_evidence import evidence_of
+from breakglass.services.checkpoint.kafka.logs import (
+    Ends,
+    Logs,
+    ReadLineages,
+    Sought,
+    nothing_to_process,
+    read_control,
+    read_cut,
+    read_here,
+    read_logs,
+    settled,
+)
+from breakglass.services.checkpoint.kafka.owners import await_owners, places, with_states
 from breakglass.services.checkpoint.kafka.topics import (
     NO_LEADER,
     Histories,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.kafka.log_ends import Ends
+from breakglass.services.checkpoint.kafka.logs import Ends
 from breakglass.services.errors import BreakglassError, ClusterError, TimedOut
 from breakglass.services.kafka.cluster.group_offsets import find_coordinator, read_offsets_of
 from breakglass.services.kafka.read_client import ReadClient

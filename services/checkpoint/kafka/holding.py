@@ -14,12 +14,12 @@ from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import Control, RetentionHold
-from breakglass.services.checkpoint.kafka.control_log import (
+from breakglass.services.checkpoint.kafka.logs import (
     ensure_control,
     read_control,
+    read_logs,
     write_control,
 )
-from breakglass.services.checkpoint.kafka.log_ends import read_logs
 from breakglass.services.errors import ClusterError, OutcomeUnknown
 from breakglass.services.kafka.cluster.topic_settings import TopicConfig, read_topic_configs
 from breakglass.services.kafka.marker_client import MarkerClient

@@ -1,4 +1,4 @@
-"""The partitions of checkpoints in a Kafka cluster (`interfaces.Topics`) and their epochs.
+"""The partitions of checkpoints in a Kafka cluster (`coordinator.Topics`) and their epochs.
 
 Reads offsets and ends for an `ordered` checkpoint, stage by stage: see `protocol.flows`.
 
@@ -14,25 +14,34 @@ from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.interfaces import Scope
-from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control, take_record
-from breakglass.services.checkpoint.kafka.control_log import (
-    ensure_control,
-    read_control,
-    write_control,
+from breakglass.services.checkpoint.coordinator import Scope
+from breakglass.services.checkpoint.kafka.control import (
+    CONTROL_TOPIC,
+    Control,
+    marker_headers,
+    stamp_of,
+    take_record,
 )
 from breakglass.services.checkpoint.kafka.groups import read_named_groups
-from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs, read_ends, read_logs, settled
-from breakglass.services.checkpoint.kafka.scanning import committed_log
-from breakglass.services.checkpoint.kafka.stamps import marker_headers, stamp_of
+from breakglass.services.checkpoint.kafka.logs import (
+    Ends,
+    Logs,
+    committed_log,
+    ensure_control,
+    read_control,
+    read_ends,
+    read_logs,
+    settled,
+    write_control,
+)
 from breakglass.services.checkpoint.promises import flow_faults
-from breakglass.services.checkpoint.protocol.epochs import diverged
 from breakglass.services.checkpoint.protocol.flows import (
     FlowCycle,
     GroupFlow,
     ReadingStage,
     reading_order,
 )
+from breakglass.services.checkpoint.protocol.lineage import diverged
 from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
 from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
 from breakglass.services.checkpoint.store.documents import (
@@ -250,7 +259,7 @@ class WantedCheckpoint:
 
 
 class KafkaTopics:
-    """`interfaces.Topics` of what is *wanted*; a coordinated checkpoint requires *markers*."""
+    """`coordinator.Topics` of what is *wanted*; a coordinated checkpoint requires *markers*."""
 
     def __init__(
         self, client: ReadClient, markers: MarkerClient | None, wanted: WantedCheckpoint
@@ -274,7 +283,7 @@ class KafkaTopics:
         found = subjects(logs.states)
         transactions = None
         if self._wanted.level is Level.TRANSACTIONAL:
-            from breakglass.services.checkpoint.kafka.transaction_floors import read_floors
+            from breakglass.services.checkpoint.kafka.transactions import read_floors
 
             numbers = {of(partition): partition.number for partition in found}
             transactions = read_floors(self._client, logs, self._wanted.writing, numbers, deadline)
@@ -341,7 +350,7 @@ class KafkaTopics:
             marker = Small(key, b"", marker_headers(id))
             positions = markers.write(states, marker, deadline)
         elif self._wanted.level is Level.TRANSACTIONAL:
-            from breakglass.services.checkpoint.kafka.transaction_floors import read_window
+            from breakglass.services.checkpoint.kafka.transactions import read_window
 
             window = read_window(
                 self._client, self._wanted.writing, wanted, self._wanted.drain_seconds
@@ -364,11 +373,11 @@ class KafkaTopics:
 
         Raises: Refused; and as `read_evidence`.
         """
-        from breakglass.services.checkpoint.kafka.take_checks import (
+        from breakglass.services.checkpoint.kafka.evidence import (
+            read_evidence,
             require_declared,
             require_uncompacted,
         )
-        from breakglass.services.checkpoint.kafka.topic_evidence import read_evidence
 
         wanted = self._wanted
         found = read_evidence(self._client, wanted.topics, wanted.control_topic, deadline)

@@ -1,23 +1,38 @@
-"""Reads what logs contain of transactions: batch headers, markers, and commits of offsets.
+"""Reads transactions out of logs and out of ``__transaction_state``.
 
-`read_contents_here` reads one partition at a time; `spark.transaction_logs` reads in Spark tasks.
+Reads what logs contain of transactions: batch headers, markers, and commits of offsets.
+
+`read_contents_here` reads one partition at a time; `spark.logs` reads in Spark tasks.
 Both use `rows_in` and `commits_in`, so both give the same.
+
+Reads from ``__transaction_state`` which transactions a producer's coordinator has decided.
+
+Needed for producers whose transactions share an epoch. The coordinators' logs are read, then the
+ends of all partitions, then the coordinators' logs again: a producer without a decision in between
+is anchored, since then every transaction that is decided has all its markers before these ends.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs
-from breakglass.services.checkpoint.protocol.transaction_names import BatchKind, BatchRow
-from breakglass.services.errors import LogBeginsLater, MalformedMessage, Refused
+from breakglass.services.checkpoint.kafka.logs import Ends, Logs, read_ends, read_logs
+from breakglass.services.checkpoint.protocol.transactions import (
+    BatchKind,
+    BatchRow,
+    DecidedTransaction,
+    ProducerHistory,
+)
+from breakglass.services.errors import LogBeginsLater, MalformedMessage, Refused, TimedOut
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
 from breakglass.services.pipeline.batches.log_range import LogRange, fetches_in
@@ -210,3 +225,209 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
     (length,) = _SHORT.unpack_from(data, at)
     end = at + 2 + length
     return data[at + 2 : end].decode(), end
+
+
+STATE_TOPIC = "__transaction_state"
+PAUSE_SECONDS = 0.02
+PREPARE_COMMIT, PREPARE_ABORT = 2, 3
+"""States in which the coordinator has decided, and markers are missing (TransactionState.java)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorRecord:
+    """One record of a coordinator's log."""
+
+    producer_id: int
+    state: int
+    """As in TransactionState.java."""
+    logs: frozenset[TopicPartition]
+    """The partitions of the transaction so far; none once it is complete."""
+
+
+def coordinator_record(record: Record) -> CoordinatorRecord | None:
+    """The content of a record of ``__transaction_state``; None if it removes an id.
+
+    Raises:
+        MalformedMessage: it is no such record.
+    """
+    if record.value is None:
+        return None
+    try:
+        return _Value(record.value).read()
+    except (struct.error, IndexError, ValueError):
+        raise MalformedMessage(
+            f"the record at offset {record.offset} of {STATE_TOPIC} cannot be read; check it with "
+            "kafka-dump-log.sh --transaction-log-decoder"
+        ) from None
+
+
+@dataclass(slots=True)
+class _Value:
+    """Reads a value of TransactionLogValue.json, version 0 or 1 (which has compact fields)."""
+
+    data: bytes
+    at: int = 0
+
+    def read(self) -> CoordinatorRecord:
+        compact = self._number(">h") >= 1
+        producer_id, _epoch = self._number(">q"), self._number(">h")
+        self._number(">i")  # the transaction's timeout
+        state = self._number(">b")
+        logs = [
+            TopicPartition(topic, number)
+            for _ in range(self._length(compact=compact))
+            for topic, numbers in [self._partitions(compact=compact)]
+            for number in numbers
+        ]
+        return CoordinatorRecord(producer_id, state, frozenset(logs))
+
+    def _partitions(self, *, compact: bool) -> tuple[str, list[int]]:
+        length = self._uvarint() - 1 if compact else self._number(">h")
+        topic = self.data[self.at : self.at + length].decode()
+        self.at += length
+        numbers = [self._number(">i") for _ in range(self._length(compact=compact))]
+        for _ in range(self._uvarint() if compact else 0):
+            self._uvarint()
+            self.at += self._uvarint()
+        return topic, numbers
+
+    def _length(self, *, compact: bool) -> int:
+        return max(0, self._uvarint() - 1 if compact else self._number(">i"))
+
+    def _number(self, layout: str) -> int:
+        (found,) = struct.unpack_from(layout, self.data, self.at)
+        self.at += struct.calcsize(layout)
+        return int(found)
+
+    def _uvarint(self) -> int:
+        found = shift = 0
+        while shift < 35:
+            byte = self.data[self.at]
+            self.at += 1
+            found |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return found
+            shift += 7
+        raise ValueError(found)
+
+
+@dataclass(slots=True)
+class _Producer:
+    """What was read of one producer so far."""
+
+    decided: list[DecidedTransaction] = field(default_factory=list)
+    deciding: bool = False
+    """A decision is recorded, and not yet that all markers are written."""
+    anchored: int | None = None
+    ends: Ends = field(default_factory=dict)
+
+
+class HistoryReader:
+    """Reads the histories of *producers* from the offsets *starts* of the coordinators' logs on."""
+
+    def __init__(
+        self,
+        client: ReadClient,
+        starts: Ends,
+        producers: Collection[int],
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client, self._read_to, self._wait = client, dict(starts), wait
+        self._producers = {producer_id: _Producer() for producer_id in producers}
+
+    def anchor(self, topics: Sequence[str], deadline: Deadline) -> None:
+        """Anchor every producer to ends of the partitions of *topics*.
+
+        Raises:
+            TimedOut: a producer decides transactions too fast, or one stays undecided.
+            Refused: the coordinators' logs are compacted in the range that is needed.
+        """
+        self._continue()
+        while True:
+            quiet = {
+                producer_id: len(producer.decided)
+                for producer_id, producer in self._producers.items()
+                if producer.anchored is None and not producer.deciding
+            }
+            _, ends = read_ends(self._client, topics, Deadline.after(patience.COMMAND))
+            self._continue()
+            for producer_id, count in quiet.items():
+                producer = self._producers[producer_id]
+                if len(producer.decided) == count:
+                    producer.anchored, producer.ends = count, ends
+            late = [number for number, each in self._producers.items() if each.anchored is None]
+            if not late:
+                return
+            if deadline.passed:
+                raise TimedOut(
+                    f"unverifiable: transactions of producer {late[0]} cannot be distinguished: "
+                    "its coordinator has decided one after the other without a pause; take a "
+                    "checkpoint with a new id",
+                    "transactions cannot be distinguished",
+                )
+            self._wait(PAUSE_SECONDS)
+
+    def histories(self) -> dict[int, ProducerHistory]:
+        """What is recorded by now of each producer that is anchored."""
+        self._continue()
+        return {
+            producer_id: ProducerHistory(tuple(each.decided), each.anchored, each.ends)
+            for producer_id, each in self._producers.items()
+            if each.anchored is not None
+        }
+
+    def _continue(self) -> None:
+        """Read what was recorded since."""
+        deadline = Deadline.after(patience.COMMAND)
+        logs, ends = read_ends(self._client, (STATE_TOPIC,), deadline)
+        for partition, start in self._read_to.items():
+            if start < ends[partition]:
+                for record in _records(logs, partition, start, ends[partition]):
+                    self._take(record)
+                self._read_to[partition] = ends[partition]
+
+    def _take(self, record: CoordinatorRecord) -> None:
+        producer = self._producers.get(record.producer_id)
+        if producer is None:
+            return
+        deciding = record.state in (PREPARE_COMMIT, PREPARE_ABORT)
+        if deciding and not producer.deciding:
+            producer.decided.append(DecidedTransaction(record.logs, record.state == PREPARE_COMMIT))
+        producer.deciding = deciding
+
+
+def _records(
+    logs: Logs, partition: TopicPartition, start: int, end: int
+) -> Iterator[CoordinatorRecord]:
+    """The records of a coordinator's log. Raises Refused if compaction has removed some."""
+    states = {state.partition: state for state in logs.states}
+    wanted = LogRange(partition, states[partition].topic_id, logs.leader(partition), start, end)
+    at = start
+    try:
+        with closing(fetches_in(logs.client, wanted)) as fetches:
+            for fetched in fetches:
+                for record in records_of(fetched, start, end):
+                    if record.offset > at:
+                        raise _compacted(partition)
+                    at = record.offset + 1
+                    found = coordinator_record(record)
+                    if found is not None:
+                        yield found
+    except LogBeginsLater:
+        raise _compacted(partition) from None
+    if at < end:
+        raise _compacted(partition)
+
+
+def _compacted(partition: TopicPartition) -> Refused:
+    return Refused(
+        f"unverifiable: compaction has removed what {partition} records of transactions, so they "
+        "cannot be distinguished: take a checkpoint with a new id"
+    )
+
+
+def state_logs(client: ReadClient, deadline: Deadline) -> Logs | None:
+    """The coordinators' logs; None if the cluster has none, as before its first transaction."""
+    if not client.partitions((STATE_TOPIC,), deadline):
+        return None
+    return read_logs(client, (STATE_TOPIC,), deadline)

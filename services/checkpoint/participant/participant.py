@@ -1,4 +1,10 @@
-"""A consumer group member that takes part in checkpoints: reads, processes, writes, commits.
+"""A participant: an application's group that takes part in checkpoints.
+
+The interface of an application to a participant: records in, records out, and state.
+
+Writes outputs and offsets to the cluster: in one transaction, or outputs before offsets.
+
+A consumer group member that takes part in checkpoints: reads, processes, writes, commits.
 
 Every output carries the checkpoint id of its input partition. A record with a greater id forces a
 checkpoint: the participant commits all earlier records, saves and records the state, and only then
@@ -15,28 +21,23 @@ from __future__ import annotations
 import base64
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control, Created, control_of
-from breakglass.services.checkpoint.kafka.stamps import Stamp, stamp_of, stamped
-from breakglass.services.checkpoint.participant.application import (
-    Application,
-    Guarantee,
-    Input,
-    Output,
+from breakglass.services.checkpoint.kafka.control import (
+    CONTROL_TOPIC,
+    Control,
+    Created,
+    Stamp,
+    control_of,
+    stamp_of,
+    stamped,
 )
 from breakglass.services.checkpoint.participant.positions import InputPosition, KnownRecords, sn_of
-from breakglass.services.checkpoint.participant.writing import (
-    AtLeastOnce,
-    ExactlyOnce,
-    Outputs,
-    Writer,
-    commit_offsets,
-)
 from breakglass.services.checkpoint.protocol import participant as protocol
 from breakglass.services.checkpoint.protocol.participant import CheckpointState, replay
 from breakglass.services.checkpoint.protocol.values import CheckpointRecord, Intent
@@ -46,6 +47,184 @@ from breakglass.services.model import TopicPartition
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer
     from confluent_kafka import TopicPartition as Offset
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Guarantee(StrEnum):
+    """How often a record takes effect, as an outside observer sees it."""
+
+    EXACTLY_ONCE = "exactly-once"
+    """Outputs and offsets in one transaction."""
+    AT_LEAST_ONCE = "at-least-once"
+    """Outputs before offsets; readers skip duplicates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A record that was read."""
+
+    partition: TopicPartition
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A record to be written; the participant adds its own headers."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None = None
+    partition: int | None = None
+    """None: the producer partitions by the key."""
+    headers: Headers = field(default=())
+
+
+class Application(Protocol):
+    """Processes the records of partitions, each partition with its own state.
+
+    The same records in the same order must produce the same outputs: after a failure or a restore
+    the records are processed again.
+    """
+
+    def begin(self, partition: TopicPartition, state: bytes | None) -> None:
+        """The partition is assigned to this member; *state* is the last result of `save`, if any.
+
+        `replay` then passes the records that were processed after that state.
+        """
+
+    def replay(self, record: Input) -> None:
+        """Apply a processed record to the state; its outputs already exist."""
+
+    def process(self, record: Input) -> Iterable[Output]:
+        """Process a record; called once for each record."""
+
+    def save(self, partition: TopicPartition) -> bytes | None:
+        """The state of the partition for a checkpoint; None: the state is replayed from the log."""
+
+    def end(self, partition: TopicPartition) -> None:
+        """The partition is revoked from this member."""
+
+
+Stamps = list[tuple[str, bytes]]
+
+
+class Writer(Protocol):
+    """Writes the outputs of a batch. Raises KafkaException, or ClusterError for a lost output."""
+
+    def write(self, output: Output, stamps: Stamps) -> None:
+        """Write one output."""
+
+    def commit(self, positions: Iterable[InputPosition]) -> None:
+        """Return when all outputs and the input offsets are durable."""
+
+
+class AtLeastOnce:
+    """Commits the offsets after the outputs."""
+
+    def __init__(self, producer: Producer, consumer: Consumer) -> None:
+        self._outputs, self._consumer = Outputs(producer), consumer
+
+    def write(self, output: Output, stamps: Stamps) -> None:
+        self._outputs.send(output, stamps)
+
+    def commit(self, positions: Iterable[InputPosition]) -> None:
+        self._outputs.flush()
+        commit_offsets(self._consumer, positions)
+
+
+class ExactlyOnce:
+    """Writes outputs and offsets in one transaction, which fences the partitions' former member."""
+
+    def __init__(self, producer: Producer, consumer: Consumer) -> None:
+        self._producer, self._consumer = producer, consumer
+        self._outputs = Outputs(producer)
+        self._open = False
+        producer.init_transactions(patience.COMMAND)
+
+    def write(self, output: Output, stamps: Stamps) -> None:
+        self._begin()
+        self._outputs.send(output, stamps)
+
+    def commit(self, positions: Iterable[InputPosition]) -> None:
+        self._begin()
+        self._outputs.flush()
+        member = self._consumer.consumer_group_metadata()
+        self._producer.send_offsets_to_transaction(_offsets(positions), member, patience.COMMAND)
+        self._producer.commit_transaction(patience.COMMAND)
+        self._open = False
+
+    def _begin(self) -> None:
+        if not self._open:
+            self._producer.begin_transaction()
+            self._open = True
+
+
+class Outputs:
+    """Sends records, and keeps their delivery results."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._failure: KafkaError | None = None
+
+    def send(self, output: Output, stamps: Stamps) -> None:
+        """Send a record; waits while the producer's queue is full."""
+        arguments: dict[str, Any] = {
+            "key": output.key,
+            "value": output.value,
+            "headers": [*output.headers, *stamps],
+            "on_delivery": self._delivered,
+        }
+        if output.partition is not None:
+            arguments["partition"] = output.partition
+        while True:
+            try:
+                self._producer.produce(output.topic, **arguments)
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                self._producer.poll(0)
+                return
+
+    def flush(self) -> None:
+        """Return when all sent records are acknowledged.
+
+        Raises:
+            ClusterError: a record was not delivered.
+        """
+        left = self._producer.flush(patience.COMMAND)
+        if self._failure is not None or left:
+            why = "no answer" if self._failure is None else self._failure.str()
+            raise ClusterError(f"outputs were not written ({why}): they are written again")
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._failure = error
+
+
+def commit_offsets(consumer: Consumer, positions: Iterable[InputPosition]) -> None:
+    """Commit the positions of *consumer*, with the checkpoint of each partition as metadata."""
+    offsets = _offsets(positions)
+    if offsets:
+        consumer.commit(offsets=offsets, asynchronous=False)
+
+
+def _offsets(positions: Iterable[InputPosition]) -> list[Offset]:
+    from confluent_kafka import TopicPartition
+
+    return [
+        TopicPartition(
+            position.partition.topic,
+            position.partition.partition,
+            position.next_offset,
+            metadata=position.metadata,
+        )
+        for position in positions
+    ]
 
 
 LOG = logging.getLogger(__name__)

@@ -10,8 +10,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from breakglass.services.checkpoint.kafka.control import LastOf, RestoredTopic
-from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, Stamp
+from breakglass.services.checkpoint.kafka.control import (
+    LastOf,
+    RecordAddress,
+    RecordOrigin,
+    RestoredTopic,
+    Stamp,
+)
 from breakglass.services.checkpoint.protocol.participant import CheckpointState
 from breakglass.services.model import TopicPartition
 

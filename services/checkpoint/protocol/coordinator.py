@@ -10,8 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from breakglass.services.checkpoint.protocol.participant import Acknowledge
-from breakglass.services.checkpoint.protocol.status import checkpoint_status, partition_status
-from breakglass.services.checkpoint.protocol.values import PartitionBackup, Status
+from breakglass.services.checkpoint.protocol.values import (
+    PartitionBackup,
+    Status,
+    checkpoint_status,
+    partition_status,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,16 @@
-"""Derives from record origins how far a cut is lowered and which records are in transit.
+"""Finds the cut of a log, checks that it is still that log, and lowers it by lineage.
+
+Finds the cut of a checkpoint in a log to which its senders write directly, as in Kafka (H1).
+
+A marker cannot be put before another sender's record. But every record carries its sender's
+checkpoint id, so the log itself shows where the checkpoint begins.
+
+Checks by leader epochs that a log is still the log from which a checkpoint was cut (H10).
+
+An unclean election truncates a log, and records written afterwards have a later epoch. So the epoch
+of one record proves all records before it, even if the log has the same length again.
+
+Derives from record origins how far a cut is lowered and which records are in transit.
 
 Participants stamp each record with the record that led to it. Everything here is a pure function of
 such records and of offsets; all offsets are exclusive ends. The rules were found by experiment on
@@ -9,6 +21,48 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from breakglass.services.model import EpochHistory, TopicPartition
+from breakglass.services.topic_backup.summary import EpochStart
+
+
+def cut(records: Iterable[tuple[int, int]], checkpoint: int) -> int | None:
+    """The position of the first record that carries an id of *checkpoint* or greater, exclusive.
+
+    *records* are positions and ids of committed records, markers as well as data, in the log's
+    order. None: no such record, so the checkpoint has not reached this partition.
+    """
+    return next((position for position, id in records if id >= checkpoint), None)
+
+
+NEW_ID = "take a checkpoint with a new id"
+
+
+def diverged(partition: TopicPartition, wanted: Iterable[EpochStart], now: EpochHistory) -> str:
+    """Why the log differs from the log with the *wanted* epochs; empty if it does not differ.
+
+    Offsets that retention has removed prove nothing, and are not reported.
+    """
+    reasons = (_rewritten(partition, start, now) for start in wanted)
+    return next((reason for reason in reasons if reason), "")
+
+
+def _rewritten(partition: TopicPartition, one: EpochStart, now: EpochHistory) -> str:
+    found = now.epoch_at(one.offset)
+    if one.offset < now.complete_from or found == one.epoch:
+        return ""
+    later = [held for held in now.ranges if held.epoch > one.epoch]
+    if found is None:
+        end = now.ranges[-1].end if now.ranges else now.complete_from
+        is_now = f"is gone: the log ends at {end} in epoch {now.last_written}"
+    else:
+        is_now = f"is of epoch {found} now"
+        end = later[0].start if later else one.offset
+    return (
+        f"leader epoch diverged: offset {one.offset} of {partition} was of epoch {one.epoch} when "
+        f"the checkpoint was cut and {is_now}; an unclean election cut the log at {end}: {NEW_ID}"
+    )
+
 
 Offsets = Mapping[int, int]
 """By the partition's number."""

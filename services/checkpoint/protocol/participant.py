@@ -63,7 +63,7 @@ class Acknowledge:
 
 @dataclass(frozen=True, slots=True)
 class FailUnfinished:
-    """Record as failed what a former owner left unfinished: see `worker.unfinished`."""
+    """Record as failed what a former owner left unfinished: see `values.unfinished`."""
 
     checkpoint: int
     """This checkpoint and every earlier one."""

@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.copying import PartitionCopier
+from breakglass.services.checkpoint.coordinator import PartitionCopier
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control, MovedRecords
-from breakglass.services.checkpoint.kafka.control_log import read_control
 from breakglass.services.checkpoint.kafka.holding import without_hold
-from breakglass.services.checkpoint.kafka.states import places, promised_states
+from breakglass.services.checkpoint.kafka.logs import read_control
+from breakglass.services.checkpoint.kafka.owners import places, promised_states
 from breakglass.services.checkpoint.kafka.topics import incarnation, of, require_same_log
 from breakglass.services.checkpoint.spark.copied_files import (
     channel_store,
@@ -224,7 +224,7 @@ JOBS = 2
 
 @dataclass(frozen=True, slots=True)
 class KafkaSources:
-    """`finishing.Sources` of the cluster of *run*."""
+    """`coordinator.Sources` of the cluster of *run*."""
 
     run: BackupRun
     control_topic: str = CONTROL_TOPIC

@@ -1,4 +1,20 @@
-"""The checkpoints at one address: a folder, or any store that fsspec supports.
+"""The checkpoints of a store: taken, copied, read, retained and deleted.
+
+Checks that a store exists at an address, so that a typo does not look like an empty store.
+
+Plans which checkpoints may be deleted; pure, and off unless a limit is set.
+
+Names the machine whose workers copy: two machines must not work as the same node.
+
+Workers of one machine exclude each other by a lock in its state folder (`node_lock`), so a machine
+is whatever shares that folder. Its name is made once, and kept there.
+
+The copies in a store of checkpoints, as the workers write them.
+
+This module enforces the allowed changes of a copy's status. The manifest, which is written last, is
+the only commit of a copy.
+
+The checkpoints at one address: a folder, or any store that fsspec supports.
 
 Most stores have no compare-and-set, so every file is created once, by one kind of writer, and a
 file that says "failed" overrides the others.
@@ -6,28 +22,429 @@ file that says "failed" overrides the others.
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
 
-from breakglass.services.checkpoint.machine import this_machine
-from breakglass.services.checkpoint.protocol import coordinator, participant, worker
+from breakglass.services import patience
+from breakglass.services.checkpoint.protocol import coordinator, participant, values
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
-from breakglass.services.checkpoint.store.copies import Copies
+from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT, CopyId, Status, may_become
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     DeletedDocument,
+    ManifestDocument,
     NumberedPartition,
+    OngoingDocument,
     StartedDocument,
+    StoredFile,
     TakeDocument,
     TransactionFloors,
     VerifiedDocument,
 )
-from breakglass.services.checkpoint.store.files import SIDE_BY_SIDE, Files
-from breakglass.services.checkpoint.store.layout import CheckpointFile, Name, of_checkpoint
-from breakglass.services.checkpoint.store.stored import StoredCheckpoint, put_together
+from breakglass.services.checkpoint.store.files import (
+    SIDE_BY_SIDE,
+    CheckpointFile,
+    Files,
+    Name,
+    contents,
+    of_checkpoint,
+    of_copy,
+    stored_file,
+)
+from breakglass.services.checkpoint.store.stored import (
+    MADE_BY,
+    StoredCheckpoint,
+    StoredCopy,
+    StoredPartition,
+    put_together,
+    sums_of,
+)
 from breakglass.services.clock import now_ms
-from breakglass.services.errors import MalformedInput, UnsupportedSchema
+from breakglass.services.errors import (
+    AlreadyRunning,
+    MalformedInput,
+    Refused,
+    StorageError,
+    UnsupportedSchema,
+    UsageError,
+)
+from breakglass.services.guard.lock import private_folder
+from breakglass.services.regular_file import read_regular
+from breakglass.services.state_folder import state_folder
+from breakglass.services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs, answered
+from breakglass.services.topic_backup.store.store import LocalStore, open_store
+
+
+def require_no_file(address: str) -> None:
+    """Return unless the address is a file instead of a folder.
+
+    Raises:
+        UsageError: it is a file.
+        StorageError: the folder is of a file server that does not answer.
+    """
+    store = open_store(address)
+    if isinstance(store, LocalStore) and answered(
+        address, patience.STORE, lambda: store.path.exists() and not store.path.is_dir()
+    ):
+        raise UsageError(f"{address} is a file: name the folder that the checkpoints are kept in.")
+
+
+def require_there(address: str) -> None:
+    """Return if the store exists at *address*; object stores have no empty folders.
+
+    Raises:
+        UsageError: the address does not exist, or is a file.
+        StorageError: the store does not answer.
+    """
+    require_no_file(address)
+    store = open_store(address)
+    if isinstance(store, LocalStore):
+        if not store.path.is_dir():
+            raise UsageError(
+                f"There is no folder {address}: check the address, or have `breakglass checkpoint "
+                "take` make it."
+            )
+    elif not store.folders() and not FsspecBlobs(store.where()).names():
+        raise UsageError(
+            f"There is nothing at {address}: check the address, or take the first checkpoint there."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """The limits. A checkpoint may be deleted when it exceeds either limit."""
+
+    keep: int | None = None
+    """Keep this many of the newest completed checkpoints, and all newer than the last of them."""
+    older_than_ms: int | None = None
+    """Checkpoints older than this may be deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionCandidate:
+    """A checkpoint as retention sees it."""
+
+    id: int
+    status: Status
+    created_at_ms: int | None
+
+
+def candidates(stored: Iterable[StoredCheckpoint]) -> list[RetentionCandidate]:
+    """Those that can be read: what has happened to the others, nothing here decides."""
+    read = (checkpoint for checkpoint in stored if checkpoint.unread is None)
+    return [RetentionCandidate(one.id, one.status, one.created_at_ms) for one in read]
+
+
+def expired(
+    checkpoints: Iterable[RetentionCandidate], retention: Retention, now_ms: int
+) -> tuple[int, ...]:
+    """The ids that may be deleted, oldest first.
+
+    Never the newest completed checkpoint, nor an ongoing one.
+    """
+    ordered = sorted(checkpoints, key=lambda checkpoint: checkpoint.id)
+    completed = [candidate.id for candidate in ordered if candidate.status is Status.COMPLETED]
+    newest = completed[-1] if completed else None
+    return tuple(
+        candidate.id
+        for candidate in ordered
+        if candidate.id != newest
+        and candidate.status is not Status.ONGOING
+        and (_too_many(candidate, completed, retention) or _too_old(candidate, retention, now_ms))
+    )
+
+
+def _too_many(one: RetentionCandidate, completed: list[int], retention: Retention) -> bool:
+    if retention.keep is None or len(completed) < max(retention.keep, 1):
+        return False
+    return one.id < completed[-max(retention.keep, 1)]
+
+
+def _too_old(one: RetentionCandidate, retention: Retention, now_ms: int) -> bool:
+    if retention.older_than_ms is None or one.created_at_ms is None:
+        return False
+    return one.created_at_ms < now_ms - retention.older_than_ms
+
+
+MOST_BYTES = 512
+_NAME = re.compile(r"[0-9a-f]{32}@[^\s@]{0,255}")
+
+
+def this_machine(folder: Path | None = None) -> str:
+    """``ID@HOST``: the ID tells machines apart, the host name tells people which it is.
+
+    *folder*: the state folder; None: the user's.
+
+    Raises:
+        StorageError: the name cannot be read or kept.
+    """
+    path = private_folder(folder or state_folder()) / "machine"
+    host = "".join(socket.gethostname().split()).replace("@", "")
+    own = path.with_name(f".machine-{uuid4().hex}")
+    try:
+        if not path.exists():
+            own.write_text(f"{uuid4().hex}@{host[:255]}\n")
+            # Of two processes that make a name at the same time, the first one decides.
+            with suppress(FileExistsError):
+                os.link(own, path)
+        found = read_regular(path, MOST_BYTES).decode("utf-8", "replace").strip()
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be used ({error.strerror}): check its rights, or remove it"
+        ) from error
+    finally:
+        own.unlink(missing_ok=True)
+    if not _NAME.fullmatch(found):
+        raise StorageError(f"{path} holds no name of a machine: remove it")
+    return found
+
+
+def same_machine(one: str, other: str) -> bool:
+    """Whether two names are of one machine, which may have got another host name."""
+    return one.partition("@")[0] == other.partition("@")[0]
+
+
+def host_of(machine: str) -> str:
+    """The host name in a machine's name, for messages."""
+    return machine.partition("@")[2] or "?"
+
+
+NEW_ID = "take a checkpoint with a new id"
+
+
+class Copies:
+    """The copies of all nodes. Every method raises StorageError if the store does not answer."""
+
+    def __init__(self, files: Files, machine: Callable[[], str] = this_machine) -> None:
+        """*machine* names the machine on which this process runs; asked when a copy is begun."""
+        self._files, self._machine = files, machine
+
+    def partition(self, checkpoint: int, number: int) -> StoredPartition:
+        """One partition's backup as far as it exists, for `protocol.values.begin`."""
+        mine = self._files.names(checkpoint, number)
+        documents = self._files.read_all([*mine, of_checkpoint(checkpoint, CheckpointFile.TAKE)])
+        found = put_together(checkpoint, documents).partitions
+        nothing = StoredPartition(number, None)
+        return next((partition for partition in found if partition.number == number), nothing)
+
+    def begin(self, id: CopyId, position: int | None, tool_version: str = "unknown") -> None:
+        """Record that a copy is begun, up to *position*, exclusive; None if it is not known yet.
+
+        Raises:
+            Refused: the status of the copy does not allow it to begin.
+        """
+        self.begin_all({id: position}, tool_version)
+
+    def begin_all(
+        self, positions: Mapping[CopyId, int | None], tool_version: str = "unknown"
+    ) -> None:
+        """Record that copies of one checkpoint are begun, all at the same time.
+
+        Raises:
+            Refused: the status of a copy does not allow it to begin.
+        """
+        for checkpoint in {id.checkpoint for id in positions}:
+            self._require_live(checkpoint)
+            there = {name.copy for name in self._files.names(checkpoint)}
+            self._refuse(id for id in positions if id in there)
+        now, machine = self._files.clock(), self._machine()
+        documents = {
+            of_copy(id, CheckpointFile.ONGOING): OngoingDocument(
+                now, position, tool_version, machine
+            )
+            for id, position in positions.items()
+        }
+        others = self._files.create_all(documents)
+        self._refuse(other.copy for other in others if other.copy is not None)
+
+    def _refuse(self, ids: Iterable[CopyId]) -> None:
+        id = next(iter(ids), None)
+        if id is not None:
+            found = self._read(id)
+            self.require_own([found])
+            raise _not_allowed(id, found.copy.status, Status.ONGOING)
+
+    def require_own(self, copies: Iterable[StoredCopy]) -> None:
+        """Return if no other machine has begun one of the ongoing *copies* of a node.
+
+        Raises:
+            AlreadyRunning: another machine works under the same node number; or it did so once,
+                and this machine cannot tell whether it still does.
+        """
+        for copy in copies:
+            begun = copy.ongoing
+            if begun is None or begun.machine is None or copy.copy.status is not Status.ONGOING:
+                continue
+            if not same_machine(begun.machine, own := self._machine()):
+                raise AlreadyRunning(
+                    f"node {copy.id.node} of checkpoint {copy.id.checkpoint} is another machine, "
+                    f"{host_of(begun.machine)}; this one is {host_of(own)}, and two machines with "
+                    "one number would replace each other's files: give this one a number of its "
+                    "own with --node, by which it also takes over if the other one is gone."
+                )
+
+    def begin_anew(self, id: CopyId) -> None:
+        """Remove this node's files of an incomplete copy.
+
+        Raises:
+            Refused: the copy is complete, or has failed.
+        """
+        found = self._read(id)
+        self.require_own([found])
+        status = found.copy.status
+        if status not in (Status.ONGOING, Status.DOES_NOT_EXIST):
+            raise _not_allowed(id, status, Status.ONGOING)
+        held = self.contents(id)
+        held.remove(held.names())
+        self._files.remove([of_copy(id, CheckpointFile.ONGOING)])
+
+    def begin_again(self, id: CopyId, position: int | None, tool_version: str = "unknown") -> None:
+        """Restart a copy; the record of its begin stays, unless it names another position.
+
+        A reader therefore always finds a record of the copy.
+
+        Raises:
+            Refused: the copy is complete, or has failed.
+        """
+        found = self._read(id)
+        self.require_own([found])
+        noted = found.ongoing
+        ongoing = found.copy.status is Status.ONGOING
+        if noted is None or not ongoing or noted.position not in (None, position):
+            self.begin_anew(id)
+            self.begin(id, position, tool_version)
+            return
+        self._require_live(id.checkpoint)
+        held = self.contents(id)
+        held.remove(held.names())
+
+    def contents(self, id: CopyId) -> Blobs:
+        """The address of a copy's content."""
+        return self._files.blobs(contents(id))
+
+    def put(self, id: CopyId, name: str, content: bytes) -> StoredFile:
+        """Write one small file of a copy, such as a saved state."""
+        new = self.contents(id).begin(name)
+        try:
+            new.write(memoryview(content))
+            new.close()
+        except BaseException:
+            new.abandon()
+            raise
+        return StoredFile(name, len(content), hashlib.sha256(content).hexdigest())
+
+    def complete(self, id: CopyId, manifest: ManifestDocument) -> None:
+        """Commit a copy: every file must exist, and is checked.
+
+        Another node's completed copy with other records makes the partition fail.
+
+        Raises:
+            Refused: the copy is not ongoing, or a file of *manifest* is missing.
+        """
+        self._require_live(id.checkpoint)
+        found = self._read(id)
+        self.require_own([found])
+        if found.ongoing is None or not may_become(found.copy.status, Status.COMPLETED):
+            raise _not_allowed(id, found.copy.status, Status.COMPLETED)
+        if found.ongoing.position not in (None, manifest.position):
+            raise Refused(
+                f"the copy {_words(id)} was begun up to {found.ongoing.position}, "
+                f"not {manifest.position}: {NEW_ID}."
+            )
+        self._require_files(id, manifest.files)
+        names = [of_checkpoint(id.checkpoint, entry) for entry in MADE_BY]
+        dated = replace(
+            manifest,
+            created_at_ms=found.ongoing.at_ms,
+            completed_at_ms=self._files.clock(),
+            made_by=sums_of(self._files.read_all(names)),
+        )
+        if not self._files.create(of_copy(id, CheckpointFile.MANIFEST), dated):
+            raise _not_allowed(id, Status.COMPLETED, Status.COMPLETED)
+        self._require_live(id.checkpoint)
+        backup = self.partition(id.checkpoint, id.partition).backup
+        own = next((copy for copy in backup.copies if copy.id == id), None)
+        if own is None or own.status is not Status.COMPLETED or backup.failure is not None:
+            return
+        verdict = values.after_completion(backup, own)
+        if verdict is not None:
+            self._files.fail(
+                Name(id.checkpoint, id.partition, None, CheckpointFile.FAILURE), verdict
+            )
+
+    def fail(self, id: CopyId, reason: str, position: int | None = None) -> None:
+        """Record that a copy has failed permanently, even if it was never begun."""
+        self._files.fail(of_copy(id, CheckpointFile.FAILURE), reason, position)
+
+    def remove_if_deleted(self, id: CopyId) -> None:
+        """Remove what a copy has written after its checkpoint was deleted."""
+        if self._files.is_deleted(id.checkpoint):
+            self._files.remove_rest(id.checkpoint)
+
+    def damaged(self, id: CopyId) -> str | None:
+        """What is wrong with a completed copy's files, every byte read; None if nothing is wrong.
+
+        Raises:
+            Refused: the copy is not completed.
+        """
+        manifest = self._read(id).manifest
+        if manifest is None:
+            raise Refused(f"the copy {_words(id)} is not completed: nothing says what it holds.")
+        held = self.contents(id)
+        wrong = (_wrong(held, file) for file in manifest.files)
+        return next((text for text in wrong if text is not None), None)
+
+    def _read(self, id: CopyId) -> StoredCopy:
+        entries = (CheckpointFile.ONGOING, CheckpointFile.MANIFEST, CheckpointFile.FAILURE)
+        documents = self._files.read_all(of_copy(id, entry) for entry in entries)
+        partitions = put_together(id.checkpoint, documents).partitions
+        copies = (copy for partition in partitions for copy in partition.copies)
+        return next(copies, StoredCopy(id, None, None, None))
+
+    def _require_live(self, checkpoint: int) -> None:
+        """Raises Refused if the checkpoint was never requested, has failed or was deleted."""
+        entries = (CheckpointFile.TAKE, CheckpointFile.FAILURE, CheckpointFile.DELETED)
+        found = self._files.read_all(of_checkpoint(checkpoint, entry) for entry in entries)
+        there = {name.entry for name in found}
+        if there != {CheckpointFile.TAKE}:
+            why = "has failed" if CheckpointFile.FAILURE in there else "was deleted"
+            why = why if CheckpointFile.TAKE in there else "was never asked for"
+            raise Refused(f"checkpoint {checkpoint} {why}: {NEW_ID}.")
+
+    def _require_files(self, id: CopyId, files: Iterable[StoredFile]) -> None:
+        held, listed = self.contents(id), list(files)
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            sizes = list(pool.map(lambda one: held.size(one.name), listed))
+        for one, size in zip(listed, sizes, strict=True):
+            if size != one.size:
+                there = "is missing" if size is None else f"has {size} bytes, not {one.size}"
+                raise Refused(f"{held.where(one.name)} {there}: copy the partition again.")
+
+
+def _not_allowed(id: CopyId, now: Status, wanted: Status) -> Refused:
+    return Refused(f"the copy {_words(id)} is {now} and cannot become {wanted}: {NEW_ID}.")
+
+
+def _words(id: CopyId) -> str:
+    return f"of partition {id.partition} by node {id.node} for checkpoint {id.checkpoint}"
+
+
+def _wrong(held: Blobs, file: StoredFile) -> str | None:
+    size = held.size(file.name)
+    if size != file.size:
+        there = "missing" if size is None else f"{size} bytes long, not {file.size}"
+        return f"{held.where(file.name)} is {there}"
+    same = stored_file(held, file.name) == file
+    return None if same else f"{held.where(file.name)} has other bytes than were committed"
 
 
 class BackupStore:
@@ -193,10 +610,10 @@ class BackupStore:
         if left is None:
             return ()
         backups = {id: self.copies.partition(id, one).backup for id, one in numbers.items()}
-        unfinished = worker.unfinished(backups.items(), left.checkpoint)
+        unfinished = values.unfinished(backups.items(), left.checkpoint)
         failed = [id for id in unfinished if id in backups]
         for id in failed:
-            self.fail_partition(id, numbers[id], worker.OWNER_CHANGED)
+            self.fail_partition(id, numbers[id], values.OWNER_CHANGED)
         return tuple(failed)
 
     def _takes(self, last: int) -> list[TakeDocument]:

@@ -18,8 +18,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, get_args
 
-from breakglass.services.checkpoint.protocol.evidence import CheckpointEvidence
-from breakglass.services.checkpoint.protocol.flows import GroupFlow
+from breakglass.services.checkpoint.protocol.flows import CheckpointEvidence, GroupFlow
 from breakglass.services.errors import MalformedInput, UnsupportedSchema
 from breakglass.services.topic_backup.layout import MAX_INT64
 

@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from breakglass.services.checkpoint.protocol import coordinator
-from breakglass.services.checkpoint.protocol.status import (
+from breakglass.services.checkpoint.protocol.values import (
+    Copy,
+    CopyId,
+    PartitionBackup,
+    Status,
     counting_copy,
     partition_failure,
     partition_status,
 )
-from breakglass.services.checkpoint.protocol.values import Copy, CopyId, PartitionBackup, Status
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     Document,
@@ -24,7 +27,7 @@ from breakglass.services.checkpoint.store.documents import (
     TakeDocument,
     VerifiedDocument,
 )
-from breakglass.services.checkpoint.store.layout import CheckpointFile, Name
+from breakglass.services.checkpoint.store.files import CheckpointFile, Name
 from breakglass.services.errors import MalformedInput, UsageError
 
 

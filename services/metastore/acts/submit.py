@@ -1,4 +1,6 @@
-"""Submits a statement to ksqlDB's command topic by the transactional protocol.
+"""Submits a statement to ksqlDB: by the command topic, or by handing it to a server.
+
+Submits a statement to ksqlDB's command topic by the transactional protocol.
 
 Hands a statement to a ksqlDB server, and observes in the command topic what became of it.
 """

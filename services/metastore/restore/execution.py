@@ -1,4 +1,6 @@
-"""Writes restored commands to an empty topic, each at its original offset, by one commit.
+"""Restores a command topic, every command at its original offset, and proves it.
+
+Writes restored commands to an empty topic, each at its original offset, by one commit.
 
 Two transactions overlap (M3). One contains the commands and is committed once, at the end. The
 other fills the gaps with pads that no reader ever sees, and is aborted once. Its abort marker takes

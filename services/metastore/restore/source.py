@@ -138,7 +138,7 @@ def read_source(
         tuple(notes),
         offsets,
         None if known is None else tuple(known),
-        _header(file),
+        side_header(file.with_name(file.name + SUFFIX)),
     )
 
 
@@ -179,10 +179,6 @@ def _judge(
 
 def _left_out(findings: tuple[LineFinding, ...]) -> bool:
     return any(finding.finding is Finding.ENDS_CLUSTER for finding in findings)
-
-
-def _header(file: Path) -> SideHeader | None:
-    return side_header(file.with_name(file.name + SUFFIX))
 
 
 def _entries(file: Path) -> dict[int, SideEntry]:

@@ -1,4 +1,6 @@
-"""A statement's effect on the set of objects and queries, and the tokens of its text.
+"""Parses statements of ksqlDB: tokens, types, and what each does to objects and queries.
+
+A statement's effect on the set of objects and queries, and the tokens of its text.
 
 Tokens are names, strings, numbers and signs, as in SqlBase.g4. Pure.
 

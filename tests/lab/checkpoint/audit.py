@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from breakglass.services.checkpoint.kafka.stamps import (
+from breakglass.services.checkpoint.kafka.control import (
     RecordAddress,
     RecordOrigin,
     Stamp,
     stamp_of,
     stamped,
 )
-from breakglass.services.checkpoint.participant.application import Application, Input
+from breakglass.services.checkpoint.participant.participant import Application, Input
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint

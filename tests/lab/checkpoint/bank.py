@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from breakglass.services.checkpoint.participant.application import Input, Output
+from breakglass.services.checkpoint.participant.participant import Input, Output
 from breakglass.services.model import TopicPartition
 
 OPENING = 1_000

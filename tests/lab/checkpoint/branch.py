@@ -20,10 +20,13 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
-from breakglass.services.checkpoint.kafka.log_ends import read_logs
-from breakglass.services.checkpoint.kafka.scanning import nothing_to_process
-from breakglass.services.checkpoint.participant.application import Application, Guarantee
-from breakglass.services.checkpoint.participant.participant import Membership, run
+from breakglass.services.checkpoint.kafka.logs import nothing_to_process, read_logs
+from breakglass.services.checkpoint.participant.participant import (
+    Application,
+    Guarantee,
+    Membership,
+    run,
+)
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline

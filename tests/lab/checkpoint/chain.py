@@ -16,8 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 
 from breakglass.services.checkpoint.kafka.groups import read_named_groups
-from breakglass.services.checkpoint.kafka.log_ends import read_ends, read_logs
-from breakglass.services.checkpoint.kafka.scanning import committed_log
+from breakglass.services.checkpoint.kafka.logs import committed_log, read_ends, read_logs
 from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.protocol.values import CopyId, Status

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.participant.participant import Guarantee
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster

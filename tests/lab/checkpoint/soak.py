@@ -16,10 +16,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from breakglass.services.checkpoint.machine import this_machine
-from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.participant.participant import Guarantee
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.backup_store import BackupStore, this_machine
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.errors import BreakglassError
 from breakglass.services.lab.cluster import Cluster

@@ -8,20 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control
-from breakglass.services.checkpoint.kafka.control_log import read_control
 from breakglass.services.checkpoint.kafka.deciding import Decider
-from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from breakglass.services.checkpoint.kafka.logs import read_control, read_logs
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
-from breakglass.services.checkpoint.spark.restore import restore
-from breakglass.services.checkpoint.spark.restoring import (
+from breakglass.services.checkpoint.spark.restore import (
     CheckpointPlan,
     CheckpointRestoreOptions,
     make_plan,
+    restore,
 )
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (

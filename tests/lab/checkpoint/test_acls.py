@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.participant.participant import Guarantee
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.participant.participant import Guarantee
 from breakglass.services.checkpoint.protocol.values import Status
 from tests.lab.checkpoint.soak import rounds
 from tests.lab.conftest import FreshCluster

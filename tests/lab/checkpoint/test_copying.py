@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from breakglass.services.checkpoint.copying import take_copy
+from breakglass.services.checkpoint.coordinator import take_copy
 from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.spark.partition_copy import SMALL, KafkaSources

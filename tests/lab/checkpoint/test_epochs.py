@@ -10,8 +10,8 @@ from threading import Event
 
 import pytest
 
-from breakglass.services.checkpoint.copying import PartitionCopier
-from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from breakglass.services.checkpoint.coordinator import PartitionCopier
+from breakglass.services.checkpoint.kafka.logs import read_logs
 from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint, read_histories
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from breakglass.services.checkpoint.kafka.logs import read_logs
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.model import TopicPartition
 from tests.kit.program import breakglass

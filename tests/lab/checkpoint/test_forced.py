@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.kafka.control_log import ensure_control
-from breakglass.services.checkpoint.kafka.log_ends import read_logs
-from breakglass.services.checkpoint.kafka.scanning import StampedRecord, scan_all
-from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, stamped
+from breakglass.services.checkpoint.kafka.control import RecordAddress, RecordOrigin, stamped
+from breakglass.services.checkpoint.kafka.logs import (
+    StampedRecord,
+    ensure_control,
+    read_logs,
+    scan_all,
+)
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.participant import Acknowledge
 from breakglass.services.checkpoint.protocol.values import Status

@@ -8,7 +8,7 @@ import pytest
 
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
-from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.participant.participant import Guarantee
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.participant import Acknowledge
 from breakglass.services.checkpoint.store.backup_store import BackupStore

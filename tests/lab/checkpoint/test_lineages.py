@@ -10,17 +10,23 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from breakglass.services.checkpoint.kafka.deciding import Decider
-from breakglass.services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
-from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs, read_ends
-from breakglass.services.checkpoint.kafka.stamps import (
+from breakglass.services.checkpoint.kafka.control import (
     RecordAddress,
     RecordOrigin,
     stamped,
 )
+from breakglass.services.checkpoint.kafka.deciding import Decider
+from breakglass.services.checkpoint.kafka.logs import (
+    Ends,
+    Logs,
+    ReadLineages,
+    Sought,
+    read_ends,
+    read_here,
+)
 from breakglass.services.checkpoint.kafka.topics import incarnation, of, subjects
 from breakglass.services.checkpoint.protocol.lineage import Lineage
-from breakglass.services.checkpoint.spark.lineages import SparkLineages
+from breakglass.services.checkpoint.spark.logs import SparkLineages
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupPolicy,

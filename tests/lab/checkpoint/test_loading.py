@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
+from breakglass.services.checkpoint.kafka.evidence import read_evidence
 from breakglass.services.checkpoint.kafka.groups import read_named_groups
-from breakglass.services.checkpoint.kafka.topic_evidence import read_evidence
 from breakglass.services.errors import TimedOut
 from breakglass.services.kafka.cluster.group_offsets import CommittedOffsets, read_committed
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from breakglass.services.checkpoint.kafka.stamps import marker_headers
-from breakglass.services.checkpoint.kafka.topic_evidence import LAST_OFFSETS, read_evidence
-from breakglass.services.checkpoint.protocol.evidence import Committing, GroupEvidence, WriterKind
+from breakglass.services.checkpoint.kafka.control import marker_headers
+from breakglass.services.checkpoint.kafka.evidence import LAST_OFFSETS, read_evidence
+from breakglass.services.checkpoint.protocol.flows import Committing, GroupEvidence, WriterKind
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint

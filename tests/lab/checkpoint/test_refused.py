@@ -7,12 +7,19 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.cimpl import NewPartitions
 
-from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.finishing import Finisher
-from breakglass.services.checkpoint.kafka.control import Created
-from breakglass.services.checkpoint.kafka.control_log import ensure_control, write_control
-from breakglass.services.checkpoint.kafka.log_ends import read_logs, settled
-from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, stamped
+from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
+from breakglass.services.checkpoint.kafka.control import (
+    Created,
+    RecordAddress,
+    RecordOrigin,
+    stamped,
+)
+from breakglass.services.checkpoint.kafka.logs import (
+    ensure_control,
+    read_logs,
+    settled,
+    write_control,
+)
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.errors import BreakglassError, Refused, TimedOut

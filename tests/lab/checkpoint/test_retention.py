@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from breakglass.services.checkpoint.kafka.holding import HELD, RetentionHolder
-from breakglass.services.checkpoint.kafka.log_ends import read_logs
-from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.kafka.logs import read_logs
+from breakglass.services.checkpoint.participant.participant import Guarantee
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.errors import Refused
 from breakglass.services.kafka.cluster.topic_settings import read_topic_configs

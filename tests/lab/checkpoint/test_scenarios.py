@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.checkpoint.copying import take_copy
-from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.coordinator import Finisher, take_copy
 from breakglass.services.checkpoint.kafka.owners import take_over
-from breakglass.services.checkpoint.protocol.values import CopyId, Status
-from breakglass.services.checkpoint.protocol.worker import OWNER_CHANGED
+from breakglass.services.checkpoint.protocol.values import OWNER_CHANGED, CopyId, Status
 from breakglass.services.checkpoint.store.documents import TakeDocument
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.errors import Refused

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, stamped
-from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.kafka.control import RecordAddress, RecordOrigin, stamped
+from breakglass.services.checkpoint.participant.participant import Guarantee
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.errors import Refused

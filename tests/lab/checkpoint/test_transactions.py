@@ -16,15 +16,15 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 
 from breakglass.services.checkpoint.kafka.deciding import Decider
-from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs, read_ends, settled
+from breakglass.services.checkpoint.kafka.logs import Ends, Logs, read_ends, settled
 from breakglass.services.checkpoint.kafka.topics import incarnation, of, subjects
-from breakglass.services.checkpoint.kafka.transaction_floors import read_floors
 from breakglass.services.checkpoint.kafka.transaction_logs import (
     LoggedBatches,
     ReadContents,
     read_contents_here,
 )
-from breakglass.services.checkpoint.spark.transaction_logs import SparkContents
+from breakglass.services.checkpoint.kafka.transactions import read_floors
+from breakglass.services.checkpoint.spark.logs import SparkContents
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupPolicy,

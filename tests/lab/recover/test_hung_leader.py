@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from breakglass.services.backup_watch import location
-from breakglass.services.checkpoint.kafka.log_ends import Logs
+from breakglass.services.checkpoint.kafka.logs import Logs
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.errors import Unreachable
 from breakglass.services.kafka.marker_client import Small

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from breakglass.services.checkpoint.kafka.groups import read_named_groups
-from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from breakglass.services.checkpoint.kafka.logs import read_logs
 from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint

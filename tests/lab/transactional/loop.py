@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
-from breakglass.services.checkpoint.participant.application import Input
+from breakglass.services.checkpoint.participant.participant import Input
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
-from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from breakglass.services.checkpoint.kafka.logs import read_logs
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from breakglass.screens.checkpoints.columns import columns
 from breakglass.screens.checkpoints.screen import line_facts
-from breakglass.services.checkpoint.protocol.evidence import (
+from breakglass.services.checkpoint.protocol.flows import (
     CheckpointEvidence,
     Committing,
     GroupEvidence,

@@ -12,21 +12,17 @@ from uuid import uuid4
 import pytest
 
 from breakglass.console.checkpoint_text import CommandText
-from breakglass.services.checkpoint.backup_info import backup_info
-from breakglass.services.checkpoint.machine import host_of, same_machine, this_machine
-from breakglass.services.checkpoint.option_text import same_again
 from breakglass.services.checkpoint.parts import alone
-from breakglass.services.checkpoint.progress import SoFar, so_far, whole_size
 from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
-from breakglass.services.checkpoint.restore_notes import (
-    KEPT,
-    REMOVED,
-    SettingsGiven,
-    given,
-    told_of,
+from breakglass.services.checkpoint.store.backup_store import (
+    BackupStore,
+    host_of,
+    require_no_file,
+    require_there,
+    same_machine,
+    this_machine,
 )
-from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupPolicy,
@@ -34,13 +30,19 @@ from breakglass.services.checkpoint.store.documents import (
     NumberedPartition,
     TakeDocument,
 )
-from breakglass.services.checkpoint.store_address import require_no_file, require_there
-from breakglass.services.checkpoint.watch import CheckpointWatch
+from breakglass.services.checkpoint.watch import CheckpointWatch, SoFar, so_far, whole_size
 from breakglass.services.checkpoint.wording import (
     ANOTHER_FAILED,
+    KEPT,
+    REMOVED,
+    SettingsGiven,
+    given,
     reasons,
+    same_again,
+    told_of,
     why_failed,
 )
+from breakglass.services.checkpoint.zeebe_api import backup_info
 from breakglass.services.errors import AlreadyRunning, StorageError, UsageError
 from breakglass.services.model import Unknown
 from breakglass.services.pipeline.restore.restore import TopicRestored

@@ -12,14 +12,14 @@ from breakglass.services.checkpoint.promises import (
     proposed_flows,
     strongest_promise,
 )
-from breakglass.services.checkpoint.protocol.evidence import (
+from breakglass.services.checkpoint.protocol.flows import (
     CheckpointEvidence,
     Committing,
     GroupEvidence,
+    GroupFlow,
     TopicEvidence,
     WriterKind,
 )
-from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 
 STAMPED = TopicEvidence("A", 3, 100, (WriterKind.PARTICIPANT,), transactional=False)

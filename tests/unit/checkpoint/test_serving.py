@@ -10,33 +10,32 @@ from typing import Any
 import pytest
 
 from breakglass.services.checkpoint import serving as module
-from breakglass.services.checkpoint.background_errors import Doing, ErrorKind
-from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.finishing import NEVER_ACKNOWLEDGED, Finisher
+from breakglass.services.checkpoint.acts.hold import ServedHolds
+from breakglass.services.checkpoint.coordinator import NEVER_ACKNOWLEDGED, Coordinator, Finisher
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.served_holds import ServedHolds
 from breakglass.services.checkpoint.serving import (
     AGAIN_MS,
     MOST_WAITING,
+    Doing,
+    ErrorKind,
     SameId,
     Schedule,
     Serving,
+    StopRequest,
     due,
 )
-from breakglass.services.checkpoint.stop_request import StopRequest
-from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.backup_store import BackupStore, Retention
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     StartedDocument,
     TakeDocument,
 )
-from breakglass.services.checkpoint.store.retention import Retention
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import ClusterError, StorageError
 from tests.kit.waiting import wait_until
 from tests.unit.checkpoint.store.stores import completed, failure, stored, take
-from tests.unit.checkpoint.test_finishing import World
+from tests.unit.checkpoint.test_coordinator import World
 from tests.unit.checkpoint.topics import Logs
 
 HOUR = 3_600_000

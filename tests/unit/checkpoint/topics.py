@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from breakglass.services.checkpoint.interfaces import Scope
-from breakglass.services.checkpoint.protocol.cut import cut
+from breakglass.services.checkpoint.coordinator import Scope
+from breakglass.services.checkpoint.protocol.lineage import cut
 from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
 from breakglass.services.checkpoint.store.documents import (
     GroupPolicy,

@@ -10,8 +10,7 @@ import pytest
 
 from breakglass.console.checkpoint_options import CONTROL
 from breakglass.console.checkpoint_take import SIGNALS, copied, failure_printed
-from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
@@ -21,7 +20,7 @@ from breakglass.services.checkpoint.store.documents import (
 )
 from breakglass.services.errors import ClusterError, Refused
 from tests.kit.program import breakglass
-from tests.unit.checkpoint.test_finishing import World
+from tests.unit.checkpoint.test_coordinator import World
 from tests.unit.checkpoint.topics import Logs
 from tests.unit.console.fakes import NOBODY
 

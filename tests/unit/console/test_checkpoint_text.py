@@ -6,9 +6,9 @@ import pytest
 
 from breakglass.console import checkpoint_take
 from breakglass.console.checkpoint_text import CommandText
-from breakglass.services.checkpoint.option_text import RestoreAsked, TakeAsked
 from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
+from breakglass.services.checkpoint.wording import RestoreAsked, TakeAsked
 from breakglass.services.errors import UsageError
 
 

@@ -7,12 +7,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from breakglass.services.errors import UsageError
 from breakglass.services.metastore.ksql_server import (
+    MOST_BYTES,
     MOST_INFO_BYTES,
     AskedServers,
     KsqlServer,
@@ -37,31 +37,6 @@ INFO = {
 
 
 @contextmanager
-def answering(status: int, body: bytes, *, at: str = "/info") -> Iterator[str]:
-    """A server that answers so; its address."""
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status if self.path == at else 404)
-            self.send_header("Location", "http://127.0.0.1:1/elsewhere")
-            self.end_headers()
-            with suppress(OSError):
-                self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-@contextmanager
 def speaking(say: Callable[[socket.socket], None]) -> Iterator[str]:
     """A socket on which *say* has the word once somebody connects."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -82,6 +57,20 @@ def speaking(say: Callable[[socket.socket], None]) -> Iterator[str]:
             with socket.create_connection(listener.getsockname()):
                 pass
             thread.join()
+
+
+def answer(connected: socket.socket, status: int, body: bytes, at: str = "") -> None:
+    """Answer so to what is asked, at another path than *at* with 404."""
+    code = status if f" {at}".encode() in connected.recv(65_536).partition(b"\r\n")[0] else 404
+    head = f"HTTP/1.1 {code} X\r\nLocation: http://127.0.0.1:1/elsewhere\r\n"
+    connected.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+@contextmanager
+def answering(status: int, body: bytes, *, at: str = "/info ") -> Iterator[str]:
+    """A server that answers so; its address."""
+    with speaking(lambda connected: answer(connected, status, body, at)) as address:
+        yield f"http://{address}"
 
 
 def ask(*urls: str, seconds: float = DEADLINE_SECONDS) -> AskedServers:
@@ -190,13 +179,7 @@ def status(**changed: object) -> bytes:
 
 def replied(code: int, body: bytes) -> ServerReply:
     """What is made of that answer to a statement."""
-
-    def say(connected: socket.socket) -> None:
-        connected.recv(65_536)
-        connected.sendall(f"HTTP/1.1 {code} X\r\nContent-Length: {len(body)}\r\n\r\n".encode())
-        connected.sendall(body)
-
-    with speaking(say) as address:
+    with speaking(lambda connected: answer(connected, code, body)) as address:
         return submitted(address, DEADLINE_SECONDS)
 
 
@@ -232,7 +215,7 @@ def test_an_answer_is_read(code: int, body: bytes, reply: ServerReply) -> None:
         status(commandSequenceNumber="4"),
         status(commandStatus=[]),
         status(**{"@type": "queries"}),
-        b"[" + b" " * MOST_INFO_BYTES + b"]",
+        b"[" + b" " * MOST_BYTES + b"]",
     ],
     ids=range(11),
 )

@@ -131,7 +131,7 @@ SECRET = "hunter2-of-the-server"
 JAAS = f'x.PlainLoginModule required username="u" password="{SECRET}";'
 
 
-def read_of_server_config(folder: Path, *lines: str) -> KsqlServerConfig:
+def read_server(folder: Path, *lines: str) -> KsqlServerConfig:
     file = folder / "ksql-server.properties"
     file.write_text("\n".join(lines))
     file.chmod(0o600)
@@ -144,7 +144,7 @@ def connected(found: KsqlServerConfig, server: str | None = None) -> ConnectionS
 
 
 def test_a_servers_file_says_where_what_and_how(tmp_path: Path) -> None:
-    found = read_of_server_config(
+    found = read_server(
         tmp_path,
         "bootstrap.servers=far:9092",
         "security.protocol=SASL_PLAINTEXT",
@@ -182,14 +182,12 @@ def test_a_servers_file_says_where_what_and_how(tmp_path: Path) -> None:
     ],
 )
 def test_the_command_topics_own_client_wins(tmp_path: Path, lines: list[str], host: str) -> None:
-    assert connected(read_of_server_config(tmp_path, *lines)).bootstrap_servers == (
-        Endpoint(host, 1),
-    )
+    assert connected(read_server(tmp_path, *lines)).bootstrap_servers == (Endpoint(host, 1),)
 
 
 def test_a_prefixed_key_leaves_the_others_of_its_security(tmp_path: Path) -> None:
     """ksqlDB puts prefixed keys over the plain ones, key by key."""
-    found = read_of_server_config(
+    found = read_server(
         tmp_path,
         "bootstrap.servers=far:1",
         "security.protocol=SASL_PLAINTEXT",
@@ -200,14 +198,14 @@ def test_a_prefixed_key_leaves_the_others_of_its_security(tmp_path: Path) -> Non
 
 
 def test_a_key_that_is_misspelt_is_named_with_the_one_that_is_meant(tmp_path: Path) -> None:
-    found = read_of_server_config(tmp_path, "ksql.metastore.backup.locations=/var")
+    found = read_server(tmp_path, "ksql.metastore.backup.locations=/var")
     assert found.remarks[1].endswith("Is ksql.metastore.backup.location meant?")
     assert found.settings.location is None
 
 
 @pytest.mark.parametrize("option", ["--config-file", "--server-config", "--config"])
 def test_the_commands_take_the_file_and_name_what_they_ignore(tmp_path: Path, option: str) -> None:
-    read_of_server_config(
+    read_server(
         tmp_path, "bootstrap.servers=127.0.0.1:1", f"ssl.key.passwords={SECRET}", "listeners=x"
     )
     file = str(tmp_path / "ksql-server.properties")

@@ -26,7 +26,7 @@ from tests.kit.incidents import READ_AT_MS, every_verdict
 from tests.screens.backups.held import ENDS, MAIN, every_state, job, seen
 from tests.unit.checkpoint.store.stores import completed
 
-Read = TypeVar("Read")
+T = TypeVar("T")
 EVERY_MS = 15_000
 NOW_MS = READ_AT_MS + 10_000
 """Ten seconds after every source was read."""
@@ -99,5 +99,5 @@ def looks(folder: Path) -> Looks:
     )
 
 
-def _source(kind: str, place: str, value: Read) -> MonitoredSource[Read]:
+def _source(kind: str, place: str, value: T) -> MonitoredSource[T]:
     return MonitoredSource(kind, place, Figure(value, READ_AT_MS), EVERY_MS)

@@ -11,43 +11,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.checkpoint.kafka.control import (
-    Control,
-    Created,
-    LastOf,
-    MovedRecords,
-    RestoredTopic,
-    RetentionHold,
-    control_of,
-    take_record,
-)
-from breakglass.services.checkpoint.kafka.deciding import greatest_common_cut
-from breakglass.services.checkpoint.kafka.group_evidence import assigned_topics
-from breakglass.services.checkpoint.kafka.groups import GroupLag, lags, read_by
-from breakglass.services.checkpoint.kafka.holding import HELD, put_back, without_hold
-from breakglass.services.checkpoint.kafka.producer_histories import (
-    PREPARE_COMMIT,
-    CoordinatorRecord,
-    coordinator_record,
-)
-from breakglass.services.checkpoint.kafka.scanning import FROM_OUTSIDE, require_stamp
-from breakglass.services.checkpoint.kafka.stamps import (
     LARGEST,
     ORIGIN,
     SN,
     SOURCE,
+    Control,
+    Created,
+    LastOf,
+    MovedRecords,
     RecordAddress,
     RecordOrigin,
+    RestoredTopic,
+    RetentionHold,
     Stamp,
+    control_of,
     marker_headers,
     stamp_of,
     stamped,
+    take_record,
 )
-from breakglass.services.checkpoint.kafka.states import (
+from breakglass.services.checkpoint.kafka.deciding import greatest_common_cut
+from breakglass.services.checkpoint.kafka.evidence import assigned_topics
+from breakglass.services.checkpoint.kafka.groups import GroupLag, lags, read_by
+from breakglass.services.checkpoint.kafka.holding import HELD, put_back, without_hold
+from breakglass.services.checkpoint.kafka.logs import FROM_OUTSIDE, require_stamp
+from breakglass.services.checkpoint.kafka.owners import (
     CheckpointPartition,
     promised_states,
     with_states,
 )
-from breakglass.services.checkpoint.kafka.transaction_floors import (
+from breakglass.services.checkpoint.kafka.transaction_logs import (
+    PREPARE_COMMIT,
+    CoordinatorRecord,
+    coordinator_record,
+)
+from breakglass.services.checkpoint.kafka.transactions import (
     FEW,
     WORTHWHILE,
     TransactionWindow,

@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import TopicPartition as Offset
 
-from breakglass.services.checkpoint.kafka.control import Control, MovedRecords, RestoredTopic
-from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, Stamp
+from breakglass.services.checkpoint.kafka.control import (
+    Control,
+    MovedRecords,
+    RecordAddress,
+    RecordOrigin,
+    RestoredTopic,
+    Stamp,
+)
 from breakglass.services.checkpoint.participant.participant import Starting
 from breakglass.services.checkpoint.participant.positions import InputPosition, KnownRecords, sn_of
 from breakglass.services.checkpoint.protocol.participant import CheckpointState

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from breakglass.services.checkpoint.protocol.status import partition_status
-from breakglass.services.checkpoint.protocol.values import Intent, Status
+from breakglass.services.checkpoint.protocol.values import Intent, Status, partition_status
 from tests.unit.checkpoint.protocol.simulation import (
     Kind,
     Material,

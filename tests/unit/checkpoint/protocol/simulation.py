@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from breakglass.services.checkpoint.protocol import coordinator, participant, worker
+from breakglass.services.checkpoint.protocol import coordinator, participant, values
 from breakglass.services.checkpoint.protocol.participant import (
     Acknowledge,
     AppendFollowUp,
     CheckpointState,
     TakeCopy,
 )
-from breakglass.services.checkpoint.protocol.status import may_become
 from breakglass.services.checkpoint.protocol.values import (
     CheckpointRecord,
     Copy,
@@ -25,6 +24,7 @@ from breakglass.services.checkpoint.protocol.values import (
     Intent,
     PartitionBackup,
     Status,
+    may_become,
 )
 
 Transfer = tuple[int, int]
@@ -123,7 +123,7 @@ Material = tuple[Record, ...]
 
 @dataclass(slots=True)
 class Job:
-    attempt: worker.CopyAttempt
+    attempt: values.CopyAttempt
     begun: bool = False
     material: Material | None = None
 
@@ -257,7 +257,7 @@ class World:
         for effect in effects:
             if isinstance(effect, TakeCopy):
                 id = CopyId(effect.checkpoint, partition.number, partition.owner)
-                partition.jobs.append(Job(worker.CopyAttempt(id, effect.position)))
+                partition.jobs.append(Job(values.CopyAttempt(id, effect.position)))
             elif isinstance(effect, Acknowledge) and command.peer == CLIENT:
                 number, asked = partition.number, effect.checkpoint
                 answer = Message(CLIENT, Kind.CREATE, asked, sender=number, answer=effect)
@@ -320,11 +320,11 @@ class World:
 
     def _begin(self, partition: Partition, job: Job) -> None:
         id, position = job.attempt.id, job.position
-        decided = worker.begin(self.backup(id.checkpoint, id.partition), id)
-        if decided in (worker.Begin.SKIP, worker.Begin.REFUSE):
+        decided = values.begin(self.backup(id.checkpoint, id.partition), id)
+        if decided in (values.Begin.SKIP, values.Begin.REFUSE):
             partition.jobs.remove(job)
             return
-        if decided is worker.Begin.COPY_ANEW:
+        if decided is values.Begin.COPY_ANEW:
             del self.copies[id]
         job.begun = True
         self.record(Copy(id, Status.ONGOING, position))
@@ -346,7 +346,7 @@ class World:
         id, position = job.attempt.id, job.position
         reached = up_to(State(), partition.number, material, position)
         copy = Copy(id, Status.COMPLETED, position, digest=repr(sorted_money(reached)))
-        verdict = worker.after_completion(self.backup(id.checkpoint, id.partition), copy)
+        verdict = values.after_completion(self.backup(id.checkpoint, id.partition), copy)
         self.record(copy, material)
         if verdict is not None:
             self.verdicts[id.checkpoint, id.partition] = verdict
@@ -355,7 +355,7 @@ class World:
         for job in self._copying(number):
             if not job.begun:
                 continue
-            after = worker.after_error(job.attempt, reason)
+            after = values.after_error(job.attempt, reason)
             if isinstance(after, Copy):
                 self.record(after)
                 self._end(number, job)
@@ -376,8 +376,8 @@ class World:
     def _fail_unfinished(self, partition: Partition, last: int) -> None:
         number = partition.number
         backups = [(id, self.backup(id, number)) for id in self.ids]
-        for id in worker.unfinished(backups, last):
-            self.verdicts[id, number] = worker.OWNER_CHANGED
+        for id in values.unfinished(backups, last):
+            self.verdicts[id, number] = values.OWNER_CHANGED
 
     def record(self, copy: Copy, material: Material | None = None) -> None:
         known = self.copies.get(copy.id)

@@ -16,26 +16,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.checkpoint.protocol import coordinator, worker
+from breakglass.services.checkpoint.protocol import coordinator, values
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher, Take
-from breakglass.services.checkpoint.protocol.cut import cut
+from breakglass.services.checkpoint.protocol.lineage import cut
 from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
-from breakglass.services.checkpoint.protocol.status import (
-    DIFFERENT_COPIES,
-    checkpoint_status,
-    counting_copy,
-    may_become,
-    partition_failure,
-    partition_status,
-)
 from breakglass.services.checkpoint.protocol.values import (
+    DIFFERENT_COPIES,
+    Begin,
     Copy,
     CopyId,
     Intent,
     PartitionBackup,
     Status,
+    begin,
+    checkpoint_status,
+    counting_copy,
+    may_become,
+    partition_failure,
+    partition_status,
+    unfinished,
 )
-from breakglass.services.checkpoint.protocol.worker import Begin, begin, unfinished
 from tests.kit.extent import examples
 from tests.unit.checkpoint.protocol.checker import broken
 from tests.unit.checkpoint.protocol.simulation import (
@@ -179,7 +179,7 @@ BEGIN, END, ERROR = map(methodcaller, ("begin_copy", "end_copy", "break_copy"), 
 WHOLE, COMMIT = partial(copy, number=0), partial(commit_all, number=0)
 BACK, TAKEN_OVER = (methodcaller("change_owner", 0, owner) for owner in (OLD, NEW))
 CUT_OFF = methodcaller("change_owner", 0, NEW, cut_off=True)
-RETRIED = worker.RETRIES * [ERROR]
+RETRIED = values.RETRIES * [ERROR]
 SCENARIOS: dict[str, tuple[Sequence[Step], Status, dict[int, Status]]] = {
     "s1 neither committed nor begun: the new owner copies": ([TAKEN_OVER], C, {NEW: C}),
     "s2 begun: the new owner completes its own copy": ([BEGIN, TAKEN_OVER], C, {OLD: O, NEW: C}),
@@ -209,8 +209,8 @@ def test_a_checkpoint_whose_owner_fails_ends_as_the_zep_says(
 def test_s3_two_completed_copies_that_differ_fail_the_partition() -> None:
     one = Copy(CopyId(CHECKPOINT, 0, OLD), C, 12, digest="aa")
     other = Copy(CopyId(CHECKPOINT, 0, NEW), C, 12, digest="bb")
-    assert worker.after_completion(PartitionBackup(0, (one,)), other) == DIFFERENT_COPIES
-    assert worker.after_completion(PartitionBackup(0, (one,)), replace(other, digest="aa")) is None
+    assert values.after_completion(PartitionBackup(0, (one,)), other) == DIFFERENT_COPIES
+    assert values.after_completion(PartitionBackup(0, (one,)), replace(other, digest="aa")) is None
     assert partition_status(PartitionBackup(0, (one, other))) is F
 
 

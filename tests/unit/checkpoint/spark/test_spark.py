@@ -9,8 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.checkpoint.kafka.control import MovedRecords
-from breakglass.services.checkpoint.kafka.stamps import RecordAddress
+from breakglass.services.checkpoint.kafka.control import MovedRecords, RecordAddress
 from breakglass.services.checkpoint.spark.copied_files import joined, records_digest
 from breakglass.services.checkpoint.spark.restore import first_places
 from breakglass.services.topic_backup.part import SegmentPart

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.status import DIFFERENT_COPIES
-from breakglass.services.checkpoint.protocol.values import CopyId, Status
-from breakglass.services.checkpoint.protocol.worker import OWNER_CHANGED
-from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.store.copies import Copies
+from breakglass.services.checkpoint.protocol.values import (
+    DIFFERENT_COPIES,
+    OWNER_CHANGED,
+    CopyId,
+    Status,
+)
+from breakglass.services.checkpoint.store.backup_store import BackupStore, Copies
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     NumberedPartition,
@@ -23,9 +25,9 @@ from breakglass.services.checkpoint.store.documents import (
     StoredFile,
     VerifiedDocument,
 )
-from breakglass.services.checkpoint.store.files import Files
-from breakglass.services.checkpoint.store.layout import (
+from breakglass.services.checkpoint.store.files import (
     CheckpointFile,
+    Files,
     contents,
     of_checkpoint,
     of_copy,

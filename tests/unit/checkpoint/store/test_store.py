@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.backup_store import Retention, RetentionCandidate, expired
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     DeletedDocument,
@@ -20,8 +21,7 @@ from breakglass.services.checkpoint.store.documents import (
     decode,
     encode,
 )
-from breakglass.services.checkpoint.store.layout import CheckpointFile, Name, parsed
-from breakglass.services.checkpoint.store.retention import Retention, RetentionCandidate, expired
+from breakglass.services.checkpoint.store.files import CheckpointFile, Name, parsed
 from breakglass.services.errors import MalformedInput, UnsupportedSchema
 from tests.kit.extent import examples
 from tests.unit.checkpoint.store.stores import manifest, take
@@ -102,33 +102,26 @@ def history(*statuses: Status) -> list[RetentionCandidate]:
 
 
 @pytest.mark.parametrize(
-    ("statuses", "keep", "gone"),
+    ("statuses", "limits", "gone"),
     [
-        ((C, C, C), 2, (1,)),
-        ((C, C, C), 0, (1, 2)),
-        ((C, F, C, F), 1, (1, 2)),
-        ((F, F, F), 1, ()),
-        ((C, C, O), 1, (1,)),
-        ((O, C, C), 1, (2,)),
-        ((I, C), 1, (1,)),
-        ((C,), 5, ()),
+        ((C, C, C), Retention(2), (1,)),
+        ((C, C, C), Retention(0), (1, 2)),
+        ((C, F, C, F), Retention(1), (1, 2)),
+        ((F, F, F), Retention(1), ()),
+        ((C, C, O), Retention(1), (1,)),
+        ((O, C, C), Retention(1), (2,)),
+        ((I, C), Retention(1), (1,)),
+        ((C,), Retention(5), ()),
+        ((C, C, F, C), Retention(None, 2_500), (1, 2)),
+        ((C, F, F), Retention(None, 0), (2, 3)),
+        ((C, O, F), Retention(None, 1_500), ()),
     ],
 )
-def test_the_newest_completed_ones_are_kept_and_what_is_newer(
-    statuses: tuple[Status, ...], keep: int, gone: tuple[int, ...]
+def test_the_newest_completed_ones_are_kept_and_what_is_newer_and_old_ones_go(
+    statuses: tuple[Status, ...], limits: Retention, gone: tuple[int, ...]
 ) -> None:
-    assert expired(history(*statuses), Retention(keep=keep), NOW) == gone
-
-
-@pytest.mark.parametrize(
-    ("statuses", "older_than_ms", "gone"),
-    [((C, C, F, C), 2_500, (1, 2)), ((C, F, F), 0, (2, 3)), ((C, O, F), 1_500, ())],
-)
-def test_old_ones_go(
-    statuses: tuple[Status, ...], older_than_ms: int, gone: tuple[int, ...]
-) -> None:
-    candidates = [RetentionCandidate(9, F, None), *history(*statuses)]
-    assert expired(candidates, Retention(older_than_ms=older_than_ms), NOW) == gone
+    unknown = [RetentionCandidate(9, F, None)] * (limits.keep is None)
+    assert expired([*unknown, *history(*statuses)], limits, NOW) == gone
 
 
 @given(

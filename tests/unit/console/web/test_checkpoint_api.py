@@ -17,13 +17,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from breakglass.console.web.checkpoint_api import CheckpointApi
 from breakglass.services import patience
-from breakglass.services.checkpoint.background_errors import Doing, ErrorKind, Troubles
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.metrics import exposition
-from breakglass.services.checkpoint.openapi import BACKUPS, description
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.serving import Doing, ErrorKind, Troubles
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.zeebe_api import BACKUPS, description
 from breakglass.services.errors import (
     ConnectFailed,
     NotAuthorized,

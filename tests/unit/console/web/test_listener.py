@@ -13,7 +13,7 @@ from breakglass.console.web.access import SHORTEST
 from breakglass.console.web.bearer import token_of
 from breakglass.console.web.listener import HttpListener, is_loopback, serve_until
 from breakglass.console.web.metrics_server import metrics_application
-from breakglass.services.checkpoint.openapi import BACKUPS
+from breakglass.services.checkpoint.zeebe_api import BACKUPS
 from breakglass.services.errors import Refused, UsageError
 from tests.kit.program import breakglass
 from tests.unit.connection.certificates import Identity

@@ -11,7 +11,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from breakglass.services import patience
 from breakglass.services.backup_watch import location
-from breakglass.services.checkpoint.kafka.log_ends import Logs
+from breakglass.services.checkpoint.kafka.logs import Logs
 from breakglass.services.errors import TimedOut, Unreachable
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.leader_ends import (

@@ -1,42 +1,164 @@
-"""Lists the groups of every kind on a checkpoint's topics (H10).
+"""What logs, groups and settings show of who takes part, and what refuses a checkpoint.
+
+Checks of a take: every group and record is accounted for, and none can be compacted away.
+
+Compaction may remove records that the checkpoint needs before they are copied.
+
+Lists the groups of every kind on a checkpoint's topics (H10).
 
 A group is on a topic if it has committed there, if its members are assigned there, or if it is a
 share group with progress there. Groups that this user may not describe stay invisible, and so do
 consumers that belong to no group.
 
 Reads how groups commit their offsets, in the last part of ``__consumer_offsets``.
+
+Reads the last part of each log: who writes it, and whether records say what led to them.
+
+The prefix of a checkpoint is looked at even where nothing is written while it is taken: a topic
+without the participant's headers would otherwise pass in a quiet moment (H10).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.kafka.control import Control
-from breakglass.services.checkpoint.kafka.log_ends import Logs
+from breakglass.services.checkpoint.kafka.control import Control, stamp_of
+from breakglass.services.checkpoint.kafka.logs import (
+    Ends,
+    Logs,
+    committed_log,
+    read_control,
+    read_logs,
+)
 from breakglass.services.checkpoint.kafka.owners import read_ids
-from breakglass.services.checkpoint.protocol.evidence import Committing, GroupEvidence
-from breakglass.services.errors import BreakglassError, TimedOut
+from breakglass.services.checkpoint.kafka.topics import of
+from breakglass.services.checkpoint.promises import flows_elsewhere, group_faults, unstamped_topics
+from breakglass.services.checkpoint.protocol.flows import (
+    CheckpointEvidence,
+    Committing,
+    GroupEvidence,
+    GroupFlow,
+    TopicEvidence,
+    WriterKind,
+)
+from breakglass.services.checkpoint.store.documents import GroupPolicy, Level, TakeDocument
+from breakglass.services.errors import BreakglassError, ClusterError, Refused, TimedOut
 from breakglass.services.kafka.cluster.group_offsets import (
     GroupOffsets,
     groups_unread,
     read_committed,
 )
+from breakglass.services.kafka.cluster.topic_settings import TOPIC_RESOURCE
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, offline_offsets
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.broker_errors import cluster_error
 from breakglass.services.kafka.wire.deadline import Deadline, until
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.committed_log import CommittedBatch, CommittedLog
 from breakglass.services.recovery.internal_topics.records import StateKind, change_of
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord, SchemaReader
 from breakglass.services.topic_backup.batch_header import BatchHeader
 from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.record import Record
 
-LAST_OFFSETS = 1_000
+
+class _Asked(Protocol):
+    """What a checkpoint is asked to contain, before and after it is stored."""
+
+    @property
+    def level(self) -> Level: ...
+    @property
+    def groups(self) -> Mapping[str, GroupPolicy]: ...
+    @property
+    def external(self) -> tuple[str, ...]: ...
+    @property
+    def flows(self) -> tuple[GroupFlow, ...]: ...
+
+
+def require_declared(take: _Asked, evidence: CheckpointEvidence) -> None:
+    """Return if the take's promise can hold by the *evidence* (H10).
+
+    Every group on the topics has to be saved or declared, whatever its kind: a group that is
+    missing would be restored without offsets. The prefixes of the logs have to say what led to
+    their records, even if nothing was written while the checkpoint was taken.
+
+    Raises:
+        Refused: a group is not named, or a record has an unknown cause.
+    """
+    faults = list(group_faults(evidence.groups, take.groups))
+    if take.level in (Level.COORDINATED, Level.VERIFIED):
+        inside = [topic for topic in evidence.topics if topic.topic not in take.external]
+        faults += unstamped_topics(inside)
+    if take.level is Level.ORDERED:
+        faults += flows_elsewhere(evidence.groups, take.flows)
+    if faults:
+        raise Refused(f"unverifiable: {faults[0]}")
+
+
+POLICY, LAG = "cleanup.policy", "min.compaction.lag.ms"
+NEVER = 2**63 - 1
+"""Milliseconds: the minimum compaction lag of a topic whose compaction is suspended."""
+
+
+def require_uncompacted(sender: Sender, topics: Sequence[str], deadline: Deadline) -> None:
+    """Return if no record of *topics* can be compacted away now.
+
+    A shorter lag proves nothing: brokers measure it from the timestamp that the producer has set.
+
+    Raises:
+        Refused: a topic can be compacted now.
+        ClusterError, NotAuthorized, Unreachable: the settings cannot be read.
+    """
+    for topic in sorted(compacted(sender, topics, deadline)):
+        raise Refused(
+            f"unverifiable: topic {topic} is compacted, which may remove what the checkpoint "
+            "needs: take it by `breakglass checkpoint take --hold-retention`, serve with that "
+            "option, or take it at --level vector"
+        )
+
+
+def compacted(sender: Sender, topics: Sequence[str], deadline: Deadline) -> frozenset[str]:
+    """Those of *topics* from which records may be compacted away now. Raises as above."""
+    return frozenset(
+        topic
+        for topic, settings in _read_settings(sender, topics, deadline).items()
+        if "compact" in settings.get(POLICY, "") and int(settings.get(LAG, "0")) < NEVER
+    )
+
+
+def _read_settings(
+    sender: Sender, topics: Sequence[str], deadline: Deadline
+) -> Mapping[str, Mapping[str, str]]:
+    """The two settings of each topic, from whatever source."""
+    from breakglass.services.kafka.wire.messages.reading import (
+        DescribeConfigsResponse,
+        settings_request,
+    )
+
+    request = settings_request(TOPIC_RESOURCE, topics, [POLICY, LAG])
+    answer = sender.call(ANY_BROKER, request, DescribeConfigsResponse, deadline)
+    return {result.resource_name: _values(result) for result in answer.results}
+
+
+def _values(result: Any) -> Mapping[str, str]:
+    if result.error_code:
+        name = result.resource_name
+        doing = f"reading whether topic {name} is compacted"
+        raise cluster_error(result.error_code, doing, f"DESCRIBE_CONFIGS on topic {name}")
+    found = {config.name: config.value for config in result.configs if config.value is not None}
+    if POLICY not in found:
+        raise ClusterError(
+            f"topic {result.resource_name} does not say whether it is compacted: try again"
+        )
+    return found
+
+
+LAST_COMMITS = 1_000
 """Offsets at the end of a partition of that topic that are searched for commits."""
 
 
@@ -97,7 +219,7 @@ def _read(
         ends = Logs(client, (state,))
         start, end = ends.starts(deadline)[partition], ends.stable_ends(deadline)[partition]
         log = CommittedLog(client.sender, state.leader, partition)
-        for group, header in _commits(log, max(start, end - LAST_OFFSETS), end):
+        for group, header in _commits(log, max(start, end - LAST_COMMITS), end):
             if group in groups:
                 found[group] = _counted(found.get(group, Commits()), header)
         open_after = ends.high_watermarks(deadline)[partition] > end
@@ -365,3 +487,129 @@ def _share(
     answer = client.sender.call(broker, request, DescribeShareGroupOffsetsResponse, deadline)
     for group in answer.groups:
         yield group.group_id, {topic.topic_name for topic in group.topics}
+
+
+LAST_OFFSETS = 100
+"""Offsets at the end of a log that are looked at first."""
+FURTHER = 100
+"""By how much more is looked at while only markers were found."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """What batches show."""
+
+    records: int = 0
+    writers: set[WriterKind] = field(default_factory=set)
+    outside_transactions: bool = False
+    unstamped: str = ""
+    producers: set[int] = field(default_factory=set)
+    """Of transactions."""
+
+    def add(self, partition: TopicPartition, batch: CommittedBatch, end: int) -> None:
+        header = batch.header
+        for record in batch.records(str(partition)):
+            stamp = stamp_of(record.headers)
+            if record.offset >= end or (stamp is not None and stamp.marker):
+                continue
+            self.records += 1
+            self.outside_transactions |= not header.transactional
+            if stamp is not None:
+                self.writers.add(WriterKind.PARTICIPANT)
+            else:
+                self.writers.add(_writer(batch))
+                self.unstamped = self.unstamped or f"{partition} at offset {record.offset}"
+            if header.transactional:
+                self.producers.add(header.producer_id)
+
+
+def _writer(batch: CommittedBatch) -> WriterKind:
+    if batch.header.transactional:
+        return WriterKind.TRANSACTIONAL
+    return WriterKind.IDEMPOTENT if batch.header.producer_id >= 0 else WriterKind.UNKNOWN
+
+
+def read_evidence(
+    client: ReadClient, topics: Sequence[str], control_topic: str, deadline: Deadline
+) -> CheckpointEvidence:
+    """The evidence about *topics* as they are now.
+
+    Raises:
+        UsageError: a topic does not exist.
+        ClusterError, NotAuthorized, Unreachable: something cannot be read.
+    """
+    logs = read_logs(client, topics, deadline)
+    return evidence_before(logs, logs.stable_ends(deadline), control_topic, deadline)
+
+
+def evidence_of(take: TakeDocument, logs: Logs, control_topic: str) -> CheckpointEvidence | None:
+    """The evidence before the floors of a take; None if it cannot be read for a vector.
+
+    Raises:
+        Refused: as `require_declared`; a vector has no such check, because it promises nothing.
+        ClusterError, Unreachable: something cannot be read.
+    """
+    if take.level is Level.VECTOR:
+        with suppress(BreakglassError):
+            return _before_floors(take, logs, control_topic)
+        return None
+    found = _before_floors(take, logs, control_topic)
+    require_declared(take, found)
+    return found
+
+
+def _before_floors(take: TakeDocument, logs: Logs, control_topic: str) -> CheckpointEvidence:
+    deadline = Deadline.after(patience.COMMAND)
+    stable = logs.stable_ends(deadline)
+    floors = {of(partition): take.floors[partition.number] for partition in take.partitions}
+    ends = {partition: min(floor, stable[partition]) for partition, floor in floors.items()}
+    return evidence_before(logs, ends, control_topic, deadline)
+
+
+def evidence_before(
+    logs: Logs, ends: Ends, control_topic: str, deadline: Deadline
+) -> CheckpointEvidence:
+    """The evidence in the last records before *ends*, which are at most the stable ends.
+
+    Raises: as `read_evidence`.
+    """
+    client, topics = logs.client, sorted({state.partition.topic for state in logs.states})
+    starts = logs.starts(deadline)
+    found = {topic: _Found() for topic in topics}
+    for partition, end in ends.items():
+        _look(logs, partition, starts[partition], end, found[partition.topic])
+    control = read_control(client, control_topic, deadline) or Control()
+    producers: Mapping[str, set[int]] = {topic: shown.producers for topic, shown in found.items()}
+    groups = read_groups(client, logs, control, producers, deadline)
+    losing = compacted(client.sender, topics, deadline)
+    return CheckpointEvidence(
+        tuple(
+            TopicEvidence(
+                topic,
+                sum(partition.topic == topic for partition in ends),
+                shown.records,
+                _ordered(shown.writers),
+                not shown.unstamped,
+                not shown.outside_transactions,
+                shown.unstamped,
+                topic in losing,
+            )
+            for topic, shown in found.items()
+        ),
+        groups,
+    )
+
+
+def _look(logs: Logs, partition: TopicPartition, start: int, end: int, found: _Found) -> None:
+    """Add the last records before *end*; further back while there are only markers."""
+    log, before, size = committed_log(logs, partition), found.records, LAST_OFFSETS
+    upto = end
+    while upto > start and found.records == before:
+        begin = max(start, end - size)
+        for batch in log.batches(begin, upto):
+            found.add(partition, batch, upto)
+        upto, size = begin, FURTHER * size
+
+
+def _ordered(writers: Iterable[WriterKind]) -> tuple[WriterKind, ...]:
+    return tuple(writer for writer in WriterKind if writer in set(writers))

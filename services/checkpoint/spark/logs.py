@@ -1,0 +1,244 @@
+"""Reads lineages and transactions of long logs in Spark tasks.
+
+A Spark job that reads ranges of one topic's logs, for lineages and for transactions.
+
+Reads lineage with Spark: `kafka.logs.ReadLineages`, one job for each topic (H8).
+
+Tasks read record batches from the leaders, and return only the lineage that matters for the cut: no
+key and no value leaves a task. Short ranges are read in this process, because starting Spark would
+take longer.
+
+Reads transactions with Spark: `kafka.transaction_logs.ReadContents`, one job for each topic.
+
+Tasks read record batches from the leaders and return their headers and the commits of the groups:
+no key and no value of a record leaves a task. Short ranges are read in this process, because
+starting Spark would take longer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from breakglass.services import patience
+from breakglass.services.checkpoint.kafka.logs import (
+    Ends,
+    Lineages,
+    Logs,
+    Sought,
+    read_here,
+    require_stamp,
+)
+from breakglass.services.checkpoint.kafka.transaction_logs import (
+    CommitRow,
+    LoggedBatches,
+    commits_in,
+    read_contents_here,
+    rows_in,
+    whole_range,
+)
+from breakglass.services.checkpoint.protocol.lineage import Lineage, RecordLineage
+from breakglass.services.checkpoint.protocol.transactions import BatchRow
+from breakglass.services.errors import LogBeginsLater, Refused, TimedOut
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.backup_context import BackupRun
+from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
+from breakglass.services.pipeline.batches.log_range import (
+    LogRange,
+    Ranges,
+    divided,
+    fetches_in,
+    range_of,
+)
+from breakglass.services.pipeline.batches.tasks import RangeWork, run_tasks
+from breakglass.services.pipeline.session import jvm_errors
+from breakglass.services.pipeline.source import WantedTopics, read_sources
+
+
+def spans_of(starts: Ends, ends: Ends) -> Ranges:
+    """The spans from *starts* to *ends*, by partition of one topic; empty ones are left out."""
+    return {log.partition: (start, ends[log]) for log, start in starts.items() if start < ends[log]}
+
+
+def offsets_in(spans: Ranges) -> int:
+    """How many offsets the *spans* have."""
+    return sum(end - start for start, end in spans.values())
+
+
+def answers_of(
+    run: BackupRun, topic: str, spans: Ranges, work: RangeWork, doing: str
+) -> Iterator[Any]:
+    """What the tasks of *work* answer for the *spans* of *topic*, decoded, in any order.
+
+    Raises:
+        TimedOut: a partition has no leader.
+        PipelineError: a task failed in every attempt, or Spark failed while *doing* this.
+    """
+    deadline = Deadline.after(patience.JOB)
+    (source,) = read_sources(run.client, WantedTopics((topic,)), deadline, spans)
+    ranges = [
+        range_of(source.identity, partition, *spans[partition.partition.partition])
+        for partition in source.partitions
+    ]
+    if len(ranges) < len(spans):
+        raise TimedOut(f"not every partition of {topic} has a leader: try again", "no leader")
+    with jvm_errors(doing):
+        answers = run_tasks(run, divided(ranges, run.cores()), source.identity.cluster_id, work)
+    for _, text in answers:
+        yield json.loads(text)
+
+
+FEW_OFFSETS = 10_000
+"""Maximum number of offsets of a topic that are read without Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkLineages:
+    """Reads from the cluster of *run*."""
+
+    run: BackupRun
+    small: int = FEW_OFFSETS
+
+    def __call__(self, logs: Logs, starts: Ends, ends: Ends, sought: Sought) -> Lineages:
+        found: Lineages = {name: [] for name in sought.groups}
+        for topic in sorted({start.topic for start in starts}):
+            own = {one: start for one, start in starts.items() if one.topic == topic}
+            for group, lineages in self._of_topic(topic, logs, own, ends, sought).items():
+                found[group] += lineages
+        return found
+
+    def _of_topic(
+        self, topic: str, logs: Logs, starts: Ends, ends: Ends, sought: Sought
+    ) -> Lineages:
+        spans = spans_of(starts, ends)
+        if offsets_in(spans) > self.small:
+            # The read without Spark names the offset that is gone.
+            with suppress(LogBeginsLater):
+                doing = f"reading lineage of topic {topic}"
+                answers = answers_of(self.run, topic, spans, TraceWork(sought), doing)
+                return together(list(answers), sought)
+        return read_here(logs, starts, ends, sought)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceWork:
+    """Traces the records of ranges in tasks: `tasks.RangeWork`."""
+
+    sought: Sought
+
+    def __call__(
+        self, client: ReadClient, wanted: LogRange, attempt: int, seconds: float
+    ) -> Iterator[str]:
+        """The lineage in each fetch as JSON, independent of the *attempt*."""
+        del attempt
+        with closing(fetches_in(client, wanted, seconds)) as fetches:
+            for fetched in fetches:
+                yield json.dumps(_traced(fetched, wanted, self.sought))
+
+
+def _traced(fetched: FetchedBatches, wanted: LogRange, sought: Sought) -> Mapping[str, Any]:
+    """Rows of group, number, offset, and the cause's number, offset and index.
+
+    Or the first refused record, because then nothing else matters.
+    """
+    partition, rows = wanted.partition, []
+    for record in records_of(fetched, wanted.start, wanted.end):
+        try:
+            stamp = require_stamp(partition, record.offset, record.headers, sought.external)
+            found = sought.traced(partition, record.offset, stamp)
+        except Refused as error:
+            return {"refused": [(sought.numbers[partition], record.offset, str(error))]}
+        if found is not None:
+            group, one = found
+            assert one.origin is not None
+            cause = (one.origin.partition, one.origin.offset, one.origin.index)
+            rows.append((sought.groups.index(group), one.partition, record.offset, *cause))
+    return {"rows": rows}
+
+
+def together(answers: Sequence[Mapping[str, Any]], sought: Sought) -> Lineages:
+    """The *answers* of all tasks, in log order.
+
+    Raises:
+        Refused: a task refused a record; the message of the first.
+    """
+    refused = sorted(one for some in answers for one in some.get("refused", ()))
+    if refused:
+        raise Refused(refused[0][-1])
+    found: Lineages = {name: [] for name in sought.groups}
+    for group, number, offset, *cause in sorted(row for some in answers for row in some["rows"]):
+        found[sought.groups[group]].append(Lineage(number, offset, RecordLineage(*cause)))
+    return found
+
+
+FEW_IN_TRANSACTION_LOGS = 100_000
+"""Maximum number of offsets of a topic that are read without Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkContents:
+    """Reads from the cluster of *run*."""
+
+    run: BackupRun
+    small: int = FEW_IN_TRANSACTION_LOGS
+
+    def __call__(
+        self, logs: Logs, starts: Ends, ends: Ends, groups: Collection[str]
+    ) -> LoggedBatches:
+        found = LoggedBatches()
+        for topic in sorted({partition.topic for partition in starts}):
+            own = {log: start for log, start in starts.items() if log.topic == topic}
+            some = self._of_topic(topic, logs, own, ends, groups)
+            found.batches.update(some.batches)
+            found.commits.update(some.commits)
+        return found
+
+    def _of_topic(
+        self, topic: str, logs: Logs, starts: Ends, ends: Ends, groups: Collection[str]
+    ) -> LoggedBatches:
+        spans = spans_of(starts, ends)
+        if offsets_in(spans) <= self.small:
+            return read_contents_here(logs, starts, ends, groups)
+        found = LoggedBatches({partition: [] for partition in starts})
+        if topic == OFFSETS_TOPIC:
+            found.commits.update({partition: [] for partition in starts})
+        for number, rows, commits in sorted(self._read(topic, spans, tuple(groups))):
+            partition = TopicPartition(topic, number)
+            found.batches[partition] += [BatchRow(*row) for row in rows]
+            if topic == OFFSETS_TOPIC:
+                found.commits[partition] += [CommitRow(*row) for row in commits]
+        return found
+
+    def _read(
+        self, topic: str, spans: Ranges, groups: tuple[str, ...]
+    ) -> Iterator[tuple[int, list[Any], list[Any]]]:
+        """Partition, rows and commits of each fetch that has any, in any order."""
+        doing = f"reading transactions of topic {topic}"
+        for number, rows, commits in answers_of(
+            self.run, topic, spans, ContentsWork(groups), doing
+        ):
+            if rows or commits:
+                yield number, rows, commits
+
+
+@dataclass(frozen=True, slots=True)
+class ContentsWork:
+    """Reads the contents of ranges in tasks: `tasks.RangeWork`."""
+
+    groups: tuple[str, ...]
+
+    def __call__(
+        self, client: ReadClient, wanted: LogRange, attempt: int, seconds: float
+    ) -> Iterator[str]:
+        """The contents of each fetch as JSON, independent of the *attempt*."""
+        del attempt
+        for fetched in whole_range(client, wanted, seconds):
+            rows = rows_in(fetched, wanted)
+            commits = commits_in(fetched, wanted, self.groups)
+            yield json.dumps([wanted.partition.partition, rows, commits])
