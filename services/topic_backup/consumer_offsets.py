@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from breakglass.services.errors import MalformedInput
+from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.folder import Folder, read_whole
 from breakglass.services.topic_backup.layout import consumer_offsets_name
 
@@ -103,3 +104,11 @@ def java_hash(text: str) -> int:
     for high, low in zip(units[::2], units[1::2], strict=True):
         value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
     return value
+
+
+def log_of(key: str, topic: str, partitions: int) -> TopicPartition:
+    """The partition of an internal *topic* that has a group or a transactional id."""
+    # Utils.abs(hashCode) % partitions, where the sign bit alone becomes 0.
+    value = java_hash(key)
+    value = value - 2**32 if value >= 2**31 else value
+    return TopicPartition(topic, (0 if value == -(2**31) else abs(value)) % partitions)

@@ -36,7 +36,6 @@ from breakglass.services.checkpoint.kafka.logs import (
 )
 from breakglass.services.checkpoint.kafka.owners import read_ids
 from breakglass.services.checkpoint.kafka.topics import of
-from breakglass.services.checkpoint.kafka.transaction_logs import log_of
 from breakglass.services.checkpoint.promises import flows_elsewhere, group_faults, unstamped_topics
 from breakglass.services.checkpoint.protocol.flows import (
     CheckpointEvidence,
@@ -64,6 +63,7 @@ from breakglass.services.pipeline.committed_log import CommittedBatch, Committed
 from breakglass.services.recovery.internal_topics.records import StateKind, change_of
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord, SchemaReader
 from breakglass.services.topic_backup.batch_header import BatchHeader
+from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.record import Record
 
 

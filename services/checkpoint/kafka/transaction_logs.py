@@ -39,7 +39,6 @@ from breakglass.services.pipeline.batches.log_range import LogRange, fetches_in
 from breakglass.services.pipeline.batches.varints import NotByColumns
 from breakglass.services.topic_backup.batch_header import BatchHeader, read_headers
 from breakglass.services.topic_backup.batches import ControlType, decode_batch
-from breakglass.services.topic_backup.consumer_offsets import java_hash
 from breakglass.services.topic_backup.older_messages import message_header
 from breakglass.services.topic_backup.record import Record
 
@@ -226,14 +225,6 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
     (length,) = _SHORT.unpack_from(data, at)
     end = at + 2 + length
     return data[at + 2 : end].decode(), end
-
-
-def log_of(key: str, topic: str, partitions: int) -> TopicPartition:
-    """The partition of an internal *topic* that has a group or a transactional id."""
-    # Utils.abs(hashCode) % partitions, where the sign bit alone becomes 0.
-    value = java_hash(key)
-    value = value - 2**32 if value >= 2**31 else value
-    return TopicPartition(topic, (0 if value == -(2**31) else abs(value)) % partitions)
 
 
 STATE_TOPIC = "__transaction_state"

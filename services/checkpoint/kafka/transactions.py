@@ -33,7 +33,6 @@ from breakglass.services.checkpoint.kafka.transaction_logs import (
     HistoryReader,
     LoggedBatches,
     ReadContents,
-    log_of,
     state_logs,
 )
 from breakglass.services.checkpoint.protocol.transactions import (
@@ -57,6 +56,7 @@ from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.consumer_offsets import log_of
 
 FEW = 10_000
 """Offsets that are read so fast that a shorter window is not worth a wait."""

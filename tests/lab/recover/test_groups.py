@@ -16,7 +16,6 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Consumer
 
-from breakglass.services.checkpoint.kafka.transaction_logs import log_of
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
@@ -24,6 +23,7 @@ from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_
 from breakglass.services.lab.tools import tool_command
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.consumer_offsets import log_of
 from tests.kit.program import Ended
 from tests.kit.waiting import wait_until
 from tests.lab.asking import ANSWER_SECONDS, commit, committed_offset, lab_consumer

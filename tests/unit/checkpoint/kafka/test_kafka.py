@@ -44,7 +44,6 @@ from breakglass.services.checkpoint.kafka.transaction_logs import (
     PREPARE_COMMIT,
     CoordinatorRecord,
     coordinator_record,
-    log_of,
 )
 from breakglass.services.checkpoint.kafka.transactions import (
     FEW,
@@ -66,6 +65,7 @@ from breakglass.services.checkpoint.store.documents import (
 from breakglass.services.errors import EvidenceChanged, MalformedMessage, Refused
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.kit.stamps import OUTSIDE
 
