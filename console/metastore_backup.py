@@ -80,7 +80,11 @@ def backup(
     if as_json:
         print(json.dumps({"schema": 1, "topic": settings.topic, **asdict(outcome)}))
     else:
-        print(_summary(outcome))
+        file = outcome.file or "no file"
+        refused = ""
+        if outcome.refused:
+            refused = f"; verify and restore refuse {outcome.refused:,} lines of it"
+        print(f"{file}  {outcome.commands:,} commands, {outcome.appended:,} of them new{refused}")
     raise typer.Exit(1 if outcome.alarms or outcome.shorter or outcome.refused else 0)
 
 
@@ -122,11 +126,3 @@ def _telling(*, as_json: bool) -> Callable[[Event], None]:
             say(f"{'ALARM: ' if event.kind == 'alarm' else ''}{event}")
 
     return tell
-
-
-def _summary(outcome: BackupOutcome) -> str:
-    file = outcome.file or "no file"
-    refused = ""
-    if outcome.refused:
-        refused = f"; verify and restore refuse {outcome.refused:,} lines of it"
-    return f"{file}  {outcome.commands:,} commands, {outcome.appended:,} of them new{refused}"

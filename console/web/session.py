@@ -57,16 +57,14 @@ OF_RECORDS = frozenset(("count", "end", "fold", "form", "go", "next", "search", 
 _SCREENS = "breakglass.screens."
 ABOVE = frozenset(
     (
-        *("help:HelpScreen", "legend:LegendScreen", "journal.ledger:LedgerScreen"),
+        *("page:HelpScreen", "legend:LegendScreen", "journal.ledger:LedgerScreen"),
         *("journal.story:StoryScreen", "offline.forecast:ForecastScreen"),
         *("offline.partition:PartitionScreen", "overview.screen:BrokerDetails"),
         "overview.screen:TroubledScreen",
     )
 )
 """The screens that may open above a main screen, as `place_of` names them."""
-ABOVE_OF_RECORDS = frozenset(
-    ("browse.records:RecordsScreen", "browse.paged_records:OneRecordScreen")
-)
+ABOVE_OF_RECORDS = frozenset(("browse.records:RecordsScreen", "browse.records:OneRecordScreen"))
 """The same, of screens that show what records hold."""
 
 

@@ -637,7 +637,13 @@ class OverviewScreen(Page):
         """Ask the brokers about themselves, if it is time and nothing forbids it."""
         now, last = self.context.clock(), self.context.known
         brokers = self.context.health.brokers
-        wait = last.interval if _wanting(self.context.health.health) else ASK_EVERY_SECONDS
+        # Whether a count is only a lower bound for want of asking.
+        counts = self.context.health.health.counts.value
+        wait = (
+            last.interval
+            if (known(counts) and counts.why_unjudged == NOT_READ)
+            else ASK_EVERY_SECONDS
+        )
         due = self._asked_at is None or now - self._asked_at >= min(wait, ASK_EVERY_SECONDS)
         idle = self._ask_runs or last.paused or self.context.bundle is not None
         if idle or not due or not brokers:
@@ -655,9 +661,3 @@ class OverviewScreen(Page):
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             trouble = in_words(error, "their answers cannot be read")
         self.post_message(BrokersAsked(trouble))
-
-
-def _wanting(health: Health) -> bool:
-    """Whether a count is only a lower bound for want of asking."""
-    counts = health.counts.value
-    return known(counts) and counts.why_unjudged == NOT_READ

@@ -174,7 +174,14 @@ def announced(kind: str, url: str, folder: Path | None = None) -> Iterator[Annou
     job = Job(kind, url, operator(), socket.gethostname(), os.getpid(), now, now)
     try:
         home = private_folder((folder or state_folder()) / FOLDER)
-        _forget(home, job)
+        # Remove files of dead jobs that are old or have the kind and URL of job.
+        for path in home.glob(f"*{_FILE}"):
+            seen = _seen(path, job.began_at_ms)
+            again = seen is not None and (seen.job.kind, seen.job.url) == (job.kind, job.url)
+            old = seen is None or job.began_at_ms - seen.job.told_at_ms > FORGET_MS
+            if (again or old) and not _locked(path.with_suffix(_LOCK)):
+                path.unlink(missing_ok=True)
+                path.with_suffix(_LOCK).unlink(missing_ok=True)
         name = f"{job.pid}-{secrets.token_hex(4)}"
         lock = os.open(home / f"{name}{_LOCK}", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     except (OSError, StorageError):
@@ -248,14 +255,3 @@ def _locked(path: Path) -> bool:
         return is_locked(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _forget(home: Path, job: Job) -> None:
-    """Remove files of dead jobs that are old or have the kind and URL of *job*."""
-    for path in home.glob(f"*{_FILE}"):
-        seen = _seen(path, job.began_at_ms)
-        again = seen is not None and (seen.job.kind, seen.job.url) == (job.kind, job.url)
-        old = seen is None or job.began_at_ms - seen.job.told_at_ms > FORGET_MS
-        if (again or old) and not _locked(path.with_suffix(_LOCK)):
-            path.unlink(missing_ok=True)
-            path.with_suffix(_LOCK).unlink(missing_ok=True)

@@ -349,11 +349,10 @@ def _partition_lag(held: TopicHeld, part: PartitionStatus, ends: LiveEnds | Unkn
 
 def _keeps(words: Sequence[str], line: TopicLine) -> bool:
     told = f"{line.url} {line.held.name} {line.state}".lower()
-    return all(_fits(word, told) for word in words)
-
-
-def _fits(word: str, told: str) -> bool:
-    return word[1:] not in told if len(word) > 1 and word[0] == "-" else word in told
+    return all(
+        (word[1:] not in told if len(word) > 1 and word[0] == "-" else word in told)
+        for word in words
+    )
 
 
 def _most(value: int | Unknown | None) -> tuple[int, int]:

@@ -230,7 +230,15 @@ class _Reading:
         values = self.values(PartitionEvidence, name, lines)
         while together := list(islice(values, TOGETHER)):
             for evidence in together:
-                if not _sound(evidence, self.states.get(evidence.partition)):
+                # Whether the evidence is of an offline partition in state, replica by replica.
+                state = self.states.get(evidence.partition)
+                replicas = tuple([log.broker for log in evidence.replicas])
+                if not (
+                    state is not None
+                    and state.offline
+                    and evidence.state == state
+                    and replicas == state.assignment
+                ):
                     raise no_bundle(self.source, f"{name} is not about its partitions")
             try:
                 rows = list(judged_rows(together, circumstances, self.cluster[0].observed_at_ms))
@@ -300,17 +308,6 @@ def _sound_state(state: PartitionState) -> bool:
     replicas = state.assignment
     named = bool(state.partition.topic) and state.partition.partition >= 0
     return named and bool(replicas) and len(set(replicas)) == len(replicas)
-
-
-def _sound(evidence: PartitionEvidence, state: PartitionState | None) -> bool:
-    """Whether the evidence is of an offline partition in *state*, replica by replica."""
-    replicas = tuple([log.broker for log in evidence.replicas])
-    return (
-        state is not None
-        and state.offline
-        and evidence.state == state
-        and replicas == state.assignment
-    )
 
 
 def _sound_records(held: BundledRecords) -> bool:

@@ -276,7 +276,13 @@ def bundled(
             gaps.append(BundledGap(item.start, item.end, item.reason))
         else:
             records.append(_record(item, wanted, rules))
-            kept += _kept(records[-1])
+            # Bytes of contents and names of headers that are kept of record.
+            record = records[-1]
+            contents = (record.key, record.value, *(header.value for header in record.headers))
+            names = sum(len(header.name) for header in record.headers)
+            kept += names + sum(
+                len(content.kept or b"") for content in contents if content is not None
+            )
     return BundledRecords(partition, broker, within.start, end, tuple(records), tuple(gaps))
 
 
@@ -294,13 +300,6 @@ def _record(entry: RecordEntry, wanted: bool, rules: ContentRules) -> BundledRec
         entry.producer_id,
         entry.transactional,
     )
-
-
-def _kept(record: BundledRecord) -> int:
-    """Bytes of contents and names of headers that are kept of *record*."""
-    contents = (record.key, record.value, *(header.value for header in record.headers))
-    names = sum(len(header.name) for header in record.headers)
-    return names + sum(len(content.kept or b"") for content in contents if content is not None)
 
 
 def _header(
@@ -348,17 +347,16 @@ def _items(held: BundledRecords, asked: Extent, reading: Reading) -> Iterator[It
         if asked.start <= record.offset < asked.end
     ]
     gaps: list[tuple[int, Item]] = [
-        (max(gap.start, asked.start), _cut(gap, asked))
+        (
+            max(gap.start, asked.start),
+            UnreadableRange(max(gap.start, asked.start), min(gap.end, asked.end), gap.reason),
+        )
         for gap in held.gaps
         if gap.start < asked.end and asked.start < gap.end
     ]
     for _, item in sorted([*entries, *gaps], key=lambda pair: pair[0]):
         reading.go_on()
         yield item
-
-
-def _cut(gap: BundledGap, asked: Extent) -> UnreadableRange:
-    return UnreadableRange(max(gap.start, asked.start), min(gap.end, asked.end), gap.reason)
 
 
 def _entry(record: BundledRecord) -> RecordEntry:

@@ -99,7 +99,14 @@ def _decoder(kind: Any) -> Decoder:
     if origin in (dict, Mapping):
         return _mapping(*args)
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return _member(kind)
+        members = {member.value: member for member in kind}
+
+        def member(value: Any, _: int) -> Enum:
+            if type(value) not in (str, int) or value not in members:
+                raise Unfit(f"one of {', '.join(map(str, members))} is expected")
+            return members[value]
+
+        return member
     if isinstance(kind, type) and is_dataclass(kind):
         return _object(kind)
     raise TypeError(f"{kind} cannot be read from a bundle")
@@ -220,17 +227,6 @@ def _key(kind: Any, key: str) -> Any:
     if not (key.isascii() and key.isdigit() and len(key) <= 10 and str(int(key)) == key):
         raise Unfit("a broker id is expected as a key")
     return int(key)
-
-
-def _member(kind: type[Enum]) -> Decoder:
-    members = {member.value: member for member in kind}
-
-    def member(value: Any, _: int) -> Enum:
-        if type(value) not in (str, int) or value not in members:
-            raise Unfit(f"one of {', '.join(map(str, members))} is expected")
-        return members[value]
-
-    return member
 
 
 def _object(kind: type[Any]) -> Decoder:

@@ -439,7 +439,11 @@ class Coordinator:
             )
         scope = self._topics.scope()
         if id is None and request is not None and not is_new:
-            id = self._asked_before(request)
+            # The id that the same request got before. Raises Refused if it was deleted.
+            known = self._store.id_of(request)
+            if known is not None and self._store.is_deleted(known):
+                raise _ended(known)
+            id = known
         wanted = self._reserve(id, request or _new_request(), scope)
         if isinstance(wanted, NotHigher):
             return wanted
@@ -454,13 +458,6 @@ class Coordinator:
         except (Refused, ClusterError) as error:
             self._store.fail_checkpoint(wanted, str(error))
             raise
-
-    def _asked_before(self, request: str) -> int | None:
-        """The id that the same request got before. Raises Refused if it was deleted."""
-        known = self._store.id_of(request)
-        if known is not None and self._store.is_deleted(known):
-            raise _ended(known)
-        return known
 
     def _reserve(self, id: int | None, request: str, scope: Scope) -> int | NotHigher:
         """Reserve an id for this request, and return it."""

@@ -271,7 +271,13 @@ class Serving:
         try:
             found = self._finisher.finish(id)
             self._say(f"checkpoint {id}  {found.status}")
-            self._note_ended(found)
+            if found.status is Status.COMPLETED:
+                self._failed = 0
+                if len(self._under_way - {found.id}) < MOST_WAITING - 1:
+                    self.lag.up_to_date()
+            else:
+                self._failed += 1
+                self._note_behind(f"checkpoint {found.id} is {found.status}")
         except WorkStopped:
             return
         except Exception as error:  # noqa: BLE001 - no caller waits: reported and counted
@@ -280,15 +286,6 @@ class Serving:
             self._note_behind(f"checkpoint {id}: {error}")
         self._to_release = True
         self._under_way.discard(id)
-
-    def _note_ended(self, found: StoredCheckpoint) -> None:
-        if found.status is Status.COMPLETED:
-            self._failed = 0
-            if len(self._under_way - {found.id}) < MOST_WAITING - 1:
-                self.lag.up_to_date()
-        else:
-            self._failed += 1
-            self._note_behind(f"checkpoint {found.id} is {found.status}")
 
     def _note_behind(self, reason: str) -> None:
         """Without a schedule no checkpoint can be late."""
@@ -388,15 +385,12 @@ class Serving:
         if due(newest.created_at_ms if newest else None, self._schedule, now) or (
             newest is not None and self._again(newest, now)
         ):
-            self._take_unless_many_wait()
-
-    def _take_unless_many_wait(self) -> None:
-        """Take a checkpoint, unless copying is so slow that ever more of them would wait for it."""
-        waiting = len(self._under_way)
-        if waiting >= MOST_WAITING:
-            self._note_behind(f"{waiting} checkpoints are not finished yet")
-        else:
-            self.take()
+            # Take a checkpoint, unless copying is so slow that ever more of them would wait for it.
+            waiting = len(self._under_way)
+            if waiting >= MOST_WAITING:
+                self._note_behind(f"{waiting} checkpoints are not finished yet")
+            else:
+                self.take()
 
     def _again(self, newest: StoredCheckpoint, now: int) -> bool:
         """Whether to retake a checkpoint that failed because of a fault."""

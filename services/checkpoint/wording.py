@@ -279,20 +279,16 @@ def named(parts: Sequence[StoredPartition]) -> str:
     """``orders-0..2, orders-7 (4 partitions)``; a single partition by its name alone."""
     if len(parts) == 1:
         return name_of(parts[0])
-    runs = [_run(run) for run in _runs(parts)]
-    more = ", ..." if len(runs) > MOST else ""
-    return f"{', '.join(runs[:MOST])}{more} ({len(parts):,} partitions)"
-
-
-def _runs(parts: Sequence[StoredPartition]) -> list[list[StoredPartition]]:
-    """Consecutive partitions of one topic, combined."""
+    # Consecutive partitions of one topic, combined.
     found: list[list[StoredPartition]] = []
     for part in parts:
         if found and _follows(found[-1][-1].subject, part.subject):
             found[-1].append(part)
         else:
             found.append([part])
-    return found
+    runs = [_run(run) for run in found]
+    more = ", ..." if len(runs) > MOST else ""
+    return f"{', '.join(runs[:MOST])}{more} ({len(parts):,} partitions)"
 
 
 def _follows(before: NumberedPartition | None, after: NumberedPartition | None) -> bool:

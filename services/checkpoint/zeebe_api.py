@@ -92,7 +92,12 @@ def _partition(
 
 
 def _copy(copy: StoredCopy, level: str, *, brief: bool) -> dict[str, str | int | None]:
-    version = None if copy.tool_version is None else _with_level(copy.tool_version, level)
+    # The level as build metadata (Semantic Versioning, PEP 440): Zeebe has no key for a level.
+    version = (
+        None
+        if copy.tool_version is None
+        else f"{copy.tool_version}{'.' if '+' in copy.tool_version else '+'}{level}"
+    )
     always = {"createdAt": _time(copy.created_at_ms), "brokerVersion": version}
     if brief:
         return {**always}
@@ -104,11 +109,6 @@ def _copy(copy: StoredCopy, level: str, *, brief: bool) -> dict[str, str | int |
         "brokerId": copy.id.node,
         "brokerVersion": always["brokerVersion"],
     }
-
-
-def _with_level(version: str, level: str) -> str:
-    """The level as build metadata (Semantic Versioning, PEP 440): Zeebe has no key for a level."""
-    return f"{version}{'.' if '+' in version else '+'}{level}"
 
 
 def _snapshot(copy: StoredCopy) -> str | None:

@@ -152,20 +152,16 @@ def _unknown(name: str, why: str) -> Check:
 def machine_checks(facts: MachineFacts) -> Iterator[Check]:
     """What this machine has and lacks."""
     yield _ok("versions", f"Breakglass {facts.version}, Python {facts.python}")
-    yield from _extras(facts.missing)
-    yield _java(facts)
-    yield _terminal(facts.terminal)
-    yield _locale(facts)
-    yield _space(facts)
-
-
-def _extras(missing: Mapping[str, tuple[str, ...]]) -> Iterator[Check]:
-    for extra, packages in sorted(missing.items()):
+    for extra, packages in sorted(facts.missing.items()):
         yield _note(
             f"extra {extra}",
             f"not installed ({', '.join(packages)})",
             f"where it is needed: pip install 'breakglass[{extra}]'",
         )
+    yield _java(facts)
+    yield _terminal(facts.terminal)
+    yield _locale(facts)
+    yield _space(facts)
 
 
 def _java(facts: MachineFacts) -> Check:
@@ -224,7 +220,12 @@ def cluster_checks(facts: ClusterFacts) -> Iterator[Check]:
         return
     yield _ok("cluster", f"{facts.cluster_id} at {facts.servers}")
     yield _release(facts)
-    yield from _brokers(facts)
+    silent = [broker for broker in facts.brokers if broker.trouble]
+    for broker in silent:
+        yield _silent(broker, facts)
+    answering = len(facts.brokers) - len(silent)
+    if answering:
+        yield _ok("brokers", f"{answering:,} of {len(facts.brokers):,} answer")
     yield from _librdkafka(facts)
     yield from _rights(facts)
     yield _clock(facts.ahead_ms)
@@ -248,15 +249,6 @@ def _release(facts: ClusterFacts) -> Check:
     if not facts.names_fenced:
         return _note("brokers' release", "before Kafka 4.0: fenced brokers are not listed")
     return _ok("brokers' release", "Kafka 4.0 or newer")
-
-
-def _brokers(facts: ClusterFacts) -> Iterator[Check]:
-    silent = [broker for broker in facts.brokers if broker.trouble]
-    for broker in silent:
-        yield _silent(broker, facts)
-    answering = len(facts.brokers) - len(silent)
-    if answering:
-        yield _ok("brokers", f"{answering:,} of {len(facts.brokers):,} answer")
 
 
 def _silent(broker: BrokerFacts, facts: ClusterFacts) -> Check:

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 def machine_facts(version: str, terminal: TerminalFacts, rescue_folder: Path) -> MachineFacts:
     """What this machine has; *version* is that of Breakglass."""
-    place = _there(rescue_folder)
+    # folder, or its nearest parent that is there.
+    place = next(path for path in (rescue_folder, *rescue_folder.parents) if path.is_dir())
     return MachineFacts(
         version=version,
         python=platform.python_version(),
@@ -85,11 +86,6 @@ def _locale_problem() -> str:
     finally:
         locale.setlocale(locale.LC_CTYPE, before)
     return ""
-
-
-def _there(folder: Path) -> Path:
-    """*folder*, or its nearest parent that is there."""
-    return next(path for path in (folder, *folder.parents) if path.is_dir())
 
 
 def _free(place: Path) -> int | Unknown:
@@ -266,22 +262,18 @@ def _ends_asked(clients: Mapping[str, Any]) -> Mapping[int, str] | Unknown:
         return Unknown(_why(error))
     try:
         admin.poll(0)
-        led = _led(admin.list_topics(timeout=patience.CONNECT))
+        # A partition that each broker leads; brokers that lead none are left out.
+        led = {
+            partition.leader: (topic.topic, partition.id)
+            for topic in admin.list_topics(timeout=patience.CONNECT).topics.values()
+            for partition in topic.partitions.values()
+            if partition.leader >= 0
+        }
         with ThreadPoolExecutor(max(1, min(AT_ONCE, len(led))), "doctor") as asking:
             answers = asking.map(lambda partition: _end_asked(admin, partition), led.values())
             return dict(zip(led, answers, strict=True))
     except KafkaException as error:
         return Unknown(_why(error))
-
-
-def _led(metadata: Any) -> dict[int, tuple[str, int]]:
-    """A partition that each broker leads; brokers that lead none are left out."""
-    return {
-        partition.leader: (topic.topic, partition.id)
-        for topic in metadata.topics.values()
-        for partition in topic.partitions.values()
-        if partition.leader >= 0
-    }
 
 
 def _end_asked(admin: AdminClient, partition: tuple[str, int]) -> str:

@@ -120,14 +120,10 @@ def _short(partitions: Sequence[PartitionState]) -> Iterator[PartitionState]:
     for state in partitions:
         if state.leader is None or len(state.isr) >= len(state.assignment):
             continue
-        if len(state.isr) < _replication_factor(state):
+        # The factor it has by now: replicas that a reassignment adds do not count yet (KIP-455).
+        adding = state.reassignment.adding if isinstance(state.reassignment, Reassignment) else ()
+        if len(state.isr) < (len(state.assignment) - len(adding)):
             yield state
-
-
-def _replication_factor(state: PartitionState) -> int:
-    """The factor it has by now: replicas that a reassignment adds do not count yet (KIP-455)."""
-    adding = state.reassignment.adding if isinstance(state.reassignment, Reassignment) else ()
-    return len(state.assignment) - len(adding)
 
 
 def _below_minimum(state: PartitionState, minimum: int | Unknown | None) -> bool | Unknown:

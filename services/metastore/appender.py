@@ -143,7 +143,9 @@ class Restart:
         self._kept: _Kept | None = None
         self._rebuild: _Rebuild | None = None
         self.lines = self._at = self._newlines = 0
-        if kept is not None and _same_topic(kept, header):
+        if kept is not None and (
+            (kept.topic_id, kept.cluster_id) == (header.topic_id, header.cluster_id)
+        ):
             try:
                 self._kept = _Kept(side)
             except StorageError:
@@ -351,10 +353,6 @@ class _Rebuild:
         self._file.write(bytes(self._buffer))
         self._written += len(self._buffer)
         self._buffer.clear()
-
-
-def _same_topic(one: SideHeader, other: SideHeader) -> bool:
-    return (one.topic_id, one.cluster_id) == (other.topic_id, other.cluster_id)
 
 
 OVERLAPPED = 500

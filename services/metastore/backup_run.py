@@ -287,7 +287,8 @@ class TopicRun:
         """Compare the whole topic with the backup, then append until something changes."""
         self._watch.check()
         self._require_same_cluster()
-        state = self._state()
+        deadline = Deadline.after(patience.REQUEST)
+        state = read_topic_state(self._client.sender, self._job.topic, deadline)
         self._watch.judge(state)
         if state is None:
             absent = TopicChanged if self._job.follow else ClusterError
@@ -337,10 +338,6 @@ class TopicRun:
     def _require_same_cluster(self) -> None:
         found = self._client.describe(Deadline.after(patience.REQUEST)).cluster_id
         require_same_cluster(self._cluster_id, found)
-
-    def _state(self) -> TopicState | None:
-        deadline = Deadline.after(patience.REQUEST)
-        return read_topic_state(self._client.sender, self._job.topic, deadline)
 
     def _told(self, event: Event, state: TopicState) -> None:
         """Forward the event. A topic that was complete in the backup and now differs was cut."""

@@ -127,7 +127,12 @@ class CommandColumns(CommandBlock):
 
     def look(self, pieces: Sequence[Piece]) -> BlockFindings:
         """Examine the commands by columns."""
-        sizes, nulls = self._sizes().tolist(), self._nulls()
+        no_key, no_value = self.keys.lengths == NULL, self.values.lengths == NULL
+        places: list[int] = np.flatnonzero(no_key | no_value).tolist()
+        sizes, nulls = (
+            self._sizes().tolist(),
+            {at: "k" * bool(no_key[at]) + "v" * bool(no_value[at]) for at in places},
+        )
         checks: list[int] = []
         returns = False
         for piece in pieces:
@@ -147,11 +152,6 @@ class CommandColumns(CommandBlock):
             nulls,
         )
         return BlockFindings(noted, broken or returns or bool(nulls))
-
-    def _nulls(self) -> dict[int, str]:
-        no_key, no_value = self.keys.lengths == NULL, self.values.lengths == NULL
-        places: list[int] = np.flatnonzero(no_key | no_value).tolist()
-        return {at: "k" * bool(no_key[at]) + "v" * bool(no_value[at]) for at in places}
 
 
 def _checks(lines: bytes, sizes: Sequence[int]) -> list[int]:

@@ -64,7 +64,13 @@ def compact(records: Sequence[CommandRecord]) -> Compacted:
     """
     commands, lives, metastore = _traced(records)
     last = max((i for i, one in enumerate(commands) if _counts(one)), default=-1)
-    gone = _ended(commands, lives, last)
+    # Commands that started a query which has ended, and that are not needed without it.
+    gone = {
+        run.begun
+        for runs in lives.values()
+        for run in runs
+        if run.ended is not None and run.begun != last and commands[run.begun].command.plan
+    }
     drop = set(_needless(commands, lives, gone))
     kept: list[CommandRecord] = []
     stripped = []
@@ -108,16 +114,6 @@ def _traced(
             lives[key.entity][-1].by_id.append(index)
         running = now
     return commands, lives, replay.metastore
-
-
-def _ended(commands: list[AppliedCommand], lives: dict[str, list[_Life]], last: int) -> set[int]:
-    """Commands that started a query which has ended, and that are not needed without it."""
-    return {
-        run.begun
-        for runs in lives.values()
-        for run in runs
-        if run.ended is not None and run.begun != last and commands[run.begun].command.plan
-    }
 
 
 def _needless(

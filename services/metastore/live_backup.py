@@ -82,7 +82,14 @@ class LiveBackup:
         """Commands written by this run."""
         self.name: BackupName | None = newest(folder.names(), origin.topic)
         if self.name is not None:
-            self._restart = self._restarted(self.name)
+            data = self._folder.path / str(self.name)
+            side = side_of(data)
+            remove_if_there(side.with_name(side.name + REBUILT))
+            extent = side_extent(side)
+            self._mend(data, None if extent is None else extent.covered)
+            self._restart = Restart(
+                data, side, self._header(), None if extent is None else extent.header
+            )
 
     @property
     def path(self) -> Path | None:
@@ -107,7 +114,13 @@ class LiveBackup:
         if self._restart is not None:
             rest = self._compared(self._restart, records)
         if rest:
-            self._append(rest)
+            if self._appender is None:
+                self._begin()
+            odd = self._write(rest)
+            self.appended += len(rest)
+            for record in rest if odd else ():
+                if record.problem:
+                    self._tell(Flagged(str(self.name), record.offset, record.problem))
 
     def reached_end(self) -> int:
         """The topic has no more commands for now: report and return the number of lines left."""
@@ -133,14 +146,6 @@ class LiveBackup:
         if self._appender is not None:
             self._appender.close()
         self._restart = self._appender = None
-
-    def _restarted(self, name: BackupName) -> Restart:
-        data = self._folder.path / str(name)
-        side = side_of(data)
-        remove_if_there(side.with_name(side.name + REBUILT))
-        extent = side_extent(side)
-        self._mend(data, None if extent is None else extent.covered)
-        return Restart(data, side, self._header(), None if extent is None else extent.header)
 
     def _mend(self, data: Path, covered: int | None) -> None:
         """Cut off the remainder of a killed writer, or complete its last line."""
@@ -194,15 +199,6 @@ class LiveBackup:
                 self._write(group)
         self._restart = None
         restart.close()
-
-    def _append(self, records: Sequence[CommandRecord]) -> None:
-        if self._appender is None:
-            self._begin()
-        odd = self._write(records)
-        self.appended += len(records)
-        for record in records if odd else ():
-            if record.problem:
-                self._tell(Flagged(str(self.name), record.offset, record.problem))
 
     def _begin(self, difference: CommandDifference | None = None, before: str = "") -> None:
         """Begin a file, its side file first: a backup counts once the file itself exists."""

@@ -118,7 +118,11 @@ class Metastore:
         """
         plan, version = command.plan, command.version or NO_VERSION
         if key.type is EntityType.CLUSTER:
-            self._cluster(key, command.statement)
+            if key.terminates_cluster:
+                self.sources, self.types, self.queries = {}, {}, {}
+                self.terminated = True
+            elif key != MIGRATION:
+                self._set(command.statement)
         elif plan is not None:
             self._plan(offset, plan)
         else:
@@ -133,16 +137,6 @@ class Metastore:
             query.id for query in self.queries.values() if query.sink == name and not query.creates
         ]
         return tuple(sorted(readers)), tuple(sorted(writers))
-
-    def _cluster(self, key: CommandId, statement: str) -> None:
-        if key.terminates_cluster:
-            self._terminate_cluster()
-        elif key != MIGRATION:
-            self._set(statement)
-
-    def _terminate_cluster(self) -> None:
-        self.sources, self.types, self.queries = {}, {}, {}
-        self.terminated = True
 
     def _set(self, statement: str) -> None:
         """Apply ALTER SYSTEM 'name' = 'value'."""
@@ -262,16 +256,13 @@ class Metastore:
             if query is None:
                 continue
             if statement.kind is StatementKind.TERMINATE:
-                self._terminate(query)
+                del self.queries[query.id]
+                made = self.sources.get(query.sink or "")
+                if made is not None and made.query == query.id:
+                    self.sources[made.name] = replace(made, query=None)
             else:
                 paused = statement.kind is StatementKind.PAUSE
                 self.queries[text] = replace(query, paused=paused)
-
-    def _terminate(self, query: PersistentQuery) -> None:
-        del self.queries[query.id]
-        made = self.sources.get(query.sink or "")
-        if made is not None and made.query == query.id:
-            self.sources[made.name] = replace(made, query=None)
 
 
 def _columns(schema: object) -> tuple[str, ...]:

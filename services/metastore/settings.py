@@ -219,14 +219,14 @@ def read_server_config(path: Path, environ: Mapping[str, str] = os.environ) -> K
         settings of backups.
     """
     properties = read_properties(path)
-    own = {key: properties[key] for key in properties if key in TAKEN or _declares(key)}
+    own = {
+        key: properties[key]
+        for key in properties
+        if key in TAKEN or key.startswith("config.providers")
+    }
     settings = settings_of(expand(Properties(own, properties.name), environ))
     client = Properties(_client(properties), properties.name)
     return KsqlServerConfig(settings, ClientFile(path, client), tuple(_remarks(properties)))
-
-
-def _declares(key: str) -> bool:
-    return key.startswith("config.providers")
 
 
 def _client(properties: Properties) -> dict[str, Property]:

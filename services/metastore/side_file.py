@@ -149,7 +149,10 @@ class Noted(NamedTuple):
         rest: dict[str, Any] = {}
         if self.headers:
             rest["h"] = {
-                at: [[name, _base64(value)] for name, value in one]
+                at: [
+                    [name, None if value is None else base64.b64encode(value).decode()]
+                    for name, value in one
+                ]
                 for at, one in self.headers.items()
             }
         if self.nulls:
@@ -303,10 +306,6 @@ def _document(prefix: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
-
-
-def _base64(value: bytes | None) -> str | None:
-    return None if value is None else base64.b64encode(value).decode()
 
 
 def _bytes(text: str | None) -> bytes | None:
@@ -492,31 +491,24 @@ def verify_backup(path: Path) -> MetastoreVerification:
     verified = MetastoreVerification(str(path))
     with storage_errors(str(path)), open_regular(path) as data:
         verified.bytes = data.seek(0, 2)
-        _verify_chain(data, path.with_name(path.name + SUFFIX), verified)
+        side = path.with_name(path.name + SUFFIX)
+        try:
+            with storage_errors(str(side)), open_regular(side) as file:
+                first = file.readline()
+                verified.header = header = read_header(first, str(side))
+                verified.being_written = is_locked(lock_file(side.parent, header.topic))
+                _verify_entries(data, file, first, verified)
+        except BreakglassError as error:
+            verified.side = str(error)
         data.seek(0)
-        _verify_lines(data, verified)
+        for line in checked(read_lines(data), noted=verified.noted_bytes):
+            verified.commands += line.line.usable
+            for finding in line.findings:
+                if len(verified.findings) < MOST_TOLD:
+                    verified.findings.append(finding)
+                else:
+                    verified.untold += 1
     return verified
-
-
-def _verify_lines(data: BinaryIO, verified: MetastoreVerification) -> None:
-    for line in checked(read_lines(data), noted=verified.noted_bytes):
-        verified.commands += line.line.usable
-        for finding in line.findings:
-            if len(verified.findings) < MOST_TOLD:
-                verified.findings.append(finding)
-            else:
-                verified.untold += 1
-
-
-def _verify_chain(data: BinaryIO, side: Path, verified: MetastoreVerification) -> None:
-    try:
-        with storage_errors(str(side)), open_regular(side) as file:
-            first = file.readline()
-            verified.header = header = read_header(first, str(side))
-            verified.being_written = is_locked(lock_file(side.parent, header.topic))
-            _verify_entries(data, file, first, verified)
-    except BreakglassError as error:
-        verified.side = str(error)
 
 
 def _verify_entries(

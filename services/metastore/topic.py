@@ -156,7 +156,10 @@ def read_settings(sender: Sender, topic: str, deadline: Deadline) -> dict[str, S
     if result.error_code:
         doing, needs = f"reading the settings of {topic}", f"DESCRIBE_CONFIGS on topic {topic}"
         raise cluster_error(result.error_code, doing, needs, result.error_message)
-    return {config.name: _setting(config) for config in result.configs}
+    return {
+        config.name: Setting(config.value, SOURCES.get(config.config_source, "unknown"))
+        for config in result.configs
+    }
 
 
 def offset_at(
@@ -206,10 +209,6 @@ def topic_id_at(sender: Sender, topic: str, leader: int, deadline: Deadline) -> 
             "distinguished from it: Kafka 2.8 or newer is needed"
         )
     return str(told.topic_id)
-
-
-def _setting(entry: Any) -> Setting:
-    return Setting(entry.value, SOURCES.get(entry.config_source, "unknown"))
 
 
 FOREVER = "-1"
@@ -462,17 +461,14 @@ class TopicReader:
                 f"topic {self._topic} cannot be read ({error.str()}): check the credentials"
             )
         if name in TRANSIENT:
-            self._fail_in_time(error)
+            # Let librdkafka retry, but only until a deadline.
+            now = self._clock()
+            self._failing_since = self._failing_since or now
+            if now - self._failing_since > patience.CONSUMER:
+                raise Unreachable(f"topic {self._topic} cannot be read ({error.str()}): try again")
             return
         kind = NotNow if error.retriable() or name in PASSING else ClusterError
         raise kind(f"topic {self._topic} cannot be read ({error.str()}): try again")
-
-    def _fail_in_time(self, error: KafkaError) -> None:
-        """Let librdkafka retry, but only until a deadline."""
-        now = self._clock()
-        self._failing_since = self._failing_since or now
-        if now - self._failing_since > patience.CONSUMER:
-            raise Unreachable(f"topic {self._topic} cannot be read ({error.str()}): try again")
 
 
 def _leader_epoch(message: Message) -> int:

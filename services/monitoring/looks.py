@@ -301,10 +301,6 @@ class Looks:
         if incident is not None:
             read_incident(readings, incident)
             read_health(readings, self.health)
-        self._read_backups(readings, now_ms)
-        return readings.exposition()
-
-    def _read_backups(self, readings: MeterReadings, now_ms: int) -> None:
         ends = None if self.ends is None else self.ends.fresh(now_ms)
         for place, held in _fresh(self.backups, now_ms):
             read_place(readings, place, held, self.jobs, ends or NOT_ASKED)
@@ -313,6 +309,7 @@ class Looks:
             read_store(readings, place, checkpoints)
         for place, services in _fresh(self.metastores, now_ms):
             read_metastores(readings, place, services)
+        return readings.exposition()
 
 
 def _fresh(sources: tuple[MonitoredSource[T], ...], now_ms: int) -> Iterator[tuple[str, T]]:

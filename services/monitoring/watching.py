@@ -238,12 +238,11 @@ class MonitoringWatch:
         except BreakglassError as error:
             self._monitor.missed(str(error))
             raise
-        self._ask()
-
-    def _ask(self) -> None:
-        """Ask brokers about themselves, and for the settings that counts need."""
+        # Ask brokers about themselves, and for the settings that counts need.
         if self._asker is None:
-            self._asker = self._client()
+            client = self._access.client()
+            self._closing.callback(client.close)
+            self._asker = client
         brokers = self._monitor.brokers
         if brokers != self._reached:
             self._asker.describe(Deadline.after(patience.LOOK))
@@ -256,11 +255,6 @@ class MonitoringWatch:
         topics = {topic.topic for place in self._backups.standing.places for topic in place.topics}
         with self._access.reading() as client:
             yield read_ends(client, topics, Deadline.after(patience.COMMAND)), now_ms()
-
-    def _client(self) -> ReadClient:
-        client = self._access.client()
-        self._closing.callback(client.close)
-        return client
 
 
 def _reading_store(

@@ -138,7 +138,9 @@ class _Following:
                 with Stream(self._begun(), ends, self._batch, self._trigger) as stream:
                     ends = self._beside(stream, ends)
                     failed = not stream.running and self.followed.batches == before
-                    self._end_batches()
+                    # Wait for the running batch to commit, and let no other begin.
+                    with self._alone:
+                        self._broken = True
             if failed or not ends:
                 require_spark(self._begun())
                 self._wait(self._other_shape)
@@ -233,11 +235,6 @@ class _Following:
             self.followed.add(report)
             if report.records or self._broken:
                 self.told(report)
-
-    def _end_batches(self) -> None:
-        """Wait for the running batch to commit, and let no other begin."""
-        with self._alone:
-            self._broken = True
 
     def _wait(self, over: Callable[[], bool]) -> None:
         """Wait until the next run is due, *over* is true, or the backup stops."""

@@ -57,7 +57,10 @@ def find_java() -> Path:
     Raises:
         PipelineError: none is installed.
     """
-    for java in _installed():
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java")
+    candidates = [Path(home) / "bin" / "java"] if home else []
+    for java in candidates + ([Path(found)] if found else []):
         version = _version(java)
         if version is not None and version >= LOWEST_VERSION:
             return java
@@ -83,13 +86,6 @@ def shim(java: Path, home: Path) -> Path:
         partial.chmod(0o755)
         partial.replace(script)
     return home
-
-
-def _installed() -> list[Path]:
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java")
-    candidates = [Path(home) / "bin" / "java"] if home else []
-    return candidates + ([Path(found)] if found else [])
 
 
 def _version(java: Path) -> int | None:
@@ -135,7 +131,12 @@ def class_archive(java: Path, depends: Sequence[str], folder: Path) -> ClassArch
     archive = folder / f"{name}{SUFFIX}"
     try:
         make_folders(folder)
-        _sweep(folder, archive)
+        # Remove abandoned partial archives, and archives that have not been used for a month.
+        for left in folder.iterdir():
+            longest = UNUSED_SECONDS if left.suffix == SUFFIX else ABANDONED_SECONDS
+            with suppress(FileNotFoundError):
+                if left != archive and time.time() - left.stat().st_mtime > longest:
+                    left.unlink()
         if archive.exists() or _installed_archive(java, archive):
             return ClassArchive(_using(archive))
     except OSError:
@@ -154,15 +155,6 @@ def _installed_archive(java: Path, archive: Path) -> bool:
                 _noted(partial).unlink()
                 return True
     return False
-
-
-def _sweep(folder: Path, used: Path) -> None:
-    """Remove abandoned partial archives, and archives that have not been used for a month."""
-    for left in folder.iterdir():
-        longest = UNUSED_SECONDS if left.suffix == SUFFIX else ABANDONED_SECONDS
-        with suppress(FileNotFoundError):
-            if left != used and time.time() - left.stat().st_mtime > longest:
-                left.unlink()
 
 
 def _using(archive: Path) -> tuple[str, ...]:

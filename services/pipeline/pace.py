@@ -37,12 +37,10 @@ class Pace:
         self._spent += size
         by_rate = self._began + (self._spent - self.credit) / self.bytes_per_second
         soonest = self._before + size / (CATCH_UP * self.bytes_per_second)
-        self._wait_until(max(by_rate, soonest))
-        self._before = self.clock()
-
-    def _wait_until(self, due: float) -> None:
+        due = max(by_rate, soonest)
         while (left := due - self.clock()) > 0:
             self.wait(min(left, LONGEST_SECONDS))
+        self._before = self.clock()
 
 
 @dataclass(slots=True)

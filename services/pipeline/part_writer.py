@@ -108,7 +108,10 @@ class PartTask:
             part = self._open
             if part is None or part.size > self._target.max_segment_bytes:
                 yield from self.finish()
-                part = self._begin(chunk)
+                names = self._target.names(self._attempt, chunk, self._number)
+                self._number += 1
+                self._open = _OpenPart(self._target, names, chunk.partition)
+                part = self._open
             room = self._target.max_segment_bytes - part.size
             # The record that crosses the limit is the last of its segment.
             fits = int(np.searchsorted(chunk.bounds[:-1], room, side="right"))
@@ -122,12 +125,6 @@ class PartTask:
         part, self._open = self._open, None
         if part is not None:
             yield part.close()
-
-    def _begin(self, chunk: RecordChunk) -> _OpenPart:
-        names = self._target.names(self._attempt, chunk, self._number)
-        self._number += 1
-        self._open = _OpenPart(self._target, names, chunk.partition)
-        return self._open
 
 
 class _OpenPart:

@@ -108,7 +108,12 @@ def start(wanted: WantedSpark, begun: Callable[[Gateway], None]) -> SparkContext
     java = find_java()
     environment = wanted.environment(java_home(java))
     directly = wanted.one_jvm and not scripted(os.environ) and not _jvm_there()
-    class_path = _class_path()
+    # The class path that Spark's launcher builds.
+    spark = find_spec("pyspark")
+    assert spark is not None
+    assert spark.origin is not None
+    home = Path(spark.origin).parent
+    class_path = os.pathsep.join([str(home / "conf"), str(home / "jars" / "*")])
     archive = _class_archive(java, class_path, "directly" if directly else "by scripts")
     options = (*LEAN, *archive.options, logging_option(wanted.log))
     with _environment(environment):
@@ -208,15 +213,6 @@ def forget_jvm() -> None:
     from pyspark import SparkContext
 
     SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
-
-
-def _class_path() -> str:
-    """The class path that Spark's launcher builds."""
-    spark = find_spec("pyspark")
-    assert spark is not None
-    assert spark.origin is not None
-    home = Path(spark.origin).parent
-    return os.pathsep.join([str(home / "conf"), str(home / "jars" / "*")])
 
 
 def _class_archive(java: Path, *depends: str) -> ClassArchive:
@@ -319,7 +315,17 @@ class Spark:
     ) -> None:
         self._give_up()
         if self._context is not None and not self._shared:
-            _stop(self._context)
+            # Stop context, also if its JVM is already gone.
+            from py4j.protocol import Py4JError
+
+            # Stop the server of accumulators, which we do not use, in a thread: it takes a second.
+            server, self._context._accumulatorServer = self._context._accumulatorServer, None  # type: ignore[assignment]
+            threading.Thread(target=server.shutdown, name="accumulators", daemon=True).start()
+            # This process may exit before the server does.
+            if isinstance(server.server_address, str):
+                Path(server.server_address).unlink(missing_ok=True)
+            with suppress(Py4JError, ConnectionError):
+                self._context.stop()
 
     def begin(self) -> None:
         """Start Spark and its workers in a thread, because a job will need them soon.
@@ -405,21 +411,3 @@ def _running() -> SparkContext | None:
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context
-
-
-def _stop(context: SparkContext) -> None:
-    """Stop *context*, also if its JVM is already gone."""
-    from py4j.protocol import Py4JError
-
-    _end_accumulators(context)
-    with suppress(Py4JError, ConnectionError):
-        context.stop()
-
-
-def _end_accumulators(context: SparkContext) -> None:
-    """Stop the server of accumulators, which we do not use, in a thread: it takes a second."""
-    server, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
-    threading.Thread(target=server.shutdown, name="accumulators", daemon=True).start()
-    # This process may exit before the server does.
-    if isinstance(server.server_address, str):
-        Path(server.server_address).unlink(missing_ok=True)

@@ -63,7 +63,11 @@ def judge_patiently(
         limit = patience.ONE_BROKER if over else deadline.remaining()
         look: PatientLook | None = None
         for found in judging(snapshot, partitions, limit):
-            waiting = frozenset() if over else _waiting(found)
+            waiting = (
+                frozenset()
+                if over
+                else frozenset(one.partition for one in found.assessments if _waits(one))
+            )
             look = PatientLook(found, waiting, led, waited if over else _awaited(found))
             led = ()
             yield look
@@ -105,10 +109,6 @@ def _news(
             # Nobody answers just now: what was seen last stands.
             continue
     return None
-
-
-def _waiting(found: Triage) -> frozenset[TopicPartition]:
-    return frozenset(one.partition for one in found.assessments if _waits(one))
 
 
 def _waits(one: Assessment) -> bool:

@@ -130,15 +130,6 @@ class Resume:
         for request, items in settled:
             self.recovery.journal.outcome(request, items)
 
-    def _confirm(self, led: Sequence[JournalledPartition]) -> tuple[PartitionOutcome, ...]:
-        """The designees' own word (R6), then the orders that are still ours."""
-        limits, observer = self.recovery.limits, self._observer
-        targets = [part.target for part in led]
-        confirmed = observer.confirm(targets, Deadline.after(limits.confirmation))
-        self._note(confirmations(self.survey.view, confirmed))
-        restored = self._restore(tuple(confirmed.values()), led)
-        return climb(observer, restored, Deadline.after(limits.ladder))
-
     def _restore(
         self, batch: tuple[PartitionOutcome, ...], parts: Sequence[JournalledPartition]
     ) -> tuple[PartitionOutcome, ...]:
@@ -164,7 +155,13 @@ class Resume:
             yield found.done
         course = Course()
         if found.led:
-            led = self._confirm(found.led)
+            # The designees' own word (R6), then the orders that are still ours.
+            limits, observer = self.recovery.limits, self._observer
+            targets = [part.target for part in found.led]
+            confirmed = observer.confirm(targets, Deadline.after(limits.confirmation))
+            self._note(confirmations(self.survey.view, confirmed))
+            restored = self._restore(tuple(confirmed.values()), found.led)
+            led = climb(observer, restored, Deadline.after(limits.ladder))
             course.learn(led)
             yield led
         if found.targets:

@@ -176,7 +176,17 @@ class TopicAssembler:
             return committed
         found = resume(self.folder, number, committed, files.segments)
         gone = oldest_missing(committed, found.segments)
-        segments = gone + _as_known(found.segments, committed) or (_empty(number),)
+        # The segments found; leader epochs are unknown where another writer extended a segment.
+        known = committed.segments if committed else ()
+        counts = {summary.start_offset: summary.count for summary in known}
+        segments = gone + (
+            tuple(
+                summary
+                if counts.get(summary.start_offset) == summary.count
+                else replace(summary, epochs=())
+                for summary in found.segments
+            )
+        ) or (_empty(number),)
         ends = (found.next_offset, committed.next_offset if committed else None)
         next_offset = max((end for end in ends if end is not None), default=None)
         same = committed is not None and committed.next_offset == next_offset
@@ -253,20 +263,6 @@ def _empty(number: int) -> SegmentSummary:
     """The first segment, which exists even if the partition is empty."""
     digest = hashlib.sha256(MAGIC).hexdigest()
     return SegmentSummary(segment_prefix(number, 0), 0, len(MAGIC), digest)
-
-
-def _as_known(
-    found: Sequence[SegmentSummary], committed: PartitionSummary | None
-) -> tuple[SegmentSummary, ...]:
-    """The segments *found*; leader epochs are unknown where another writer extended a segment."""
-    known = committed.segments if committed else ()
-    counts = {summary.start_offset: summary.count for summary in known}
-    return tuple(
-        summary
-        if counts.get(summary.start_offset) == summary.count
-        else replace(summary, epochs=())
-        for summary in found
-    )
 
 
 class Assembler(Protocol):

@@ -89,16 +89,6 @@ def decode_batch(
         MalformedMessage: the CRC differs, or the bytes are not records.
     """
     spot = f"{where}, batch at offset {header.base_offset}"
-    _check_crc(data, header, spot)
-    start = header.position + BATCH_HEADER.size
-    content = data[start : header.position + header.size]
-    if header.compression != Compression.NONE:
-        content = decompress(header.compression, content, max_batch_bytes, spot)
-    records = _Records(content, header, spot).all()
-    return RecordBatch(header, records, _marker(records) if header.control else None)
-
-
-def _check_crc(data: bytes, header: BatchHeader, spot: str) -> None:
     import google_crc32c
 
     covered = data[header.position + ATTRIBUTES_AT : header.position + header.size]
@@ -107,6 +97,12 @@ def _check_crc(data: bytes, header: BatchHeader, spot: str) -> None:
             f"{spot}: its CRC differs, so its bytes are damaged on the broker's disk or on the "
             "way; read it again or from another replica."
         )
+    start = header.position + BATCH_HEADER.size
+    content = data[start : header.position + header.size]
+    if header.compression != Compression.NONE:
+        content = decompress(header.compression, content, max_batch_bytes, spot)
+    records = _Records(content, header, spot).all()
+    return RecordBatch(header, records, _marker(records) if header.control else None)
 
 
 def _marker(records: tuple[Record, ...]) -> Marker | None:
@@ -149,7 +145,10 @@ class _Records:
         self._end = end
         self._position += 1  # attributes, unused
         timestamp = self._timestamp(self._varint(bits=64))
-        offset = self._offset(self._varint())
+        delta = self._varint()
+        if not 0 <= delta <= self._header.last_offset - self._header.base_offset:
+            raise self._malformed(f"a record lies {delta} offsets past its start")
+        offset = self._header.base_offset + delta
         key, value = self._bytes(), self._bytes()
         headers = self._headers()
         if self._position != end:
@@ -164,11 +163,6 @@ class _Records:
         if not -(2**63) <= timestamp < 2**63:
             raise self._malformed(f"a timestamp cannot be {timestamp}")
         return timestamp
-
-    def _offset(self, delta: int) -> int:
-        if not 0 <= delta <= self._header.last_offset - self._header.base_offset:
-            raise self._malformed(f"a record lies {delta} offsets past its start")
-        return self._header.base_offset + delta
 
     def _headers(self) -> Headers:
         count = self._varint()

@@ -51,7 +51,10 @@ def decompress(number: int, data: bytes, limit: int, spot: str) -> bytes:
     try:
         codec = Compression(number)
         if codec is Compression.SNAPPY:
-            return _snappy(data, limit)
+            output = bytearray()
+            for block in _snappy_blocks(data):
+                output += _snappy_block(block, limit - len(output))
+            return bytes(output)
         return _stream(getattr(cramjam, codec.name.lower()), data, limit)
     except ValueError:
         reason = f"compression type {number} is not known"
@@ -89,13 +92,6 @@ def _stream(codec: _Codec, data: bytes, limit: int) -> bytes:
         if size == limit:
             raise _TooLarge
         size = min(limit, size * 8)
-
-
-def _snappy(data: bytes, limit: int) -> bytes:
-    output = bytearray()
-    for block in _snappy_blocks(data):
-        output += _snappy_block(block, limit - len(output))
-    return bytes(output)
 
 
 def _snappy_blocks(data: bytes) -> Iterator[bytes]:

@@ -172,17 +172,14 @@ def _place(name: str, partitions: dict[int, PartitionFiles], found: _Found) -> N
         key = int(match[2]), int(match[3])
         kind = found.records if match[4] == "records" else found.indexes
         if key[0] <= MAX_INT32 and key[1] <= MAX_INT64:
-            _claim(kind, key, match[1])
+            prefix = match[1]
+            other = kind.setdefault(key, prefix)
+            if other != prefix:
+                raise DamagedBackup(prefix, 0, f"{other} is the same segment by another name")
     elif match := _PARTITION_INDEX.fullmatch(name):
         partitions.setdefault(int(match[1]), PartitionFiles()).partition_index = name
     elif match := _CONSUMER_OFFSETS.fullmatch(name):
         partitions.setdefault(int(match[1]), PartitionFiles()).consumer_offsets = name
-
-
-def _claim(kind: dict[tuple[int, int], str], key: tuple[int, int], prefix: str) -> None:
-    other = kind.setdefault(key, prefix)
-    if other != prefix:
-        raise DamagedBackup(prefix, 0, f"{other} is the same segment by another name")
 
 
 def _segment(key: tuple[int, int], found: _Found) -> Segment:

@@ -197,7 +197,9 @@ class PartitionWriter:
         gone = oldest_missing(committed, found.segments)
         self._closed = [*gone, *found.segments[:-1]]
         self._segment = self._begin(found.segments[-1] if found.segments else None, found.digest)
-        self._log = self._existing_log(committed)
+        done = committed.batch_log if committed else None
+        there = self._folder.size(batch_log_name(self.partition.partition))
+        self._log = self._open_log(committed) if done or there else None
         self.unproved = found.unproved
         """What was taken from files that nothing vouches for."""
         self._replay: Iterator[Record] = iter(())
@@ -225,7 +227,10 @@ class PartitionWriter:
         self._segment.append(record, leader_epoch)
         # The offset moves before the write, so that a record whose write failed is not taken twice.
         self._next_offset = record.offset + 1
-        self._relieve()
+        if self._segment.crowded:
+            self.sync()
+        else:
+            self._segment.relieve()
         return True
 
     def append_batch(self, batch: RecordBatch) -> int:
@@ -314,12 +319,6 @@ class PartitionWriter:
         self._closed.append(self._segment.summary())
         self._segment = following
 
-    def _relieve(self) -> None:
-        if self._segment.crowded:
-            self.sync()
-        else:
-            self._segment.relieve()
-
     def _sync_partition_index(self) -> None:
         if not self._index_waiting:
             return
@@ -333,11 +332,6 @@ class PartitionWriter:
             file.close()
         self._index_size += len(content)
         self._index_waiting.clear()
-
-    def _existing_log(self, committed: PartitionSummary | None) -> BatchLog | None:
-        done = committed.batch_log if committed else None
-        there = self._folder.size(batch_log_name(self.partition.partition))
-        return self._open_log(committed) if done or there else None
 
     def _open_log(self, committed: PartitionSummary | None) -> BatchLog:
         return BatchLog(

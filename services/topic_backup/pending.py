@@ -93,7 +93,10 @@ def _read(folder: LocalFolder) -> tuple[int, Sizes]:
         if found["schema"] != SCHEMA:
             raise ValueError(f"schema {found['schema']}")
         before = {str(name): size for name, size in found["before"].items()}
-        if not all(size is None or _is_size(size) for size in before.values()):
+        if not all(
+            size is None or (type(size) is int and 0 <= size <= MAX_INT64)
+            for size in before.values()
+        ):
             raise ValueError("a size is none")
         if any(segment_of(name) is None for name in before):
             raise ValueError("a name is none of a segment")
@@ -103,7 +106,3 @@ def _read(folder: LocalFolder) -> tuple[int, Sizes]:
             f"{where}: no note of a commit ({error}); move it away, then what a killed run left "
             "is taken up."
         ) from None
-
-
-def _is_size(found: object) -> bool:
-    return type(found) is int and 0 <= found <= MAX_INT64

@@ -87,7 +87,15 @@ def prune(folder: Folder, limits: PruneLimits, at_ms: int | None = None) -> tupl
             pending.take_back(folder, manifest.commit)
         gone = prunable(folder, limits, at_ms)
         if manifest is not None:
-            _drop_committed(folder, manifest, gone)
+            names = {segment.prefix for segment in gone}
+            partitions = tuple(_without(part, names) for part in manifest.partitions)
+            if gone:
+                write_manifest(
+                    folder, replace(manifest, commit=manifest.commit + 1, partitions=partitions)
+                )
+            for part in partitions:
+                kept = [(segment.prefix, segment.start_offset) for segment in part.segments]
+                write_partition_index(folder, part.partition, kept)
         else:
             require_no_writer(folder)
             _drop_uncommitted(folder, gone)
@@ -111,16 +119,6 @@ def require_no_writer(folder: Folder) -> None:
     open_there = [] if read_manifest(folder) is not None else writers(folder)
     if open_there:
         raise Refused(f"{folder.where()}: {open_there[0]}: stop the connector, then prune again.")
-
-
-def _drop_committed(folder: Folder, manifest: TopicManifest, gone: Sequence[Prunable]) -> None:
-    names = {segment.prefix for segment in gone}
-    partitions = tuple(_without(part, names) for part in manifest.partitions)
-    if gone:
-        write_manifest(folder, replace(manifest, commit=manifest.commit + 1, partitions=partitions))
-    for part in partitions:
-        kept = [(segment.prefix, segment.start_offset) for segment in part.segments]
-        write_partition_index(folder, part.partition, kept)
 
 
 def _drop_uncommitted(folder: Folder, gone: Sequence[Prunable]) -> None:

@@ -189,7 +189,9 @@ class PartitionReader:
 
     def found(self, start: int = 0, end: int | None = None) -> Iterator[FoundRecord]:
         """The same records with their positions and proofs."""
-        for segment in self.segments[self._first_needed(start) :]:
+        held = enumerate(self.segments)
+        later = [number for number, one in held if one.extent.start_offset <= start]
+        for segment in self.segments[(later[-1] if later else 0) :]:
             if end is not None and segment.extent.start_offset >= end:
                 return
             for found in self.of_segment(segment, start):
@@ -203,27 +205,19 @@ class PartitionReader:
         """The records of one segment from offset *start* on."""
         for piece in pieces_of(self._folder, segment, start, self._max_record_bytes):
             if isinstance(piece, FoundRecord):
-                self._prove(piece)
+                last = self.stretches[-1] if self.stretches else None
+                offset = piece.placed.record.offset
+                if last is not None and last.proof is piece.proof and last.last < offset:
+                    last.last, last.records = offset, last.records + 1
+                elif len(self.stretches) < MOST_STRETCHES:
+                    self.stretches.append(ProvenStretch(piece.proof, offset, offset))
                 yield piece
             else:
                 self._leave_out(piece)
 
-    def _prove(self, found: FoundRecord) -> None:
-        last = self.stretches[-1] if self.stretches else None
-        offset = found.placed.record.offset
-        if last is not None and last.proof is found.proof and last.last < offset:
-            last.last, last.records = offset, last.records + 1
-        elif len(self.stretches) < MOST_STRETCHES:
-            self.stretches.append(ProvenStretch(found.proof, offset, offset))
-
     def _leave_out(self, one: LeftOut) -> None:
         if one not in self.left_out:
             self.left_out.append(one)
-
-    def _first_needed(self, start: int) -> int:
-        held = enumerate(self.segments)
-        later = [number for number, one in held if one.extent.start_offset <= start]
-        return later[-1] if later else 0
 
     def _committed(
         self, names: Collection[str], files: PartitionFiles, committed: PartitionSummary

@@ -95,19 +95,19 @@ def encode(record: Record) -> bytes:
     Raises:
         ValueError: the timestamp does not match its type.
     """
-    parts = [_encode_head(record), *_encode_bytes(record.key), *_encode_bytes(record.value)]
+    head = HEAD.pack(record.offset, record.timestamp_type)
+    if record.timestamp_type.stamped != (record.timestamp is not None):
+        raise ValueError(f"{record.timestamp_type.name} with timestamp {record.timestamp}")
+    parts = [
+        head if record.timestamp is None else head + TIMESTAMP.pack(record.timestamp),
+        *_encode_bytes(record.key),
+        *_encode_bytes(record.value),
+    ]
     parts.append(LENGTH.pack(len(record.headers)))
     for key, value in record.headers:
         parts += _encode_bytes(key)
         parts += _encode_bytes(value)
     return b"".join(parts)
-
-
-def _encode_head(record: Record) -> bytes:
-    head = HEAD.pack(record.offset, record.timestamp_type)
-    if record.timestamp_type.stamped != (record.timestamp is not None):
-        raise ValueError(f"{record.timestamp_type.name} with timestamp {record.timestamp}")
-    return head if record.timestamp is None else head + TIMESTAMP.pack(record.timestamp)
 
 
 def _encode_bytes(content: bytes | None) -> tuple[bytes, ...]:

@@ -273,7 +273,10 @@ class _Tail:
                     self._index_fits = index[self._tally.count] == entry
                 self._take_in(placed)
         except DamagedBackup as damage:
-            self._judge(damage, index)
+            # Accept the incomplete end that a killed writer leaves; raise any other damage.
+            spoken_for = index is None or not self._index_fits or self._tally.count < len(index)
+            if spoken_for and not damage.torn:
+                raise damage
 
     def _take_in(self, placed: Placed) -> None:
         offset = placed.record.offset
@@ -283,12 +286,6 @@ class _Tail:
         self._tally.add(placed.record)
         self.digest.update(encode(placed.record))
         self._end = placed.end
-
-    def _judge(self, damage: DamagedBackup, index: SegmentIndex | None) -> None:
-        """Accept the incomplete end that a killed writer leaves; raise any other damage."""
-        spoken_for = index is None or not self._index_fits or self._tally.count < len(index)
-        if spoken_for and not damage.torn:
-            raise damage
 
     def _truncate(self, name: str, to: int) -> list[Cut]:
         size = self._folder.size(name) or 0

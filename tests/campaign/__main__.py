@@ -102,7 +102,18 @@ def _tried(incident: LabIncident, options: argparse.Namespace) -> Tried:
     with _scratch() as folder:
         ours, kafkas = _played(incident, Path(folder), baseline=not options.without_baseline)
         if not ours.passed:
-            _keep(incident, ours, Path(folder), options.evidence)
+            # Keep what shows how it failed; logs of brokers and their segments among it.
+            target = options.evidence / f"seed-{incident.seed}"
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir(parents=True)
+            (target / "incident.json").write_text(to_json(incident) + "\n", encoding="utf-8")
+            found = {"findings": [str(finding) for finding in ours.findings], "broken": ours.broken}
+            (target / "findings.json").write_text(
+                json.dumps(found, indent=1) + "\n", encoding="utf-8"
+            )
+            shutil.copytree(
+                Path(folder) / "ours", target / "ours", ignore=_unneeded, dirs_exist_ok=True
+            )
         unjudged = Path(folder) / "ours" / "ours" / "unjudged.txt"
         if unjudged.exists():
             options.evidence.mkdir(parents=True, exist_ok=True)
@@ -182,17 +193,6 @@ def _line(incident: LabIncident, ours: Outcome, kafkas: Outcome | None, seconds:
         f"{ours.put_back} put back; {ours.seconds:.0f} s, {ours.commands} commands "
         f"({seconds:.0f} s)"
     )
-
-
-def _keep(incident: LabIncident, ours: Outcome, folder: Path, evidence: Path) -> None:
-    """Keep what shows how it failed; logs of brokers and their segments among it."""
-    target = evidence / f"seed-{incident.seed}"
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    (target / "incident.json").write_text(to_json(incident) + "\n", encoding="utf-8")
-    found = {"findings": [str(finding) for finding in ours.findings], "broken": ours.broken}
-    (target / "findings.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    shutil.copytree(folder / "ours", target / "ours", ignore=_unneeded, dirs_exist_ok=True)
 
 
 def _unneeded(folder: str, names: list[str]) -> set[str]:

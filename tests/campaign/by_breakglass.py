@@ -131,7 +131,13 @@ class Operator:
         for folder in rescue_folders(self.shell.state / "rescue"):
             here = read_rescues(folder).keys() & set(names)
             if here:
-                words = ("--tail-of", self._bare_plan(here, folder.name), "--from", folder)
+                states = self.wreck.partitions()
+                leaders = {name: states[name].leader for name in sorted(here) if name in states}
+                path = self.shell.folder / f"put-back-{folder.name}.json"
+                write_bare(
+                    path, {name: leader for name, leader in leaders.items() if leader is not None}
+                )
+                words = ("--tail-of", path, "--from", folder)
                 state = ("--state", self.shell.folder / "restore", "--json")
                 ran.append(self._restore(*words, *state, *without))
         return ran
@@ -213,13 +219,25 @@ class Operator:
         if broker in self.gone:
             return False
         if verb == "await" and broker not in self.started:
-            return self._await(name, broker)
+            # The controller is to elect it by itself: wait for that once.
+            self.started.add(broker)
+            give_up = time.monotonic() + PATIENCE_SECONDS
+            while name in self.wreck.offline() and time.monotonic() < give_up:
+                time.sleep(0.2)
+            return True
         curable = broker in self.curable and broker not in self.started
         if not curable or (verb in ("start", COPY, CHECK) and self._disk_was_replaced(broker)):
             self.gone.add(broker)
             return True
         if verb in (COPY, CHECK) or FOLLOWS.format(broker) in self.warned:
-            self._look_at_disk(broker, copy=verb == COPY)
+            # What its start would cut, and a rescue of that.
+            node = self.wreck.cluster.broker(broker)
+            sources = [
+                word for path in node.layout.log_dirs for word in ("--source", f"log:{path}")
+            ]
+            words = (*sources, "--json", *(("--while-running",) if node.running else ()))
+            if self.shell.breakglass("return", *words).code or (verb == COPY):
+                self.shell.breakglass("rescue", *words)
         first = [
             other
             for other in self._rescue_before(broker)
@@ -236,28 +254,12 @@ class Operator:
             self._cure(broker)
         return True
 
-    def _look_at_disk(self, broker: int, *, copy: bool) -> None:
-        """What its start would cut, and a rescue of that."""
-        node = self.wreck.cluster.broker(broker)
-        sources = [word for path in node.layout.log_dirs for word in ("--source", f"log:{path}")]
-        words = (*sources, "--json", *(("--while-running",) if node.running else ()))
-        if self.shell.breakglass("return", *words).code or copy:
-            self.shell.breakglass("rescue", *words)
-
     def _disk_was_replaced(self, broker: int) -> bool:
         """Whether *broker* is not to be started: its disk is not as it was when it led."""
         return any(
             step.act is Happening.RETURN_EMPTY and broker in step.brokers
             for step in self.wreck.incident.steps
         )
-
-    def _await(self, name: Name, broker: int) -> bool:
-        """The controller is to elect it by itself: wait for that once."""
-        self.started.add(broker)
-        give_up = time.monotonic() + PATIENCE_SECONDS
-        while name in self.wreck.offline() and time.monotonic() < give_up:
-            time.sleep(0.2)
-        return True
 
     def _rescue_before(self, broker: int) -> list[int]:
         """Save what others hold and Breakglass says that this broker cuts when it leads.
@@ -348,7 +350,10 @@ class Operator:
 
     def _decide(self, path: Path, found: Round) -> None:
         """Designate by hand whom automation leaves out; the next best where one cannot lead."""
-        decided = {_place(partition.name): by_hand(partition) for partition in found.said}
+        decided = {
+            f"{partition.name[0]}-{partition.name[1]}": by_hand(partition)
+            for partition in found.said
+        }
         decided = {place: brokers for place, brokers in decided.items() if brokers}
         first = [f"{place}={brokers[0]}" for place, brokers in decided.items()]
         if not first or not self._set(path, *first).code:
@@ -383,13 +388,6 @@ class Operator:
                 place = TopicPartition(left["topic"], left["partition"])
                 reassign(self.wreck.cluster, {place: json.loads(told[1])})
 
-    def _bare_plan(self, names: Collection[Name], of: str) -> Path:
-        states = self.wreck.partitions()
-        leaders = {name: states[name].leader for name in sorted(names) if name in states}
-        path = self.shell.folder / f"put-back-{of}.json"
-        write_bare(path, {name: leader for name, leader in leaders.items() if leader is not None})
-        return path
-
 
 def rescue_folders(root: Path) -> list[Path]:
     """The folders of single rescues, oldest first: each has one for every broker."""
@@ -412,10 +410,6 @@ def by_loss(partition: SaidPartition) -> tuple[int, ...]:
         if price.total is not None
     ]
     return tuple(broker for _, broker in sorted(priced))
-
-
-def _place(name: Name) -> str:
-    return f"{name[0]}-{name[1]}"
 
 
 def write_bare(path: Path, leaders: dict[Name, int]) -> None:

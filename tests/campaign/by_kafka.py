@@ -51,7 +51,14 @@ class Runbook:
             return
         self._stop_the_empty(offline)
         self.elected = self.wreck.offline()
-        self._elect(self.elected)
+        path = self.shell.folder / "elections.json"
+        entries = [{"topic": topic, "partition": number} for topic, number in sorted(self.elected)]
+        path.write_text(json.dumps({"partitions": entries}), encoding="utf-8")
+        self._tool(
+            "kafka-leader-election.sh",
+            LEADER_ELECTION,
+            *("--election-type", "unclean", "--path-to-json-file", str(path)),
+        )
         for broker in self.stopped:
             self.wreck.cluster.broker(broker).start()
         self._describe()
@@ -106,16 +113,6 @@ class Runbook:
                 self.wreck.cluster.broker(broker).kill()
                 self.wreck.cluster.wait_fenced(broker)
                 self.stopped.append(broker)
-
-    def _elect(self, offline: Collection[Name]) -> None:
-        path = self.shell.folder / "elections.json"
-        entries = [{"topic": topic, "partition": number} for topic, number in sorted(offline)]
-        path.write_text(json.dumps({"partitions": entries}), encoding="utf-8")
-        self._tool(
-            "kafka-leader-election.sh",
-            LEADER_ELECTION,
-            *("--election-type", "unclean", "--path-to-json-file", str(path)),
-        )
 
 
 def replica_sizes(printed: str) -> dict[Name, dict[int, int]]:

@@ -115,9 +115,14 @@ class Shell:
         began = time.monotonic()
         out, err = self.folder / "stdout", self.folder / "stderr"
         with out.open("wb") as stdout, err.open("wb") as stderr:
+            kept = {
+                name: value
+                for name, value in os.environ.items()
+                if not name.startswith("BREAKGLASS_")
+            }
             process = subprocess.Popen(
                 command,
-                env=self._environment(),
+                env={**kept, "XDG_STATE_HOME": str(self._home)},
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -152,9 +157,3 @@ class Shell:
     def _journal_lines(self) -> int:
         journals = self.state.glob("journal/*/*.jsonl")
         return sum(path.read_bytes().count(b"\n") for path in journals)
-
-    def _environment(self) -> dict[str, str]:
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith("BREAKGLASS_")
-        }
-        return {**kept, "XDG_STATE_HOME": str(self._home)}

@@ -68,7 +68,13 @@ class MemoryImage:
         Raises:
             LabError: no copy came up.
         """
-        self._reap()
+        for pid in list(self._wrappers):
+            try:
+                ended = os.waitpid(pid, os.WNOHANG)[0]
+            except ChildProcessError:
+                ended = pid
+            if ended:
+                self._wrappers.discard(pid)
         told = output.with_name("wake")
         told.write_text("\n".join([argv[-1], *_told(argv), "GO\n"]), encoding="utf-8")
         log = output.with_name("restore.log")
@@ -87,15 +93,6 @@ class MemoryImage:
                 return record
             time.sleep(POLL_SECONDS)
         raise LabError(f"No copy of the memory image came up: {_tail(log)}")
-
-    def _reap(self) -> None:
-        for pid in list(self._wrappers):
-            try:
-                ended = os.waitpid(pid, os.WNOHANG)[0]
-            except ChildProcessError:
-                ended = pid
-            if ended:
-                self._wrappers.discard(pid)
 
 
 _spawn = process.spawn
@@ -136,7 +133,11 @@ def made(kafka: Distribution, folder: Path) -> MemoryImage:
     (folder / "input").touch()
     trained = _training(kafka, folder)
     try:
-        _wait_until_trained(trained, folder)
+        give_up = time.monotonic() + HANG_SECONDS
+        while not (folder / "ready").exists():
+            if trained.poll() is not None or time.monotonic() > give_up:
+                raise LabError(f"The JVM for the memory image did not run Kafka: look at {folder}.")
+            time.sleep(POLL_SECONDS)
         criu = ["criu", "dump", "-t", str(trained.pid), "-D", str(folder / "image"), "-o", "log"]
         _checked([*criu, "--tcp-established"])
     finally:
@@ -219,14 +220,6 @@ def _zstd(kafka: Distribution, folder: Path) -> Path:
         pattern = re.compile(rf"linux/{machine}/libzstd-jni.*\.so")
         name = next(filter(pattern.fullmatch, packed.namelist()))
         return Path(packed.extract(name, folder))
-
-
-def _wait_until_trained(trained: subprocess.Popen[bytes], folder: Path) -> None:
-    give_up = time.monotonic() + HANG_SECONDS
-    while not (folder / "ready").exists():
-        if trained.poll() is not None or time.monotonic() > give_up:
-            raise LabError(f"The JVM for the memory image did not run Kafka: look at {folder}.")
-        time.sleep(POLL_SECONDS)
 
 
 def _checked(command: Sequence[str]) -> None:

@@ -59,6 +59,7 @@ def write(results: Path = RESULTS, target: Path = PAGE) -> None:
 def _side_by_side(recovered: Sequence[Result], both: Sequence[Result]) -> str:
     ours = [result.ours for result in both]
     kafkas = [result.kafkas for result in both if result.kafkas is not None]
+    spent = [_number(figures["put_back_seconds"]) for figures in ours if figures["put_back"]]
     rows = [
         ("Incidents", len(ours), len(kafkas)),
         ("Partitions without leader", *_sums("offline", ours, kafkas)),
@@ -74,7 +75,7 @@ def _side_by_side(recovered: Sequence[Result], both: Sequence[Result]) -> str:
         ("Seconds, 95th percentile", *_of(_p95, "seconds", ours, kafkas)),
         ("Commands, median", *_of(median, "commands", ours, kafkas)),
         ("Commands, 95th percentile", *_of(_p95, "commands", ours, kafkas)),
-        ("Seconds to put back, median", *_put_back(ours)),
+        ("Seconds to put back, median", *((f"{median(spent):.3g}" if spent else "-"), "-")),
     ]
     killed = sum(bool(result.ours["resumed"]) for result in recovered)
     lines = [
@@ -149,11 +150,6 @@ def _of(
 ) -> tuple[str, ...]:
     values = [[_number(figures[name]) for figures in side] for side in sides]
     return tuple(f"{figure(some):.3g}" if some else "-" for some in values)
-
-
-def _put_back(ours: Sequence[Figures]) -> tuple[str, str]:
-    spent = [_number(figures["put_back_seconds"]) for figures in ours if figures["put_back"]]
-    return (f"{median(spent):.3g}" if spent else "-"), "-"
 
 
 def _p95(values: list[float]) -> float:

@@ -23,7 +23,10 @@ ONE_INPUT_SECONDS = 10
 
 def main() -> int:
     """Fuzz what the command line names; 1 if an input failed."""
-    asked = _parser().parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=3600, help="of all targets together")
+    parser.add_argument("--only", choices=TARGETS, help="fuzz one target")
+    asked = parser.parse_args()
     if asked.only:
         return _fuzz(asked.only, asked.seconds)
     share = asked.seconds // len(TARGETS)
@@ -31,13 +34,6 @@ def main() -> int:
     failed = [name for name in TARGETS if subprocess.run((*command, name), check=False).returncode]
     print(f"failed: {', '.join(failed) or 'none'}")
     return 1 if failed else 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=int, default=3600, help="of all targets together")
-    parser.add_argument("--only", choices=TARGETS, help="fuzz one target")
-    return parser
 
 
 def _fuzz(name: str, seconds: int) -> int:

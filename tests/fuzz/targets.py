@@ -59,7 +59,11 @@ def segment(data: bytes) -> None:
 
 def indexed_segment(data: bytes) -> None:
     """A segment and its index, each damaged: offsets rise, and a resumed one reads the same."""
-    folder = _folder_with(*_split(data))
+    # Records and their index: where one ends is in the first two bytes.
+    at = 2 + int.from_bytes(data[:2]) % (len(data) + 1)
+    folder = _folder_with(
+        *(records_name(FIRST), MAGIC + data[2:at], segment_index_name(FIRST), MAGIC + data[at:])
+    )
     with contextlib.suppress(BreakglassError):
         _offsets(PartitionReader(folder, 0, None))
     with contextlib.suppress(BreakglassError):
@@ -129,12 +133,6 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
         side_manifest,
     )
 }
-
-
-def _split(data: bytes) -> tuple[str, bytes, str, bytes]:
-    """Records and their index: where one ends is in the first two bytes."""
-    at = 2 + int.from_bytes(data[:2]) % (len(data) + 1)
-    return records_name(FIRST), MAGIC + data[2:at], segment_index_name(FIRST), MAGIC + data[at:]
 
 
 def _offsets(reader: PartitionReader) -> None:

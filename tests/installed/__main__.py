@@ -27,7 +27,11 @@ DRILL = ("--seed", "1")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Install and use the wheel that *arguments* name, or the one of this tree."""
-    asked = _options().parse_args(arguments)
+    options = argparse.ArgumentParser(prog="python -m tests.installed", description=__doc__)
+    options.add_argument("--by", choices=INSTALLERS, default=INSTALLERS[0], help="what installs")
+    options.add_argument("--wheel", type=Path, help="the wheel (default: one of this tree)")
+    options.add_argument("--under", type=Path, help="folder for the new home (default: of the OS)")
+    asked = options.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="breakglass-installed-", dir=asked.under) as folder:
         wheel = asked.wheel or _built(Path(folder))
         user = NewUser(Path(folder) / "home", os.environ)
@@ -41,14 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             user.end_lab(Path(folder) / "home" / "lab")
             return 1
     return 0
-
-
-def _options() -> argparse.ArgumentParser:
-    options = argparse.ArgumentParser(prog="python -m tests.installed", description=__doc__)
-    options.add_argument("--by", choices=INSTALLERS, default=INSTALLERS[0], help="what installs")
-    options.add_argument("--wheel", type=Path, help="the wheel (default: one of this tree)")
-    options.add_argument("--under", type=Path, help="folder for the new home (default: of the OS)")
-    return options
 
 
 def _built(folder: Path) -> Path:

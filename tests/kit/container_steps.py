@@ -42,7 +42,11 @@ class Steps:
 
     def build(self, built: Sequence[Stage]) -> None:
         """Run every step of *built*. Raises StepFailed."""
-        self._make_base()
+        python = str(getattr(sys, "_base_executable", sys.executable))
+        local = self.folder / "base" / "usr" / "local"
+        command = (find_uv(os.environ), "venv", "--quiet", "--seed", "--no-project")
+        env = {**os.environ, **uv_settings(os.environ)}
+        subprocess.run((*command, "--python", python, local), check=True, env=env)
         for number, stage in enumerate(built):
             if number:
                 self.root.rename(self.folder / f"stage-{built[number - 1].name}")
@@ -70,13 +74,6 @@ class Steps:
         """*text*, with its paths below the root."""
         return PLACE.sub(lambda match: f"{match[1]}{self.root}", text)
 
-    def _make_base(self) -> None:
-        python = str(getattr(sys, "_base_executable", sys.executable))
-        local = self.folder / "base" / "usr" / "local"
-        command = (find_uv(os.environ), "venv", "--quiet", "--seed", "--no-project")
-        env = {**os.environ, **uv_settings(os.environ)}
-        subprocess.run((*command, "--python", python, local), check=True, env=env)
-
     def _do(self, step: Instruction) -> None:
         match step.word:
             case "WORKDIR":
@@ -88,14 +85,12 @@ class Steps:
             case "COPY":
                 self._copy(*step.copied())
             case "RUN":
-                self._run(step.command())
-
-    def _run(self, words: list[str]) -> None:
-        if os.geteuid():
-            words = [word for word in words if not word.startswith(OWNERS)]
-        done = self.run(*words, network=True)
-        if done.returncode:
-            raise StepFailed(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
+                words = step.command()
+                if os.geteuid():
+                    words = [word for word in words if not word.startswith(OWNERS)]
+                done = self.run(*words, network=True)
+                if done.returncode:
+                    raise StepFailed(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
 
     def _copy(self, stage: str | None, sources: list[str], target: str) -> None:
         into = Path(self.at(self.workdir), self.at(target))

@@ -237,7 +237,10 @@ class FakeBroker:
     def _answer(self, connection: socket.socket, head: Head, received: Received) -> None:
         api = self._apis.get(head.api_key)
         if self.hung:
-            self._end_hang()
+            hang_up = self._hang_up
+            if hang_up is not None:
+                wait_until(lambda: self._stopped or hang_up(), "the end of a hang")
+                raise HangUp
             return
         if api is not None:
             reply = api.respond(received.message)
@@ -253,12 +256,6 @@ class FakeBroker:
             send_frame(connection, struct.pack(">i", head.correlation_id) + reply.data)
         elif reply is not None:
             send_frame(connection, answer_frame(head, reply))
-
-    def _end_hang(self) -> None:
-        hang_up = self._hang_up
-        if hang_up is not None:
-            wait_until(lambda: self._stopped or hang_up(), "the end of a hang")
-            raise HangUp
 
     def _versions(self, code: int) -> Any:
         from kafka.protocol.metadata import ApiVersionsResponse

@@ -139,7 +139,9 @@ class FakeController:
             live = designee in state.assignment and designee not in self.story.fenced
             leader = designee if live else None
         else:
-            leader = self._preferred_by_all(state) or self._first_live(state)
+            leader = self._preferred_by_all(state) or next(
+                (number for number in state.assignment if number not in self.story.fenced), None
+            )
         self._lead(state, leader)
         return NOT_AVAILABLE if leader is None else 0
 
@@ -148,11 +150,6 @@ class FakeController:
         sets = (state.isr, state.elr, state.last_known_elr)
         members = [number for some in sets if isinstance(some, tuple) for number in some]
         return next((member for member in members if member not in self.story.fenced), None)
-
-    def _first_live(self, state: PartitionState) -> int | None:
-        return next(
-            (number for number in state.assignment if number not in self.story.fenced), None
-        )
 
     def _lead(self, state: PartitionState, leader: int | None) -> None:
         if leader is not None:

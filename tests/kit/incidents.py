@@ -230,7 +230,9 @@ def many_offline(count: int, topics: int = 1) -> Incident:
     judged = [Judged.of(assess(kind(0, ""), circumstances)) for kind in _KINDS]
     models = [kind(0, "").state for kind in _KINDS]
     rows = []
-    for name in sorted(_topic_names(topics)):
+    for name in sorted(
+        ["orders"] if topics == 1 else [f"orders-{number:03}" for number in range(topics)]
+    ):
         made_up = _MadeUp(name)
         for number in range(count // topics):
             kind = _kind(number)
@@ -250,10 +252,6 @@ _KINDS = (waiting, lossless, bomb, forked)
 def _kind(number: int) -> int:
     """Which of `_KINDS` the partition of that number is: a few in a hundred do not wait."""
     return {17: 1, 42: 1, 63: 2, 88: 3}.get(number % 100, 0)
-
-
-def _topic_names(count: int) -> list[str]:
-    return ["orders"] if count == 1 else [f"orders-{number:03}" for number in range(count)]
 
 
 class _MadeUp(EvidenceChunk):

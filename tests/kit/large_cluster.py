@@ -63,13 +63,22 @@ def generated(partitions: int, offline: int, brokers: int = BROKERS) -> LargeClu
     for number in range(partitions):
         topic, place = divmod(number, OF_A_TOPIC)
         partition = TopicPartition(f"topic-{topic:05}", place)
-        racks = _a_broker_of_each_rack(number, brokers)
+        # Brokers of rack 0, 1 and 2; neighbours have others, and all are chosen as often.
+        turns = (number, number * 5 + 1, number * 7 + 2)
+        in_rack = [(brokers - rack + RACKS - 1) // RACKS for rack in range(RACKS)]
+        racks = tuple(turns[rack] % in_rack[rack] * RACKS + rack + 1 for rack in range(RACKS))
         if number % every or not left:
-            states.append(_healthy(partition, racks))
+            states.append(
+                PartitionState(partition, _topic_id(partition), racks[0], 3, racks, racks, (), ())
+            )
             continue
         left -= 1
         past = _PASTS[topic % len(_PASTS)](chance)
-        states.append(_leaderless(partition, racks, past))
+        assignment = (racks[2], *racks[:2]) if past.elr else racks[:2]
+        elr = racks[2:] if past.elr else ()
+        states.append(
+            PartitionState(partition, _topic_id(partition), None, 9, assignment, (), elr, ())
+        )
         for broker, epochs in zip(racks[:2], (past.first, past.second), strict=True):
             mark = past.committed if broker == racks[1] else epochs[-1].end
             readings.setdefault(broker, {})[partition] = _reading(epochs, mark)
@@ -93,23 +102,6 @@ def generated(partitions: int, offline: int, brokers: int = BROKERS) -> LargeClu
 
 def _rack(broker: int) -> int:
     return (broker - 1) % RACKS
-
-
-def _a_broker_of_each_rack(number: int, brokers: int) -> tuple[int, ...]:
-    """Brokers of rack 0, 1 and 2; neighbours have others, and all are chosen as often."""
-    turns = (number, number * 5 + 1, number * 7 + 2)
-    in_rack = [(brokers - rack + RACKS - 1) // RACKS for rack in range(RACKS)]
-    return tuple(turns[rack] % in_rack[rack] * RACKS + rack + 1 for rack in range(RACKS))
-
-
-def _healthy(partition: TopicPartition, brokers: tuple[int, ...]) -> PartitionState:
-    return PartitionState(partition, _topic_id(partition), brokers[0], 3, brokers, brokers, (), ())
-
-
-def _leaderless(partition: TopicPartition, brokers: tuple[int, ...], past: Past) -> PartitionState:
-    assignment = (brokers[2], *brokers[:2]) if past.elr else brokers[:2]
-    elr = brokers[2:] if past.elr else ()
-    return PartitionState(partition, _topic_id(partition), None, 9, assignment, (), elr, ())
 
 
 def _topic_id(partition: TopicPartition) -> UUID:

@@ -63,15 +63,13 @@ def _values(key: tuple[str, Labels], stage: Stage, at: int) -> str:
         return f"stale _x{STEPS - 1}"
     if not name.endswith("_timestamp_seconds"):
         return f"{value:g}+0x{STEPS - 1}"
-    begins = at * STEPS * STEP_SECONDS - (_looked_at(stage) - value)
+    # When the stage was seen: the newest look at any source.
+    begins = at * STEPS * STEP_SECONDS - (
+        max(value for (name, _), value in stage.items() if name == meters.LOOKED.name) - value
+    )
     up = stage.get((meters.UP.name, key[1])) == 1
     rises = STEP_SECONDS if name == meters.LOOKED.name and up else 0
     return f"{begins:.3f}+{rises}x{STEPS - 1}"
-
-
-def _looked_at(stage: Stage) -> float:
-    """When the stage was seen: the newest look at any source."""
-    return max(value for (name, _), value in stage.items() if name == meters.LOOKED.name)
 
 
 def _written(name: str, labels: Labels) -> str:
@@ -86,13 +84,9 @@ def firing(alerts: Mapping[int, Sequence[str]]) -> Iterator[dict[str, Any]]:
             "eval_time": f"{minute}m",
             "exp_samples": [
                 {"labels": f'{{alertname="{name}"}}', "value": number}
-                for name, number in sorted(_counted(names).items())
+                for name, number in sorted({name: names.count(name) for name in names}.items())
             ],
         }
-
-
-def _counted(names: Sequence[str]) -> dict[str, int]:
-    return {name: names.count(name) for name in names}
 
 
 def wrong_in(folder: Path, rules: Path, tests: Sequence[Mapping[str, Any]]) -> str:

@@ -76,7 +76,10 @@ class CannedClient:
             self.access.asked.append(broker)
             return _log_dirs(self.access.broken_dirs.get(broker, ()))
         assert request.API_KEY == DescribeConfigsRequest.API_KEY
-        return _configs(self.access.settings)
+        result = DescribeConfigsResponse.DescribeConfigsResult
+        entry = result.DescribeConfigsResourceResult
+        configs = [entry(name=key, value=value) for key, value in self.access.settings.items()]
+        return DescribeConfigsResponse(results=[result(configs=configs)])
 
     def close(self) -> None:
         self.access.closed += 1
@@ -87,10 +90,3 @@ def _log_dirs(broken: Sequence[str]) -> Any:
     whole = result(log_dir="/var/kafka", topics=[], total_bytes=500 << 30, usable_bytes=120 << 30)
     offline = [result(error_code=STORAGE_ERROR, log_dir=path, topics=[]) for path in broken]
     return DescribeLogDirsResponse(results=[whole, *offline])
-
-
-def _configs(settings: dict[str, str | None]) -> Any:
-    result = DescribeConfigsResponse.DescribeConfigsResult
-    entry = result.DescribeConfigsResourceResult
-    configs = [entry(name=key, value=value) for key, value in settings.items()]
-    return DescribeConfigsResponse(results=[result(configs=configs)])

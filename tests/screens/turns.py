@@ -27,7 +27,8 @@ async def until(pilot: Pilot[Any], so: Callable[[], object], what: str) -> None:
     """Give the app turns until *so*; fails saying that *what* did not come."""
     end = time.monotonic() + DEADLINE_SECONDS
     while not so():
-        assert time.monotonic() < end, f"waited {DEADLINE_SECONDS:.0f} s in vain: {what}"
+        if time.monotonic() > end:
+            pytest.fail(f"waited {DEADLINE_SECONDS:.0f} s in vain: {what}\n{text(pilot.app)}")
         await pilot.pause(0.01)
 
 

@@ -17,21 +17,17 @@ MODULES = {
 }
 
 
-def own_numbers(module: ast.Module) -> frozenset[str]:
-    """The names that *module* binds to a number at its top."""
-    return frozenset(
+def waits_decided_there(source: str) -> Iterator[str]:
+    """The deadlines of *source* whose seconds are written in it."""
+    module = ast.parse(source)
+    # The names that module binds to a number at its top.
+    numbers = frozenset(
         target.id
         for statement in module.body
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
         for target in statement.targets
         if isinstance(target, ast.Name)
     )
-
-
-def waits_decided_there(source: str) -> Iterator[str]:
-    """The deadlines of *source* whose seconds are written in it."""
-    module = ast.parse(source)
-    numbers = own_numbers(module)
     for call in ast.walk(module):
         match call:
             case ast.Call(ast.Attribute(attr="after" | "sooner"), [seconds]):

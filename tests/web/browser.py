@@ -130,7 +130,13 @@ async def browser(folder: Path) -> AsyncIterator[Page]:
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        port = await _port(folder / "DevToolsActivePort")
+        file = folder / "DevToolsActivePort"
+
+        async def written() -> bool:
+            return file.exists() and len(file.read_text().splitlines()) == 2
+
+        await _until(written, lambda: "the port of Chromium")
+        port = int(file.read_text().splitlines()[0])
         async with ClientSession() as session:
             async with session.get(f"http://127.0.0.1:{port}/json/list") as answer:
                 pages = [one for one in await answer.json() if one["type"] == "page"]
@@ -142,14 +148,6 @@ async def browser(folder: Path) -> AsyncIterator[Page]:
     finally:
         process.terminate()
         await process.wait()
-
-
-async def _port(file: Path) -> int:
-    async def written() -> bool:
-        return file.exists() and len(file.read_text().splitlines()) == 2
-
-    await _until(written, lambda: "the port of Chromium")
-    return int(file.read_text().splitlines()[0])
 
 
 async def _until(so: Callable[[], Awaitable[object]], what: Callable[[], str]) -> None:

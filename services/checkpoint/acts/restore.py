@@ -72,7 +72,9 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
         with front.reading() as client:
             cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
             elsewhere = tuple(self._elsewhere(found, cluster_id))
-            folder = self.progress or _progress_folder(front, cluster_id)
+            folder = self.progress or (
+                (front.state_folder or state_folder()) / "restores" / file_name(cluster_id)
+            )
             plan = make_plan(client, self.store, self.id, options, folder)
         return Frozen(
             cluster_id,
@@ -136,7 +138,3 @@ def _text(done: Sequence[TopicRestored]) -> str:
         f"Not restored completely: {', '.join(torn)}. Start no members; follow each topic's "
         "advice, then run the restore again with --resume."
     )
-
-
-def _progress_folder(front: Front, cluster_id: str) -> Path:
-    return (front.state_folder or state_folder()) / "restores" / file_name(cluster_id)

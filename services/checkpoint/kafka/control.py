@@ -94,7 +94,10 @@ def stamp_of(headers: Headers) -> Stamp | None:
 
     If a header is repeated, the last value counts, as in Kafka's own clients.
     """
-    found = {_text(name): _bytes(value) for name, value in headers}
+    found = {
+        (name if isinstance(name, str) else name.decode("utf-8", "replace")): _bytes(value)
+        for name, value in headers
+    }
     sn, origin = _number(found.get(SN)), found.get(ORIGIN)
     if sn is None or origin is None:
         return None
@@ -125,10 +128,6 @@ def _number(value: bytes | None) -> int | None:
         return None
     number = int(value)
     return number if number <= LARGEST else None
-
-
-def _text(name: str | bytes) -> str:
-    return name if isinstance(name, str) else name.decode("utf-8", "replace")
 
 
 def _bytes(value: bytes | str | None) -> bytes | None:

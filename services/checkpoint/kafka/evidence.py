@@ -124,17 +124,7 @@ def require_uncompacted(sender: Sender, topics: Sequence[str], deadline: Deadlin
 
 def compacted(sender: Sender, topics: Sequence[str], deadline: Deadline) -> frozenset[str]:
     """Those of *topics* from which records may be compacted away now. Raises as above."""
-    return frozenset(
-        topic
-        for topic, settings in _read_settings(sender, topics, deadline).items()
-        if "compact" in settings.get(POLICY, "") and int(settings.get(LAG, "0")) < NEVER
-    )
-
-
-def _read_settings(
-    sender: Sender, topics: Sequence[str], deadline: Deadline
-) -> Mapping[str, Mapping[str, str]]:
-    """The two settings of each topic, from whatever source."""
+    # The two settings of each topic, from whatever source.
     from breakglass.services.kafka.wire.messages.reading import (
         DescribeConfigsResponse,
         settings_request,
@@ -142,7 +132,13 @@ def _read_settings(
 
     request = settings_request(TOPIC_RESOURCE, topics, [POLICY, LAG])
     answer = sender.call(ANY_BROKER, request, DescribeConfigsResponse, deadline)
-    return {result.resource_name: _values(result) for result in answer.results}
+    return frozenset(
+        topic
+        for topic, settings in {
+            result.resource_name: _values(result) for result in answer.results
+        }.items()
+        if "compact" in settings.get(POLICY, "") and int(settings.get(LAG, "0")) < NEVER
+    )
 
 
 def _values(result: Any) -> Mapping[str, str]:

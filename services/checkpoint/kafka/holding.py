@@ -89,16 +89,15 @@ class RetentionHolder:
         released = []
         for hold in mine:
             if hold.topic_id not in others and self._is_there(hold, deadline):
-                self._put_back(hold, deadline)
+                assert hold.settings is not None
+                back, defaults = put_back(
+                    hold.settings, self._own([hold.topic], deadline)[hold.topic]
+                )
+                if back or defaults:
+                    self.markers.topics.configure(hold.topic, back, defaults, deadline)
                 released.append(hold.topic)
             self._note(RetentionHold(hold.topic_id, hold.request, hold.topic, None), deadline)
         return tuple(released)
-
-    def _put_back(self, one: RetentionHold, deadline: Deadline) -> None:
-        assert one.settings is not None
-        back, defaults = put_back(one.settings, self._own([one.topic], deadline)[one.topic])
-        if back or defaults:
-            self.markers.topics.configure(one.topic, back, defaults, deadline)
 
     def _is_there(self, one: RetentionHold, deadline: Deadline) -> bool:
         states = self.client.partitions((one.topic,), deadline)

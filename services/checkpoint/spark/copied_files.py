@@ -125,6 +125,7 @@ def manifest_of(
         )
         for segment in summary.segments
     }
+    # Whether the file is a lock, or the remainder of a killed writer.
     return ManifestDocument(
         created_at_ms=0,
         completed_at_ms=0,
@@ -135,7 +136,7 @@ def manifest_of(
         files=tuple(
             known[name] if name in known else stored_file(held, name)
             for name in sorted(held.names())
-            if not _hidden(name)
+            if not any(part.startswith(".") for part in name.split("/"))
         ),
         snapshot=STATES if states else None,
         cluster_id=cluster_id,
@@ -201,8 +202,3 @@ def read_moved(where: str) -> tuple[MovedRecords, ...]:
 def _write_states(held: Blobs, states: Mapping[str, bytes]) -> None:
     texts = {group: base64.b64encode(one).decode() for group, one in sorted(states.items())}
     held.create(STATES, json.dumps(texts).encode())
-
-
-def _hidden(name: str) -> bool:
-    """Whether the file is a lock, or the remainder of a killed writer."""
-    return any(part.startswith(".") for part in name.split("/"))

@@ -91,7 +91,13 @@ class PartitionCopy:
             # The leader may have changed.
             self._read_again()
         self._tried = True
-        self._require()
+        self._require_written()
+        if self.partition.stable_end < self.position:
+            raise ClusterError(
+                f"{self.partition.partition} ends at {self.partition.stable_end}, before the cut "
+                f"at {self.position}: its log was cut; take a checkpoint with a new id"
+            )
+        self._require_kept(self.partition.log_start)
         start = self.partition.log_start
         try:
             parts = self._copy_prefix(segments_store(where))
@@ -148,15 +154,6 @@ class PartitionCopy:
         if self.written:
             self._read_again()
             self._require_written()
-
-    def _require(self) -> None:
-        self._require_written()
-        if self.partition.stable_end < self.position:
-            raise ClusterError(
-                f"{self.partition.partition} ends at {self.partition.stable_end}, before the cut "
-                f"at {self.position}: its log was cut; take a checkpoint with a new id"
-            )
-        self._require_kept(self.partition.log_start)
 
     def _require_written(self) -> None:
         """Return if the log is still the log on which the cut was decided (H10)."""

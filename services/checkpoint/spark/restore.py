@@ -492,7 +492,13 @@ def _records(wholes: list[_Whole], known: Control, id: int) -> Iterator[tuple[by
     last = []
     for one in wholes:
         for copy in one.copies:
-            yield from _saved(copy, one.topic_id, one.maps[copy.number])
+            # The states of the partition's owners, as if they had reached the checkpoint here.
+            offsets = one.maps[copy.number]
+            for group, state in sorted(read_states(copy.where).items()):
+                position = offsets.new_of(copy.position)
+                yield Created(
+                    group, one.topic_id, copy.number, copy.found.id, position, state
+                ).record
         moved = {
             copy.number: tuple(_moved(copy, one.maps[copy.number], known)) for copy in one.copies
         }
@@ -504,13 +510,6 @@ def _records(wholes: list[_Whole], known: Control, id: int) -> Iterator[tuple[by
 def _map(state: RestoreState, copy: RestoredCopy) -> OffsetMap:
     runs = read_log(state.log_of(copy.number)).runs
     return OffsetMap(runs, copy.stored(), state.spans.get(copy.number, ()))
-
-
-def _saved(copy: RestoredCopy, topic_id: str, offsets: OffsetMap) -> Iterator[tuple[bytes, bytes]]:
-    """The states of the partition's owners, as if they had reached the checkpoint here."""
-    for group, state in sorted(read_states(copy.where).items()):
-        position = offsets.new_of(copy.position)
-        yield Created(group, topic_id, copy.number, copy.found.id, position, state).record
 
 
 def _moved(copy: RestoredCopy, offsets: OffsetMap, known: Control) -> Iterator[MovedRecords]:

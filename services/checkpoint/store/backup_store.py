@@ -360,7 +360,13 @@ class Copies:
                 f"the copy {_words(id)} was begun up to {found.ongoing.position}, "
                 f"not {manifest.position}: {NEW_ID}."
             )
-        self._require_files(id, manifest.files)
+        held, listed = self.contents(id), list(manifest.files)
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            sizes = list(pool.map(lambda one: held.size(one.name), listed))
+        for one, size in zip(listed, sizes, strict=True):
+            if size != one.size:
+                there = "is missing" if size is None else f"has {size} bytes, not {one.size}"
+                raise Refused(f"{held.where(one.name)} {there}: copy the partition again.")
         names = [of_checkpoint(id.checkpoint, entry) for entry in MADE_BY]
         dated = replace(
             manifest,
@@ -419,15 +425,6 @@ class Copies:
             why = "has failed" if CheckpointFile.FAILURE in there else "was deleted"
             why = why if CheckpointFile.TAKE in there else "was never asked for"
             raise Refused(f"checkpoint {checkpoint} {why}: {NEW_ID}.")
-
-    def _require_files(self, id: CopyId, files: Iterable[StoredFile]) -> None:
-        held, listed = self.contents(id), list(files)
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            sizes = list(pool.map(lambda one: held.size(one.name), listed))
-        for one, size in zip(listed, sizes, strict=True):
-            if size != one.size:
-                there = "is missing" if size is None else f"has {size} bytes, not {one.size}"
-                raise Refused(f"{held.where(one.name)} {there}: copy the partition again.")
 
 
 def _not_allowed(id: CopyId, now: Status, wanted: Status) -> Refused:

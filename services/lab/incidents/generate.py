@@ -35,14 +35,26 @@ def generate(seed: int) -> LabIncident:
     brokers = random.choice((3, 3, 4, 4, 5, 6))
     way = random.choice(WAYS)
     log_dirs = 2 if random.random() < 0.2 else 1
-    topics = _topics(random, brokers)
+    names = random.sample(NAMES, random.randint(1, 3))
+    topics = tuple(_topic(random, name, brokers) for name in names)
     course = _Course(random, topics, brokers, log_dirs)
     course.run()
     fallen = tuple(sorted(course.down | course.hung | course.cut))
     curable = fallen if random.random() < 0.25 else ()
     if fallen and not curable and random.random() < 0.15:
         curable = (random.choice(fallen),)
-    returning = _returning(random, course, curable)
+    # Who comes back unasked in the middle of the recovery.
+    choices = sorted(course.down - set(curable) - course.empty)
+    returning = random.choice(choices) if choices and random.random() < 0.15 else None
+    alive = sorted(course.alive)
+    # Words for the table: what this incident has.
+    acts = {step.act for step in course.steps}
+    labels = {act.value for act in acts - {Happening.WRITE, Happening.LAST}}
+    labels |= {f"rf {len(topic.assignments[0])}" for topic in topics}
+    labels |= {"min isr 2" for topic in topics if topic.min_isr > 1}
+    labels |= {"compacted" for topic in topics if topic.compacted}
+    labels |= {"curable"} if curable else set()
+    labels |= {UNASKED_RETURN} if returning is not None else set()
     return LabIncident(
         seed=seed,
         brokers=brokers,
@@ -54,25 +66,9 @@ def generate(seed: int) -> LabIncident:
         curable=curable,
         kill_at=random.randint(1, MOST_JOURNAL_LINES) if random.random() < 0.35 else None,
         returning=returning,
-        slow=_slow(random, course),
-        labels=tuple(sorted(_labels(course, topics, curable, returning))),
+        slow=(random.choice(alive),) if alive and random.random() < 0.15 else (),
+        labels=tuple(sorted(labels)),
     )
-
-
-def _returning(random: Random, course: _Course, curable: Sequence[int]) -> int | None:
-    """Who comes back unasked in the middle of the recovery."""
-    choices = sorted(course.down - set(curable) - course.empty)
-    return random.choice(choices) if choices and random.random() < 0.15 else None
-
-
-def _slow(random: Random, course: _Course) -> tuple[int, ...]:
-    alive = sorted(course.alive)
-    return (random.choice(alive),) if alive and random.random() < 0.15 else ()
-
-
-def _topics(random: Random, brokers: int) -> tuple[LabTopic, ...]:
-    names = random.sample(NAMES, random.randint(1, 3))
-    return tuple(_topic(random, name, brokers) for name in names)
 
 
 def _topic(random: Random, name: str, brokers: int) -> LabTopic:
@@ -115,7 +111,20 @@ class _Course:
             for _ in range(min(self.random.choice((1, 2, 2, 2, 3)), self.brokers - 1)):
                 self._fall()
                 self._write()
-                self._between()
+                if self._chance(0.2):
+                    self._transact()
+                if self._chance(0.2):
+                    self._add(Step(Happening.COMMIT))
+                if self.down and self._chance(0.25):
+                    # One comes back; where its partitions lack a leader, somebody may elect
+                    # uncleanly.
+                    broker = self.random.choice(sorted(self.down))
+                    self._add(Step(Happening.RETURN, (broker,)))
+                    self.down.discard(broker)
+                    self.alive.add(broker)
+                    if self._chance(0.6):
+                        self._add(Step(Happening.UNCLEAN))
+                        self._write()
             self._last(self._some(sorted(self.down)))
         self._after()
 
@@ -158,14 +167,6 @@ class _Course:
         end = self.random.choice((End.COMMIT, End.ABORT, End.OPEN))
         self._add(Step(Happening.TRANSACT, count=self.random.randint(1, 20), end=end))
 
-    def _between(self) -> None:
-        if self._chance(0.2):
-            self._transact()
-        if self._chance(0.2):
-            self._add(Step(Happening.COMMIT))
-        if self.down and self._chance(0.25):
-            self._return()
-
     def _fall(self) -> None:
         """One broker or two leave, so that at least one stays."""
         spare = len(self.alive) - 1
@@ -193,16 +194,6 @@ class _Course:
         rows = [row for topic in self.topics for row in topic.assignments]
         first = [[broker for broker in row if broker in self.alive][:1] for row in rows]
         return {broker for some in first for broker in some}
-
-    def _return(self) -> None:
-        """One comes back; where its partitions lack a leader, somebody may elect uncleanly."""
-        broker = self.random.choice(sorted(self.down))
-        self._add(Step(Happening.RETURN, (broker,)))
-        self.down.discard(broker)
-        self.alive.add(broker)
-        if self._chance(0.6):
-            self._add(Step(Happening.UNCLEAN))
-            self._write()
 
     def _last(self, back: tuple[int, ...]) -> None:
         """Those that lead die, and some that fell before come *back*."""
@@ -251,17 +242,3 @@ class _Course:
         self._add(Step(act, (broker,)))
         self.alive.discard(broker)
         into.add(broker)
-
-
-def _labels(
-    course: _Course, topics: Sequence[LabTopic], curable: Sequence[int], returning: int | None
-) -> set[str]:
-    """Words for the table: what this incident has."""
-    acts = {step.act for step in course.steps}
-    labels = {act.value for act in acts - {Happening.WRITE, Happening.LAST}}
-    labels |= {f"rf {len(topic.assignments[0])}" for topic in topics}
-    labels |= {"min isr 2" for topic in topics if topic.min_isr > 1}
-    labels |= {"compacted" for topic in topics if topic.compacted}
-    labels |= {"curable"} if curable else set()
-    labels |= {UNASKED_RETURN} if returning is not None else set()
-    return labels

@@ -157,7 +157,17 @@ def from_document(read: dict[str, Any]) -> LabIncident:
     values = {**read}
     values["topics"] = tuple(_topic(topic) for topic in read["topics"])
     for name in ("steps", "again"):
-        values[name] = tuple(_step(step) for step in read.get(name, ()))
+        values[name] = tuple(
+            Step(
+                act=Happening(step["act"]),
+                brokers=tuple(step["brokers"]),
+                count=step["count"],
+                acks=step["acks"],
+                end=End(step["end"]) if step["end"] else None,
+                back=tuple(step["back"]),
+            )
+            for step in read.get(name, ())
+        )
     values["way"] = Way(read["way"])
     for name in ("curable", "slow", "labels", "first"):
         values[name] = tuple(read.get(name, ()))
@@ -167,14 +177,3 @@ def from_document(read: dict[str, Any]) -> LabIncident:
 
 def _topic(read: dict[str, Any]) -> LabTopic:
     return LabTopic(**{**read, "assignments": tuple(tuple(row) for row in read["assignments"])})
-
-
-def _step(read: dict[str, Any]) -> Step:
-    return Step(
-        act=Happening(read["act"]),
-        brokers=tuple(read["brokers"]),
-        count=read["count"],
-        acks=read["acks"],
-        end=End(read["end"]) if read["end"] else None,
-        back=tuple(read["back"]),
-    )

@@ -193,7 +193,12 @@ class CommandLog:
 
     def read_to(self, end: int, deadline: Deadline) -> None:
         """Apply all commands before the offset *end*. Raises: as `catch_up`."""
-        reader = self._reading(end, deadline)
+        # The consumer; it begins where whole fetches end.
+        if self._reader is None:
+            start = self._read_at_once(end, deadline)
+            self._refuse_degraded()
+            self._reader = TopicReader(self.connection, self.topic, start)
+        reader = self._reader
         while True:
             self._refuse_degraded()
             if reader.position() >= end:
@@ -250,14 +255,6 @@ class CommandLog:
         self._topic_id, self._leader = first.topic_id, first.leader
         self._epoch = first.leader_epoch
 
-    def _reading(self, end: int, deadline: Deadline) -> TopicReader:
-        """The consumer; it begins where whole fetches end."""
-        if self._reader is None:
-            start = self._read_at_once(end, deadline)
-            self._refuse_degraded()
-            self._reader = TopicReader(self.connection, self.topic, start)
-        return self._reader
-
     def _read_at_once(self, end: int, deadline: Deadline) -> int | None:
         """Apply what whole fetches can read; returns the next offset, or None: the log start."""
         position = None
@@ -304,13 +301,10 @@ class CommandLog:
         take, marked = self._replay.take, self._marks
         for record in batch.records:
             if take(record) and marked and record.headers:
-                self._note_mark(record)
-
-    def _note_mark(self, record: CommandRecord) -> None:
-        for name, value in record.headers:
-            mark = (value or b"").decode("ascii", "replace")
-            if name == MARK and mark in self._marks and self._marks[mark] is None:
-                self._marks[mark] = record.offset
+                for name, value in record.headers:
+                    mark = (value or b"").decode("ascii", "replace")
+                    if name == MARK and mark in self._marks and self._marks[mark] is None:
+                        self._marks[mark] = record.offset
 
     def _corrupt(self, reason: str) -> None:
         if self._replay.degraded is None:

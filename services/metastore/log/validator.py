@@ -100,7 +100,11 @@ class NameValidator:
         query = metastore.query_id(statement) if statement.kind.begins_query else None
         if query in metastore.queries and not statement.or_replace:
             raise StatementRejected(f"the statement was refused: query id {query} already exists.")
-        plan = None if needed or ddl is None else _plan(ddl, text)
+        plan = (
+            None
+            if needed or ddl is None
+            else {"@type": PLAN_TYPE, "statementText": text, "ddlCommand": ddl, "queryPlan": None}
+        )
         value = {
             "statement": text,
             "streamsProperties": dict(properties),
@@ -261,10 +265,6 @@ def _version(metastore: Metastore) -> dict[str, int]:
     if newest is None:
         return {"version": FIRST_VERSION}
     return {} if newest == NO_VERSION else {"version": min(newest, VERSION)}
-
-
-def _plan(ddl: Mapping[str, Any], text: str) -> dict[str, Any]:
-    return {"@type": PLAN_TYPE, "statementText": text, "ddlCommand": ddl, "queryPlan": None}
 
 
 def inconsistencies(metastore: Metastore, topic_exists: TopicExists) -> dict[str, str]:

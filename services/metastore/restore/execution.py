@@ -177,7 +177,12 @@ class RestoreWriter:
         for step in self._steps:
             self._do(step)
         self._tell("committing")
-        self._commit()
+        # Commit; after a lost answer, ask the same producer again, then read the log (M1).
+        try:
+            self._commands.commit()
+        except OutcomeUnknown:
+            if not self._commands.commit_again():
+                self._tell("the commit was not answered: the topic itself tells")
 
     def give_up(self) -> None:
         """Abort open transactions, so that the next writer need not wait for their timeout."""
@@ -198,17 +203,14 @@ class RestoreWriter:
                 some = min(AT_ONCE, step.count - at)
                 _check(self._pads.send(self._topic, [PAD] * some), step.offset + at)
         else:
-            self._abort_pads(step)
-
-    def _abort_pads(self, step: AbortPads) -> None:
-        """Abort, and wait for the marker: the coordinator writes it after it has answered."""
-        assert self._pads is not None
-        self._pads.abort()
-        deadline = Deadline.after(patience.JOB)
-        while (end := self._log_end(deadline)) <= step.offset:
-            wait(deadline, "the marker of the aborted transaction")
-        if end != step.offset + 1:
-            raise _disturbed(step.offset, end - 1)
+            # Abort, and wait for the marker: the coordinator writes it after it has answered.
+            assert self._pads is not None
+            self._pads.abort()
+            deadline = Deadline.after(patience.JOB)
+            while (end := self._log_end(deadline)) <= step.offset:
+                wait(deadline, "the marker of the aborted transaction")
+            if end != step.offset + 1:
+                raise _disturbed(step.offset, end - 1)
 
     def _log_end(self, deadline: Deadline) -> int:
         from breakglass.services.kafka.replicas.list_offsets import (
@@ -225,14 +227,6 @@ class RestoreWriter:
             self._sender, state.leader, [partition], LATEST, deadline, replica_id=LEADER_ONLY
         )[partition]
         return getattr(told, "offset", -1)
-
-    def _commit(self) -> None:
-        """Commit; after a lost answer, ask the same producer again, then read the log (M1)."""
-        try:
-            self._commands.commit()
-        except OutcomeUnknown:
-            if not self._commands.commit_again():
-                self._tell("the commit was not answered: the topic itself tells")
 
 
 def _check(offsets: list[int], first: int) -> None:
@@ -295,7 +289,18 @@ def restore(work: RestoreWork, plan: MetastoreRestorePlan) -> RestoredMetastore:
     """
     if plan.done:
         return RestoredMetastore(plan.topic, len(plan.source.commands), verified=True, already=True)
-    items = {TopicPartition(plan.topic, 0): _item(plan)}
+    present = plan.present
+    items = {
+        TopicPartition(plan.topic, 0): (
+            {
+                "file": plan.source.file,
+                "commands": len(plan.source.commands),
+                "offsets": plan.source.offsets,
+                "before": None if present is None else present.topic_id,
+                "before_commands": 0 if present is None else present.commands,
+            }
+        )
+    }
     request = work.journal.request(RESTORE_COMMAND_TOPIC, items)
     try:
         restored = _Restore(work, plan).run()
@@ -308,17 +313,6 @@ def restore(work: RestoreWork, plan: MetastoreRestorePlan) -> RestoredMetastore:
     result = "succeeded" if restored.verified else "differs"
     _close(work, plan, request, result, "; ".join(restored.differences[:3]))
     return restored
-
-
-def _item(plan: MetastoreRestorePlan) -> dict[str, Any]:
-    present = plan.present
-    return {
-        "file": plan.source.file,
-        "commands": len(plan.source.commands),
-        "offsets": plan.source.offsets,
-        "before": None if present is None else present.topic_id,
-        "before_commands": 0 if present is None else present.commands,
-    }
 
 
 def _close(
@@ -337,16 +331,7 @@ class _Restore:
         self._writer = RestoreWriter(work.client.sender, work.connection, plan, work.tell)
 
     def run(self) -> RestoredMetastore:
-        self._fence()
-        self._snapshot()
-        self._replace_topic()
-        if self._plan.source.commands:
-            self._write()
-        self._compare()
-        return self._report
-
-    def _fence(self) -> None:
-        """Take both transactional ids before any deletion, so that a missing ACL is found early."""
+        # Take both transactional ids before any deletion, so that a missing ACL is found early.
         plan, deadline = self._plan, Deadline.after(patience.COMMAND)
         self._work.client.describe(deadline)
         self._work.topics.may_create(
@@ -354,6 +339,16 @@ class _Restore:
         )
         self._tell("taking the service's transactional id, so that no server can write")
         self._writer.fence()
+        self._snapshot()
+        self._replace_topic()
+        if self._plan.source.commands:
+            try:
+                self._writer.write()
+            except BaseException:
+                self._writer.give_up()
+                raise
+        self._compare()
+        return self._report
 
     def _snapshot(self) -> None:
         """Back up the existing topic; fenced writers can no longer append to it."""
@@ -381,7 +376,9 @@ class _Restore:
             self._unchanged(plan.present, deadline)
             self._tell(f"deleting topic {plan.topic}")
             self._work.topics.delete(plan.topic, UUID(plan.present.topic_id), deadline)
-        self._wait_gone(deadline)
+        # Wait until no broker knows the topic: a producer could still write to a stale broker.
+        while any(self._ids()):
+            wait(deadline, f"topic {self._plan.topic} to be deleted")
         self._tell(f"creating topic {plan.topic}")
         self._work.topics.create(
             plan.topic, 1, _topic_settings(plan), deadline, replication_factor=plan.replicas
@@ -401,11 +398,6 @@ class _Restore:
                 "service is running: stop it, then start again"
             )
 
-    def _wait_gone(self, deadline: Deadline) -> None:
-        """Wait until no broker knows the topic: a producer could still write to a stale broker."""
-        while any(self._ids()):
-            wait(deadline, f"topic {self._plan.topic} to be deleted")
-
     def _wait_led(self, deadline: Deadline) -> str:
         while True:
             ids = self._ids()
@@ -423,13 +415,6 @@ class _Restore:
             topic_id_at(client.sender, self._plan.topic, broker, deadline)
             for broker in client.describe(deadline).live
         ]
-
-    def _write(self) -> None:
-        try:
-            self._writer.write()
-        except BaseException:
-            self._writer.give_up()
-            raise
 
     def _compare(self) -> None:
         """Read the topic back, and compare every command, offset, timestamp and header."""

@@ -309,7 +309,14 @@ def _statement(cursor: TokenCursor) -> Statement:
     if first.is_word("DROP"):
         return _drop(cursor)
     if first.is_word("INSERT"):
-        return _insert(cursor)
+        cursor.expect("INTO")
+        name = cursor.name()
+        properties = _properties(_settings(cursor))
+        if not cursor.next.is_word("SELECT"):
+            raise UnsupportedStatement("INSERT INTO ... VALUES writes no command")
+        sources = _sources(cursor.rest())
+        made = Statement(StatementKind.INSERT_AS, EntityType.STREAM, name, sources=sources)
+        return replace(made, properties=properties)
     if first.is_word("ALTER"):
         return _alter(cursor)
     if first.is_word(*_BY_ID):
@@ -350,17 +357,6 @@ def _create(cursor: TokenCursor) -> Statement:
     if read_only or made.columns:
         raise InvalidStatement("CREATE ... AS SELECT has no columns of its own")
     return replace(made, kind=StatementKind.CREATE_AS, sources=_sources(cursor.rest()))
-
-
-def _insert(cursor: TokenCursor) -> Statement:
-    cursor.expect("INTO")
-    name = cursor.name()
-    properties = _properties(_settings(cursor))
-    if not cursor.next.is_word("SELECT"):
-        raise UnsupportedStatement("INSERT INTO ... VALUES writes no command")
-    sources = _sources(cursor.rest())
-    made = Statement(StatementKind.INSERT_AS, EntityType.STREAM, name, sources=sources)
-    return replace(made, properties=properties)
 
 
 def _drop(cursor: TokenCursor) -> Statement:

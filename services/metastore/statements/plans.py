@@ -196,18 +196,14 @@ def _consistent(found: WithSettings) -> None:
         if told is not None and told.upper() not in FORMATS:
             raise found.refused(name, f"Unknown format: {told}")
     for side in ("KEY", "VALUE"):
-        _of_side(found, side)
+        delimiter = found.text(f"{side}_DELIMITER")
+        single = delimiter is not None and len(delimiter) == 1 and delimiter.strip()
+        if not (delimiter is None or single or delimiter in ("TAB", "SPACE")):
+            raise found.refused(f"{side}_DELIMITER", "a single character, TAB or SPACE is expected")
+        nullable = f"{side}_PROTOBUF_NULLABLE_REPRESENTATION"
+        if found.text(nullable) not in (None, "OPTIONAL", "WRAPPER"):
+            raise found.refused(nullable, "OPTIONAL or WRAPPER is expected")
     _windowed(found)
-
-
-def _of_side(found: WithSettings, side: str) -> None:
-    delimiter = found.text(f"{side}_DELIMITER")
-    single = delimiter is not None and len(delimiter) == 1 and delimiter.strip()
-    if not (delimiter is None or single or delimiter in ("TAB", "SPACE")):
-        raise found.refused(f"{side}_DELIMITER", "a single character, TAB or SPACE is expected")
-    nullable = f"{side}_PROTOBUF_NULLABLE_REPRESENTATION"
-    if found.text(nullable) not in (None, "OPTIONAL", "WRAPPER"):
-        raise found.refused(nullable, "OPTIONAL or WRAPPER is expected")
 
 
 def _windowed(found: WithSettings) -> None:
@@ -375,7 +371,10 @@ def ddl_of(statement: Statement, types: Mapping[str, str]) -> dict[str, Any] | N
     if statement.kind is StatementKind.DROP_TYPE:
         return {"@type": "dropTypeV1", "typeName": statement.name}
     if statement.kind is StatementKind.CREATE_TYPE:
-        defined = _type_of(statement, types)
+        cursor = TokenCursor(list(statement.elements))
+        found = sql_type(cursor, types)
+        cursor.end()
+        defined = found
         return {"@type": "registerTypeV1", "type": str(defined), "typeName": statement.name}
     if statement.kind is StatementKind.CREATE_SOURCE and statement.elements:
         return _source(statement, types)
@@ -403,13 +402,6 @@ def needs_server(statement: Statement, exists: bool) -> str:
         if which in _REGISTERED:
             return f"{which} has its schema registered, which only a server does"
     return ""
-
-
-def _type_of(statement: Statement, types: Mapping[str, str]) -> SqlType:
-    cursor = TokenCursor(list(statement.elements))
-    found = sql_type(cursor, types)
-    cursor.end()
-    return found
 
 
 def _source(statement: Statement, types: Mapping[str, str]) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class _Decoder:
         error, _ = self._take(_SESSION) if self._version >= SESSION_VERSION else (0, 0)
         if not self._count():
             return FetchAnswer(throttle, error, -1, -1, (), None, b"", empty=True)
-        self._pass(_TOPIC_ID_BYTES if self._version >= TOPIC_ID_VERSION else self._short_size())
+        self._slice(_TOPIC_ID_BYTES if self._version >= TOPIC_ID_VERSION else self._short_size())
         if not self._count():
             return FetchAnswer(throttle, error, -1, -1, (), None, b"", empty=True)
         _, own_error, _, stable = self._take(_PARTITION)
@@ -136,9 +136,6 @@ class _Decoder:
         found = form.unpack_from(self._body, self._at)
         self._at += form.size
         return found
-
-    def _pass(self, size: int) -> None:
-        self._slice(size)
 
     def _slice(self, size: int) -> memoryview:
         end = self._at + size

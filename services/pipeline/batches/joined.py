@@ -45,7 +45,15 @@ def joined(columns: RecordColumns) -> tuple[memoryview, Longs]:
         return memoryview(b""), np.zeros(1, np.int64)
     sizes = _sizes(columns)
     bounds = np.append(0, np.cumsum(sizes))
-    numbers = _numbers(columns)
+    # The numbers of all records, then those of all headers.
+    rows = np.empty(len(columns), ROW)
+    rows["offset"], rows["type"] = columns.offsets, columns.types
+    rows["timestamp"] = columns.timestamps
+    rows["key"], rows["value"] = columns.keys.lengths, columns.values.lengths
+    rows["headers"] = columns.header_counts
+    headers = np.empty(len(columns.headers), HEADER_ROW)
+    headers["key"], headers["value"] = columns.headers.keys.lengths, columns.headers.values.lengths
+    numbers = rows.tobytes() + headers.tobytes()
     rows_at, size = len(columns.data), len(columns.data) + len(numbers)
     if int(bounds[-1]) > MOST_BYTES or size > MOST_BYTES:
         raise NotByColumns
@@ -63,18 +71,6 @@ def _sizes(columns: RecordColumns) -> Longs:
         own = HEADER_ROW.itemsize + headers.keys.sizes + headers.values.sizes
         sizes += np.bincount(headers.records, own, len(columns)).astype(np.int64)
     return sizes
-
-
-def _numbers(columns: RecordColumns) -> bytes:
-    """The numbers of all records, then those of all headers."""
-    rows = np.empty(len(columns), ROW)
-    rows["offset"], rows["type"] = columns.offsets, columns.types
-    rows["timestamp"] = columns.timestamps
-    rows["key"], rows["value"] = columns.keys.lengths, columns.values.lengths
-    rows["headers"] = columns.header_counts
-    headers = np.empty(len(columns.headers), HEADER_ROW)
-    headers["key"], headers["value"] = columns.headers.keys.lengths, columns.headers.values.lengths
-    return rows.tobytes() + headers.tobytes()
 
 
 def _plain(columns: RecordColumns, rows_at: int) -> tuple[Longs, Longs]:

@@ -47,16 +47,13 @@ def batch_rows(columns: StoredColumns, most_bytes: int) -> Iterator[tuple[int, i
     while start < len(columns):
         fits = int(np.searchsorted(longest, longest[start] + room, side="right")) - 1
         end = max(start + 1, min(fits, len(columns)))
-        end = start + _within_reach(columns.timestamps[start:end])
+        # How many of the first timestamps have a 64-bit distance from the first timestamp.
+        timestamps = columns.timestamps[start:end]
+        apart = timestamps - timestamps[0]
+        beyond = ((timestamps ^ timestamps[0]) & (timestamps ^ apart)) < 0
+        end = start + (int(beyond.argmax()) if beyond.any() else len(timestamps))
         yield start, end
         start = end
-
-
-def _within_reach(timestamps: Longs) -> int:
-    """How many of the first *timestamps* have a 64-bit distance from the first timestamp."""
-    apart = timestamps - timestamps[0]
-    beyond = ((timestamps ^ timestamps[0]) & (timestamps ^ apart)) < 0
-    return int(beyond.argmax()) if beyond.any() else len(timestamps)
 
 
 def record_batch(columns: StoredColumns, producer: Producer, sequence: int) -> bytes:
@@ -101,7 +98,15 @@ def _records(columns: StoredColumns) -> bytes:
     sizes += columns.keys.sizes + columns.values.sizes + _header_sizes(columns, headers)
     rows[:, LENGTH] = sizes
     size = int((sizes + sizes_of(sizes)).sum())
-    return _joined(columns, rows, headers, size)
+    # Numbers and fields of the records, by one take of Arrow.
+    first, last = int(columns.bounds[0]), int(columns.bounds[-1])
+    content = columns.data[first:last].tobytes()
+    numbers, places = written(np.append(rows.ravel(), headers.ravel()))
+    places = places + len(content)
+    begins, ends = (
+        _with_headers(columns, places, first) if len(headers) else _plain(columns, places, first)
+    )
+    return bytes(taken(content + numbers.tobytes(), begins, ends, size))
 
 
 def _header_sizes(columns: StoredColumns, headers: Longs) -> Longs:
@@ -111,18 +116,6 @@ def _header_sizes(columns: StoredColumns, headers: Longs) -> Longs:
     own = sizes_of(headers).sum(axis=1)
     own += columns.headers.keys.sizes + columns.headers.values.sizes
     return np.bincount(columns.headers.records, own, len(columns)).astype(np.int64)
-
-
-def _joined(columns: StoredColumns, rows: Longs, headers: Longs, size: int) -> bytes:
-    """Numbers and fields of the records, by one take of Arrow."""
-    first, last = int(columns.bounds[0]), int(columns.bounds[-1])
-    content = columns.data[first:last].tobytes()
-    numbers, places = written(np.append(rows.ravel(), headers.ravel()))
-    places = places + len(content)
-    begins, ends = (
-        _with_headers(columns, places, first) if len(headers) else _plain(columns, places, first)
-    )
-    return bytes(taken(content + numbers.tobytes(), begins, ends, size))
 
 
 def _plain(columns: StoredColumns, places: Longs, first: int) -> tuple[Longs, Longs]:

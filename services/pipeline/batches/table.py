@@ -120,7 +120,10 @@ def read_table(data: bytes) -> BatchTable:
     everywhere: Bytes = np.frombuffer(data, np.uint8)
     rows = everywhere[positions[:, None] + np.arange(HEADER.itemsize)]
     table = BatchTable(positions, rows.view(HEADER).reshape(-1))
-    if not _sound(table):
+    counts, deltas = table.column("count"), table.column("last_delta")
+    possible = (counts >= 0) & (counts <= deltas + 1) & (deltas >= 0)
+    placed = (table.column("base_offset") >= 0) & (table.next_offsets >= 0)
+    if not bool(((table.headers["magic"] == MAGIC) & possible & placed).all()):
         raise NotByColumns
     return table
 
@@ -138,13 +141,6 @@ def _positions(data: bytes) -> list[int]:
         found.append(at)
         at = end
     return found
-
-
-def _sound(table: BatchTable) -> bool:
-    counts, deltas = table.column("count"), table.column("last_delta")
-    possible = (counts >= 0) & (counts <= deltas + 1) & (deltas >= 0)
-    placed = (table.column("base_offset") >= 0) & (table.next_offsets >= 0)
-    return bool(((table.headers["magic"] == MAGIC) & possible & placed).all())
 
 
 Aborted = Sequence[tuple[int, int]]
@@ -226,7 +222,14 @@ def contents_of(data: bytes, table: BatchTable, where: str) -> Iterator[BatchCon
         # The usual case: the start of a cut batch follows the last whole batch.
         yield BatchContents(table, data, begins, ends)
     else:
-        yield from _decompressed(data, table, where)
+        pieces: list[bytes] = []
+        size = first = 0
+        for number, piece in enumerate(_pieces(data, table, where)):
+            pieces.append(piece)
+            size += len(piece)
+            if size >= CONTENTS_BYTES or number == len(table) - 1:
+                yield _together(table.where(np.arange(first, number + 1)), pieces)
+                pieces, size, first = [], 0, number + 1
 
 
 def _require_crcs(data: bytes, table: BatchTable) -> None:
@@ -240,17 +243,6 @@ def _require_crcs(data: bytes, table: BatchTable) -> None:
     ):
         if google_crc32c.value(content[begin:end]) != crc:
             raise NotByColumns
-
-
-def _decompressed(data: bytes, table: BatchTable, where: str) -> Iterator[BatchContents]:
-    pieces: list[bytes] = []
-    size = first = 0
-    for number, piece in enumerate(_pieces(data, table, where)):
-        pieces.append(piece)
-        size += len(piece)
-        if size >= CONTENTS_BYTES or number == len(table) - 1:
-            yield _together(table.where(np.arange(first, number + 1)), pieces)
-            pieces, size, first = [], 0, number + 1
 
 
 def _together(table: BatchTable, pieces: list[bytes]) -> BatchContents:
@@ -284,7 +276,11 @@ def record_places(contents: BatchContents) -> Longs:
     most = int(counts.max(initial=0))
     if int(counts.sum()) >= WORTHWHILE * most:
         return _side_by_side(contents, counts, most)
-    return _in_turn(contents, counts)
+    places: list[int] = []
+    last = int(contents.ends[-1])
+    for begin, count in zip(contents.begins.tolist(), counts.tolist(), strict=True):
+        _walk(contents.data, begin, last, count, places)
+    return np.array(places, np.int64)
 
 
 def _side_by_side(contents: BatchContents, counts: Longs, most: int) -> Longs:
@@ -301,14 +297,6 @@ def _side_by_side(contents: BatchContents, counts: Longs, most: int) -> Longs:
         places[slots[:active] + step] = at
         at = numbers.after_lengths(at)
     return places
-
-
-def _in_turn(contents: BatchContents, counts: Longs) -> Longs:
-    places: list[int] = []
-    last = int(contents.ends[-1])
-    for begin, count in zip(contents.begins.tolist(), counts.tolist(), strict=True):
-        _walk(contents.data, begin, last, count, places)
-    return np.array(places, np.int64)
 
 
 def _walk(data: bytes, at: int, last: int, count: int, places: list[int]) -> None:

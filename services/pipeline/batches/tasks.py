@@ -115,7 +115,11 @@ class TaskJob:
             yield error
 
     def _answers(self, client: ReadClient, ranges: Iterable[LogRange]) -> Iterator[Answer]:
-        attempt = _attempt()
+        # The number of this attempt; no other attempt of any task has it.
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        attempt = int(context.taskAttemptId()) if context else 0
         for wanted in ranges:
             for text in self.work(client, wanted, attempt, self.seconds):
                 yield wanted.partition.topic, text
@@ -195,11 +199,3 @@ def _answered(found: Iterable[Answer]) -> Iterator[tuple[str, str]]:
         if isinstance(answer, BreakglassError):
             raise answer
         yield answer
-
-
-def _attempt() -> int:
-    """The number of this attempt; no other attempt of any task has it."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return int(context.taskAttemptId()) if context else 0

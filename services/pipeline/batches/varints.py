@@ -61,7 +61,10 @@ class Numbers:
             NotByColumns: a number is wider.
         """
         values, after = self.longs(places)
-        if len(values) and (int((after - places).max()) > INT_BYTES or _wide(values)):
+        if len(values) and (
+            int((after - places).max()) > INT_BYTES
+            or (int(values.max()) > 2**31 - 1 or int(values.min()) < -(2**31))
+        ):
             raise NotByColumns
         return values, after
 
@@ -109,10 +112,6 @@ def _joined(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _unfolded(raw: Longs) -> Longs:
     return (raw >> 1) ^ -(raw & 1)
-
-
-def _wide(values: Longs) -> bool:
-    return int(values.max()) > 2**31 - 1 or int(values.min()) < -(2**31)
 
 
 _NUMBERS, _SIZES = _table()

@@ -180,16 +180,21 @@ class Producing:
 
     def run(self) -> PartitionRestored:
         """Restore the records after the progress of earlier attempts."""
-        for some in self._transactions(self._start()):
+        # The stored offset to resume from.
+        reached = self._progress.reached() if self._task.transactional else None
+        for some in self._transactions(self._log.settle(reached, self._progress.readable) or 0):
             began = time.monotonic()
-            self._transaction(some)
+            # Commit some.
+            self._client.begin()
+            declared = declared_of(self._client.send(some))
+            placed = self._client.flush()
+            announced = self._log.announce(self._runs(some, placed, declared))
+            self._client.commit(announced.next_offset)
+            self._log.confirm(announced)
+            self._restored.records += len(some.offsets)
+            self._restored.bytes += len(some.data)
             self._pace.took(time.monotonic() - began)
         return self._restored
-
-    def _start(self) -> int:
-        """The stored offset to resume from."""
-        reached = self._progress.reached() if self._task.transactional else None
-        return self._log.settle(reached, self._progress.readable) or 0
 
     def _transactions(self, start: int) -> Iterator[RecordRun]:
         """Stored records, divided into transactions."""
@@ -209,17 +214,6 @@ class Producing:
                     held = []
         if held:
             yield joined(held)
-
-    def _transaction(self, some: RecordRun) -> None:
-        """Commit *some*."""
-        self._client.begin()
-        declared = declared_of(self._client.send(some))
-        placed = self._client.flush()
-        announced = self._log.announce(self._runs(some, placed, declared))
-        self._client.commit(announced.next_offset)
-        self._log.confirm(announced)
-        self._restored.records += len(some.offsets)
-        self._restored.bytes += len(some.data)
 
     def _runs(self, some: RecordRun, placed: Longs, declared: dict[str, int]) -> list[CommittedRun]:
         """The runs of the transaction, with their offsets in the topic."""

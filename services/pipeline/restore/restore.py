@@ -180,7 +180,17 @@ class _Topic:
                 state = state.proved(verified=self._report.verified)
         if state.proven:
             self._report.verified = state.verified
-            self._end(state, maps, tasks)
+            # Restore the settings of the topic and the offsets of groups.
+            self._target.close(state)
+            self._report.settings_back = True
+            self._groups.restore(self._plan.groups, maps)
+            self._report.groups_set, self._report.groups_failed = (
+                self._groups.done,
+                self._groups.failed,
+            )
+            if self._report.whole:
+                state.done()
+                self._forget(tasks)
         result = "differs" if self._report.verified is False else _restored_how(plan)
         done = {
             partition: {"result": result, "end": maps[partition.partition].end}
@@ -189,18 +199,6 @@ class _Topic:
         }
         work.journal.outcome(self._request, done)
         self._request = None
-
-    def _end(
-        self, state: RestoreState, maps: Mapping[int, OffsetMap], tasks: Sequence[PartitionTask]
-    ) -> None:
-        """Restore the settings of the topic and the offsets of groups."""
-        self._target.close(state)
-        self._report.settings_back = True
-        self._groups.restore(self._plan.groups, maps)
-        self._report.groups_set, self._report.groups_failed = self._groups.done, self._groups.failed
-        if self._report.whole:
-            state.done()
-            self._forget(tasks)
 
     def _items(self) -> dict[TopicPartition, dict[str, Any]]:
         return {

@@ -96,18 +96,15 @@ class _Witness:
     def replica(self, state: PartitionState) -> ReplicaLog:
         """The broker's replica of one partition."""
         if self.answer is not None:
-            return self._told(state, self.answer)
+            partition, dirs = state.partition, self.answer.log_dirs
+            reading = self.answer.readings.get(partition) or self.unread
+            log_dir = dirs if isinstance(dirs, Unknown) else dirs.get(partition, self.no_log_dir)
+            return self._made(state, state.role(self.broker), reading, log_dir)
         role = state.role(self.broker)
         replica = self.silent.get(role)
         if replica is None:
             replica = self.silent[role] = self._made(state, role, self.unread, self.no_log_dir)
         return replica
-
-    def _told(self, state: PartitionState, answer: BrokerAnswer) -> ReplicaLog:
-        partition, dirs = state.partition, answer.log_dirs
-        reading = answer.readings.get(partition) or self.unread
-        log_dir = dirs if isinstance(dirs, Unknown) else dirs.get(partition, self.no_log_dir)
-        return self._made(state, state.role(self.broker), reading, log_dir)
 
     def _made(
         self, state: PartitionState, role: Role, reading: ReplicaReading, log_dir: LogDir | Unknown

@@ -97,10 +97,9 @@ class GroupBounds:
         )
 
     def _read(self, broker: int) -> None:
-        self._finished.put((broker, self._offsets_of(broker)))
-
-    def _offsets_of(self, broker: int) -> CommittedOffsets:
-        return read_committed(self._client.sender, broker, self._wanted, self._deadline)
+        self._finished.put(
+            (broker, read_committed(self._client.sender, broker, self._wanted, self._deadline))
+        )
 
     def _offsets_partitions(self) -> Iterable[PartitionState]:
         """The states of the offsets topic: from the snapshot, or read where it lacks the topic."""

@@ -118,13 +118,13 @@ def _write(
         journal.outcome(request, dict.fromkeys(orders, unsettled))
         return frozenset()
     journal.outcome(
-        request, {partition: _journalled(reply) for partition, reply in replies.items()}
+        request,
+        {
+            partition: {"result": UNKNOWN if reply.unsettled else str(reply), "reason": str(reply)}
+            for partition, reply in replies.items()
+        },
     )
     return frozenset(partition for partition, reply in replies.items() if reply.accepted)
-
-
-def _journalled(reply: Reply) -> dict[str, str]:
-    return {"result": UNKNOWN if reply.unsettled else str(reply), "reason": str(reply)}
 
 
 UNDO = "undo order"
@@ -231,7 +231,10 @@ def others_at_work(own: Path, cluster_id: str, partition: TopicPartition) -> tup
     acted = [
         f"{view.who} (journal {view.path})"
         for view in _journals(own, cluster_id, since)
-        if _acted(view, partition, since)
+        if any(
+            step.name in _CHANGING and step.request.at_ms >= since
+            for step in view.steps_of(partition)
+        )
     ]
     return tuple(acted) or tuple(_holding(cluster_id))
 
@@ -250,13 +253,6 @@ def _journals(own: Path, cluster_id: str, since_ms: int) -> Iterator[JournalView
             continue
         if view.cluster_id == cluster_id:
             yield view
-
-
-def _acted(view: JournalView, partition: TopicPartition, since_ms: int) -> bool:
-    return any(
-        step.name in _CHANGING and step.request.at_ms >= since_ms
-        for step in view.steps_of(partition)
-    )
 
 
 def _holding(cluster_id: str) -> Iterator[str]:

@@ -215,20 +215,16 @@ def subject_of_journal(found: JournalSurvey, *, undo: bool = False) -> ElectionS
         () if undo else tuple(_priced_again(found, unfinished) for unfinished in remains.offline)
     )
     led = (unfinished.target for unfinished in (remains.offline if undo else remains.led))
+    plan = found.view.plan
     return ElectionSubject(
         found.snapshot.cluster_id,
         wanted,
         led=tuple(led),
         left=remains.left,
         native=found.native,
-        digest=_digest(found),
+        digest="" if plan is None else str(plan.payload.get("digest", "")),
     )
 
 
 def _priced_again(found: JournalSurvey, part: JournalledPartition) -> Priced:
     return priced(found.evidence[part.target.partition], part.target, part.gone)
-
-
-def _digest(found: JournalSurvey) -> str:
-    plan = found.view.plan
-    return "" if plan is None else str(plan.payload.get("digest", ""))

@@ -41,7 +41,10 @@ def barriers(case: Case) -> Iterator[str]:
         yield f"unknown if it is being reassigned: {evidence.state.reassignment.reason}"
     yield from _loss_barriers(case)
     if not case.circumstances.deadline_passed:
-        yield from _incomplete(case)
+        # R15: a replica on an unfenced broker may still answer.
+        missing = [r.broker for r in case.evidence.replicas if live(r) and not answered(r)]
+        if missing:
+            yield f"{named(missing)} may still answer: wait until the recovery duration has passed"
 
 
 def hazard_text(broker: int) -> str:
@@ -82,13 +85,6 @@ def fork_text(other: ReplicaLoss, candidate: int) -> str:
         f"history fork: b{other.broker} holds committed records past offset "
         f"{other.divergence}, where it diverges from b{candidate}"
     )
-
-
-def _incomplete(case: Case) -> Iterator[str]:
-    """R15: a replica on an unfenced broker may still answer."""
-    missing = [r.broker for r in case.evidence.replicas if live(r) and not answered(r)]
-    if missing:
-        yield f"{named(missing)} may still answer: wait until the recovery duration has passed"
 
 
 def remarks(case: Case) -> Iterator[str]:

@@ -166,12 +166,11 @@ def _by_assignment(replicas: list[ReplicaLog], evidence: PartitionEvidence) -> l
     assignment = evidence.state.assignment
     return sorted(
         replicas,
-        key=lambda replica: (replica.broker not in assignment, _place(assignment, replica.broker)),
+        key=lambda replica: (
+            replica.broker not in assignment,
+            assignment.index(replica.broker) if replica.broker in assignment else replica.broker,
+        ),
     )
-
-
-def _place(assignment: tuple[int, ...], broker: int) -> int:
-    return assignment.index(broker) if broker in assignment else broker
 
 
 def _either(brokers: Collection[int]) -> str:

@@ -66,12 +66,6 @@ def _without_common_epoch(
         return gap
     if not ours.ranges or not theirs.ranges:
         return min(log.log_end, other.log_end)
-    return _between_strangers(log, ours, other, theirs)
-
-
-def _between_strangers(
-    log: ReplicaLog, ours: EpochHistory, other: ReplicaLog, theirs: EpochHistory
-) -> int | Unknown:
     first, second = sorted((ours.ranges, theirs.ranges), key=lambda ranges: ranges[-1].end)
     starts = [each.log_start for each in (log, other) if isinstance(each.log_start, int)]
     shared_start = max(first[0].start, second[0].start, *starts)
@@ -110,7 +104,8 @@ class Divergences:
 
     def between(self, log: ReplicaLog, other: ReplicaLog) -> int | Unknown:
         """`divergence` of *log* and *other*, with the help of the other replicas."""
-        pair = _pair(log, other)
+        left, right = log.broker, other.broker
+        pair = (left, right) if left < right else (right, left)
         found = self._found.get(pair)
         if found is None:
             found = divergence(log, other)
@@ -135,8 +130,3 @@ def _exact(log: ReplicaLog, other: ReplicaLog) -> int | None:
     if isinstance(log.epochs, Unknown) or isinstance(other.epochs, Unknown):
         return None
     return common_epoch_end(log.epochs, other.epochs)
-
-
-def _pair(one: ReplicaLog, other: ReplicaLog) -> tuple[int, int]:
-    left, right = one.broker, other.broker
-    return (left, right) if left < right else (right, left)

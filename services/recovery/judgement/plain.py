@@ -74,7 +74,8 @@ def assess_plainly(
     silent_brokers = tuple([replica.broker for replica in silent]) if silent else ()
     unread = bound_of_unread(evidence, silent_brokers, longest)
     successors = inheritors(evidence.state)
-    barriers = _barriers(loss)
+    holders = [lost.broker for lost in loss.against if lost.committed_past_divergence is True]
+    barriers = (committed_text(holders, loss.candidate),) if holders else ()
     winner, fork = loss.candidate, _fork(loss) if barriers else ""
     designee: int | None = winner
     unheard, cut = silent_brokers, None
@@ -212,11 +213,6 @@ def _fork(loss: Loss) -> str:
         if dropped.both_sides and dropped.committed_past_divergence is True:
             return fork_text(dropped, loss.candidate)
     return ""
-
-
-def _barriers(loss: Loss) -> tuple[str, ...]:
-    holders = [lost.broker for lost in loss.against if lost.committed_past_divergence is True]
-    return (committed_text(holders, loss.candidate),) if holders else ()
 
 
 def _cure(silent: ReplicaLog) -> Action:

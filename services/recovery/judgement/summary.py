@@ -60,11 +60,13 @@ class Judged:
     def of(cls, assessment: Assessment) -> Judged:
         """The conclusions of *assessment*."""
         loss, unread = assessment.loss, assessment.unread
+        designee = assessment.designee
+        best = None if designee is None else assessment.evidence.replica(designee)
         return _judged(
             assessment.verdict,
             assessment.action,
             assessment.designee,
-            _epoch(assessment),
+            None if best is None else best.last_written_epoch,
             None if loss is None else loss.total,
             loss is not None and loss.approximate,
             unread.replicas,
@@ -87,12 +89,6 @@ def _remembered(assessment: Assessment) -> tuple[int, ...]:
         return ()
     replicas = assessment.evidence.replicas
     return tuple([replica.broker for replica in replicas if replica.last_heard is not None])
-
-
-def _epoch(assessment: Assessment) -> int | Unknown | None:
-    designee = assessment.designee
-    best = None if designee is None else assessment.evidence.replica(designee)
-    return None if best is None else best.last_written_epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +131,8 @@ def sum_up(
     alarm = _alarm(found)
     headline, rescue_first = _headline(found, quorum, led_without)
     if alarm:
-        headline = _then(headline)
+        # headline as what comes after an alarm: `Then start b3: ...`.
+        headline = f"Then {headline[0].lower()}{headline[1:]}"
     return Summary(len(found), by_urgency, headline, alarm, rescue_first)
 
 
@@ -293,8 +290,3 @@ def _alarm(found: tuple[Judged, ...]) -> str:
         {conclusion.action.broker for conclusion in bombs if conclusion.action.broker is not None}
     )
     return f"FIRST stop {named(brokers)} NOW: BOMB on {len(bombs):,}."
-
-
-def _then(headline: str) -> str:
-    """*headline* as what comes after an alarm: ``Then start b3: ...``."""
-    return f"Then {headline[0].lower()}{headline[1:]}"

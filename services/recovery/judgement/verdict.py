@@ -68,6 +68,7 @@ def assess_in_full(evidence: PartitionEvidence, circumstances: Circumstances) ->
     if finding.verdict in _NEVER_AUTOMATED:
         against = (finding.reason, *against)
     cut = _cut(evidence, finding)
+    gone = circumstances.ruled_out
     return Assessment(
         evidence,
         finding.verdict,
@@ -80,16 +81,11 @@ def assess_in_full(evidence: PartitionEvidence, circumstances: Circumstances) ->
         finding.restorers,
         cut,
         finding.unheard,
-        _ruled_out(evidence, circumstances),
+        tuple([broker for broker in evidence.state.assignment if broker in gone]) if gone else (),
         (sum([answered(replica) for replica in evidence.replicas]), len(evidence.replicas)),
         against,
         partial(_reasons, case, finding),
     )
-
-
-def _ruled_out(evidence: PartitionEvidence, circumstances: Circumstances) -> tuple[int, ...]:
-    gone = circumstances.ruled_out
-    return tuple([broker for broker in evidence.state.assignment if broker in gone]) if gone else ()
 
 
 _NEVER_AUTOMATED = (Verdict.STUCK, Verdict.BOMB, Verdict.FORK)
@@ -339,11 +335,7 @@ def _lost(case: Case, loss: Loss) -> str:
         return f"at least {least} {are} in no readable replica ({unread.source})"
     if case.empty_over_unread:
         return f"b{loss.candidate} is EMPTY, and {named(case.abandoned)} could not be read"
-    return _out_of_reach(case)
-
-
-def _out_of_reach(case: Case) -> str:
-    """A replica that a start does not bring, and that nobody gave up: it may have more."""
+    # A replica that a start does not bring, and that nobody gave up: it may have more.
     for replica in case.out_of_reach:
         more = f"b{replica.broker} may hold more than b{case.winner}"
         if replica.log_dir_online is False:

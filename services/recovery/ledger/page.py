@@ -200,7 +200,9 @@ def _sums(ledger: IncidentLedger) -> PageTable:
     more = f" + ? ({ledger.uncounted:,})" if ledger.uncounted else ""
 
     def row(name: str, found: FateSum, means: str) -> tuple[str, ...]:
-        together, *parts = _figures(found, about)
+        figures = (found.total, found.committed, found.unproven)
+        first, second, third = (f"{about if figure else ''}{figure:,}" for figure in figures)
+        together, *parts = (first, second, third)
         return (name, f"{together}{more}", *parts, means)
 
     rows: list[tuple[str, ...]] = [
@@ -213,12 +215,6 @@ def _sums(ledger: IncidentLedger) -> PageTable:
     columns = ("Records", "All", "Proved committed", "Not known", "What became of them")
     title = "Records of readable replicas, each (leader epoch, offset) once"
     return PageTable(title, columns, tuple(rows), frozenset({1, 2, 3}))
-
-
-def _figures(found: FateSum, about: str) -> tuple[str, str, str]:
-    figures = (found.total, found.committed, found.unproven)
-    first, second, third = (f"{about if figure else ''}{figure:,}" for figure in figures)
-    return first, second, third
 
 
 def _unread(one: UnreadLogs) -> str:

@@ -124,7 +124,10 @@ class _Settling:
         self._to_led: Parting = self._between
         self._to_now: Parting = self._between
         if self._led is not chosen and self._led is not None:
-            self._to_led = self._with(self._led)
+            others = self._case.holdings.replicas
+            self._to_led = Divergences(
+                [self._led if other.broker == self._led.broker else other for other in others]
+            ).between
         self._unsure_of_now = ""
         self._now = case.now if isinstance(case.now, ReplicaLog) else None
         if self._now is not None:
@@ -158,11 +161,6 @@ class _Settling:
             self._not_yet_readable(tally),
         )
 
-    def _readable_to(self) -> int | None:
-        """Where consumers stop to read the present leader's log (R30); None: not known."""
-        mark = None if self._now is None else self._now.high_watermark
-        return mark if isinstance(mark, int) else None
-
     def _not_yet_readable(self, tally: _Tally) -> int | Unknown | None:
         if self._now is None:
             return self._case.now if isinstance(self._case.now, Unknown) else None
@@ -172,15 +170,14 @@ class _Settling:
             return Unknown(tally.uncounted[0])
         return tally.not_yet_readable
 
-    def _with(self, led: ReplicaLog) -> Parting:
-        others = self._case.holdings.replicas
-        return Divergences(
-            [led if other.broker == led.broker else other for other in others]
-        ).between
-
     def _counted(self, order: Sequence[ReplicaLog], labelled: dict[int, list[_Piece]]) -> _Tally:
         """Count each record once: of each log in *order*, the records that earlier logs lack."""
-        tally, counted = _Tally(readable_to=self._readable_to()), list[LogStretch]()
+        # Where consumers stop to read the present leader's log (R30); None: not known.
+        mark = None if self._now is None else self._now.high_watermark
+        tally, counted = (
+            _Tally(readable_to=mark if isinstance(mark, int) else None),
+            list[LogStretch](),
+        )
         for log in order:
             stretch = self._whole[log.broker]
             shared = shared_with(stretch, counted, self._between)
@@ -219,7 +216,9 @@ class _Settling:
     def _layers(self, log: ReplicaLog) -> Iterator[_Layer]:
         """The layers of *log*; the first layer that covers an offset counts."""
         case = self._case
-        then, now = self._kept_then(log), self._kept_now(log)
+        found = _Reach() if self._now is None else self._reach(log, self._now, self._to_now)
+        self._unsure_of_now = self._unsure_of_now or found.why
+        then, now = self._kept_then(log), found
         if self._now is not None:
             both = list(common(then.ranges, now.ranges))
             yield _Layer(both, _Label(Fate.KEPT, kept_then=True))
@@ -240,7 +239,10 @@ class _Settling:
             yield _Layer(now.unsure, _Label(Fate.UNKNOWN, now.why))
             yield from self._gone(then)
         yield _Layer(then.unsure, _Label(Fate.UNKNOWN, then.why))
-        yield from self._head(log)
+        led, start = self._now or self._led, log.log_start
+        if led is not None and isinstance(led.log_start, int) and isinstance(start, int):
+            why = f"before the start of the leader's log, {led.log_start:,}; {self._case.unsaved}"
+            yield _Layer([(start, led.log_start)], _Label(Fate.LOST, why))
 
     def _gone(self, then: _Reach) -> Iterator[_Layer]:
         """The offsets that the election kept and the present leader lacks."""
@@ -252,12 +254,6 @@ class _Settling:
             yield _Layer(deleted, _Label(Fate.LOST, why, kept_then=True))
         why = "kept by the election, not in the leader's log now: another leader came since"
         yield _Layer(then.ranges, _Label(Fate.LOST, why, kept_then=True))
-
-    def _head(self, log: ReplicaLog) -> Iterator[_Layer]:
-        led, start = self._now or self._led, log.log_start
-        if led is not None and isinstance(led.log_start, int) and isinstance(start, int):
-            why = f"before the start of the leader's log, {led.log_start:,}; {self._case.unsaved}"
-            yield _Layer([(start, led.log_start)], _Label(Fate.LOST, why))
 
     def _rest(self, log: ReplicaLog) -> _Label:
         """The label of offsets that no layer covers."""
@@ -285,11 +281,6 @@ class _Settling:
         if self._case.elected is not True or self._led is None:
             return _Reach()
         return self._reach(log, self._led, self._to_led)
-
-    def _kept_now(self, log: ReplicaLog) -> _Reach:
-        found = _Reach() if self._now is None else self._reach(log, self._now, self._to_now)
-        self._unsure_of_now = self._unsure_of_now or found.why
-        return found
 
     def _reach(self, log: ReplicaLog, led: ReplicaLog, between: Parting) -> _Reach:
         """Which offsets of *log* the log *led* has; remote storage has the records before it."""

@@ -75,7 +75,12 @@ def gathered(
     *rescued* in addition to those that the journal names. The notes name what cannot be read.
     """
     view = account.view
-    found = list_journals(view.cluster_id, folder, since=_stem(view.opened_at_ms))
+    # The beginning of the name of a journal that was begun in the second of at_ms.
+    found = list_journals(
+        view.cluster_id,
+        folder,
+        since=f"{datetime.fromtimestamp(view.opened_at_ms // 1000, UTC):%Y%m%dT%H%M%S}",
+    )
     readable = [view for view in found if isinstance(view, JournalView)]
     known = {view.path for view in readable}
     others = [*readable, *(view for view in put_back if view.path not in known)]
@@ -98,11 +103,6 @@ def gathered(
             *beside.notes,
         ),
     )
-
-
-def _stem(at_ms: int) -> str:
-    """The beginning of the name of a journal that was begun in the second of *at_ms*."""
-    return f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y%m%dT%H%M%S}"
 
 
 def with_cluster(sources: LedgerSources, client: ReadClient, seconds: float) -> LedgerSources:

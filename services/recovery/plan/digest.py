@@ -41,14 +41,13 @@ def spoken(digest: str) -> str:
     Proquints (arXiv:0901.4016): each group of five letters stands for 16 bits.
     """
     groups = (int(digest[4 * i : 4 * i + 4], 16) for i in range(SPOKEN_GROUPS))
-    return "-".join(_proquint(group) for group in groups)
-
-
-def _proquint(word: int) -> str:
-    return (
-        _CONSONANTS[word >> 12]
-        + _VOWELS[word >> 10 & 3]
-        + _CONSONANTS[word >> 6 & 15]
-        + _VOWELS[word >> 4 & 3]
-        + _CONSONANTS[word & 15]
+    return "-".join(
+        (
+            _CONSONANTS[group >> 12]
+            + _VOWELS[group >> 10 & 3]
+            + _CONSONANTS[group >> 6 & 15]
+            + _VOWELS[group >> 4 & 3]
+            + _CONSONANTS[group & 15]
+        )
+        for group in groups
     )

@@ -240,15 +240,11 @@ class Draft:
         return self.edited(renew(self.plan, present), what).held_against(present)
 
     def _moved(self, history: PlanHistory) -> Draft:
-        if _same_evidence(self.plan, history.present):
+        # The very same: edits hand it on, and only reading again brings other evidence.
+        pairs = zip(self.plan.records.values(), history.present.records.values(), strict=True)
+        if all(before.evidence is after.evidence for before, after in pairs):
             return replace(self, history=history)
         return replace(self, history=history, stale=TAKEN_BACK, checked={})
-
-
-def _same_evidence(plan: Plan, other: Plan) -> bool:
-    """The very same: edits hand it on, and only reading again brings other evidence."""
-    pairs = zip(plan.records.values(), other.records.values(), strict=True)
-    return all(before.evidence is after.evidence for before, after in pairs)
 
 
 @dataclass(frozen=True, slots=True)

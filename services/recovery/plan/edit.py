@@ -174,20 +174,18 @@ def diff(before: Plan, after: Plan) -> tuple[PlanDifference, ...]:
 def _difference(before: Plan, after: Plan, partition: TopicPartition) -> PlanDifference:
     old, new = before.records.get(partition), after.records.get(partition)
     first, second = before.leaders.get(partition), after.leaders.get(partition)
+    # Whether the evidence is equal, apart from the moments at which replicas were read.
     return PlanDifference(
         partition,
         first,
         second,
         None if old is None or first is None else old.loss_of(first).total,
         None if new is None or second is None else new.loss_of(second).total,
-        old is not None and new is not None and not _same_evidence(old, new),
-    )
-
-
-def _same_evidence(record: PartitionRecord, other: PartitionRecord) -> bool:
-    """Whether the evidence is equal, apart from the moments at which replicas were read."""
-    return (
-        record.evidence is other.evidence or record.facts()["evidence"] == other.facts()["evidence"]
+        old is not None
+        and new is not None
+        and not (
+            old.evidence is new.evidence or old.facts()["evidence"] == new.facts()["evidence"]
+        ),
     )
 
 

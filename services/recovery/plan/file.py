@@ -219,15 +219,13 @@ def _evidence(section: object, source: str) -> PlanEvidence:
 def _invalid(error: ValidationError, source: str, *within: int | str) -> MalformedInput:
     """What is wrong with the part that stands *within* the evidence."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = "".join(_step(step) for step in (*within, *first["loc"]))
+    where = "".join(
+        (f"[{step}]" if isinstance(step, int) else f".{step}") for step in (*within, *first["loc"])
+    )
     return MalformedInput(
         f"{source}: breakglass{where}: {_lower(first['msg'])}: take the file as it was "
         "written, or drop that key to use it as a bare plan."
     )
-
-
-def _step(step: int | str) -> str:
-    return f"[{step}]" if isinstance(step, int) else f".{step}"
 
 
 def _lower(message: str) -> str:

@@ -28,12 +28,6 @@ class Edit:
 
     def __str__(self) -> str:
         """``orders-3: b1 -> b2; loses 50 -> 25; approvals void: ada``."""
-        parts = [self.what, *self._figures()]
-        if self.voided:
-            parts.append(f"approvals void: {', '.join(self.voided)}")
-        return "; ".join(parts)
-
-    def _figures(self) -> list[str]:
         before, after = self.before, self.after
         changes = [
             ("elects", f"{before.elected:,}", f"{after.elected:,}"),
@@ -41,7 +35,10 @@ class Edit:
             ("unread", before.unread, after.unread),
         ]
         moved = [f"{name} {old} -> {new}" for name, old, new in changes if old != new]
-        return moved or [f"loses {_price(after)} as before"]
+        parts = [self.what, *(moved or [f"loses {_price(after)} as before"])]
+        if self.voided:
+            parts.append(f"approvals void: {', '.join(self.voided)}")
+        return "; ".join(parts)
 
 
 def _price(totals: PlanTotals) -> str:

@@ -61,7 +61,11 @@ class Recollection:
         self.folder = folder
         """The state folder; None: the user's own."""
         self._own = (folder or state_folder()) / "journal" / file_name(cluster_id)
-        self._named = (*journals, *_shared())
+        # The journals, and folders of journals, that the environment names.
+        self._named = (
+            *journals,
+            *[Path(named) for named in os.environ.get(SHARED, "").split(os.pathsep) if named],
+        )
         self._journals: dict[Path, _Read] = {}
 
     @property
@@ -235,11 +239,6 @@ def _emptied(held: Sequence[tuple[TopicPartition, int]]) -> str:
         f"keep it down: it was EMPTY in {held[0][0]}{more}, where others hold records, at {at}; "
         "started, it leads there, and they follow it to 0"
     )
-
-
-def _shared() -> list[Path]:
-    """The journals, and folders of journals, that the environment names."""
-    return [Path(named) for named in os.environ.get(SHARED, "").split(os.pathsep) if named]
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -221,7 +221,9 @@ class ReplicaMemory:
         """Take in what this and other sessions have written since."""
         try:
             with open_regular(self.path) as file:
-                found = _status(file)
+                import os
+
+                found = os.fstat(file.fileno())
                 if found.st_ino != self._file or found.st_size < self._read:
                     self._file, self._read, self._unread_lines = found.st_ino, 0, 0
                 if found.st_size == self._read:
@@ -304,12 +306,6 @@ def newest_lines(data: bytes) -> bytes:
             break
         kept.append(line)
     return b"".join(reversed(kept))
-
-
-def _status(file: Any) -> Any:
-    import os
-
-    return os.fstat(file.fileno())
 
 
 def _framed(kind: str, at_ms: int, **fields: Any) -> bytes:

@@ -88,7 +88,13 @@ class Rescuer:
         try:
             if self.most_bytes is not None:
                 shares, left_out = self._within_budget(shares, folder, self.most_bytes)
-            reasons |= self._prepare(shares, folder)
+            # Make folder, readable by this user only; returns the partitions that will not fit.
+            refused = without_room(shares, folder, self.free)
+            if len(refused) < len(shares):
+                LocalFolder.create(folder)
+                with storage_errors(str(folder)):
+                    folder.chmod(0o700)
+            reasons |= refused
             admitted = [
                 share for name, held in shares.items() if name not in reasons for share in held
             ]
@@ -124,17 +130,6 @@ class Rescuer:
             for partition, out in left.items()
         }
         return kept, reasons
-
-    def _prepare(
-        self, shares: Mapping[TopicPartition, tuple[Share, ...]], folder: Path
-    ) -> dict[TopicPartition, str]:
-        """Make *folder*, readable by this user only; returns the partitions that will not fit."""
-        refused = without_room(shares, folder, self.free)
-        if len(refused) < len(shares):
-            LocalFolder.create(folder)
-            with storage_errors(str(folder)):
-                folder.chmod(0o700)
-        return refused
 
     def _save(self, shares: Sequence[Share], folder: Path) -> list[ShareResult]:
         stopped, tally = threading.Event(), RescueTally(shares, folder)
@@ -287,7 +282,11 @@ class JournalledRescue:
         items = {
             target.partition: {
                 **described(target),
-                "rescue": _wanted(shares.get(target.partition, ())),
+                "rescue": [
+                    {"broker": share.replica.broker, "start": span.start, "end": span.end}
+                    for share in shares.get(target.partition, ())
+                    for span in share.spans
+                ],
             }
             for target in endangered
         }
@@ -299,14 +298,6 @@ class JournalledRescue:
 
     def _at_risk(self, target: ElectionTarget) -> AtRisk:
         return AtRisk(self.evidence[target.partition], target.designee)
-
-
-def _wanted(shares: Sequence[Share]) -> list[dict[str, Any]]:
-    return [
-        {"broker": share.replica.broker, "start": span.start, "end": span.end}
-        for share in shares
-        for span in share.spans
-    ]
 
 
 def _outcome(rescued: RescuedPartition) -> dict[str, Any]:

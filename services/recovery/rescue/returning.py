@@ -418,14 +418,11 @@ class _Tally:
                 continue
             for record in item.records:
                 if span.start <= record.offset < span.end:
-                    self._take(record, held)
-
-    def _take(self, record: Record, held: Sequence[_Cursor]) -> None:
-        self.records += 1
-        if any(cursor.holds(record) for cursor in held):
-            self.rescued += 1
-        elif self.first_lost is None:
-            self.first_lost = record.offset
+                    self.records += 1
+                    if any(cursor.holds(record) for cursor in held):
+                        self.rescued += 1
+                    elif self.first_lost is None:
+                        self.first_lost = record.offset
 
     def _take_marker(self, marker: BatchState, saved: frozenset[BatchState]) -> None:
         self.markers += 1

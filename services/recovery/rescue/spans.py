@@ -145,16 +145,14 @@ def _of_replica(drop: Drop, chosen: ReplicaLog) -> Iterator[LogStretch | Unknown
         yield from _whole(replica, end)
         return
     if isinstance(drop.head, Unknown) and isinstance(end, int):
-        yield from _whole(replica, _before(chosen, end))
+        # The latest offset at which a head of unknown size ends.
+        yield from _whole(
+            replica, min(end, chosen.log_start) if isinstance(chosen.log_start, int) else end
+        )
     elif isinstance(drop.head, LogStretch):
         yield drop.head
     if isinstance(drop.tail, LogStretch):
         yield drop.tail
-
-
-def _before(chosen: ReplicaLog, end: int) -> int:
-    """The latest offset at which a head of unknown size ends."""
-    return min(end, chosen.log_start) if isinstance(chosen.log_start, int) else end
 
 
 def _whole(replica: ReplicaLog, end: int) -> Iterator[LogStretch | Unknown]:

@@ -56,7 +56,13 @@ def owed(view: JournalView) -> tuple[SettingChange, ...]:
     found: dict[tuple[str, str], SettingChange] = {}
     for step in view.steps:
         for change in _changes(step):
-            result = _result(step, change.topic)
+            # The result of step for topic; `UNKNOWN` if the step has no answer.
+            told = (
+                outcome.result
+                for partition, outcome in step.outcomes.items()
+                if partition.topic == change.topic
+            )
+            result = next(told, UNKNOWN)
             if step.name in CHANGING and result in (TargetResult.DONE, UNKNOWN):
                 found[change.key] = change
             elif step.name == PUT_SETTING_BACK and result == TargetResult.DONE:
@@ -74,14 +80,6 @@ def topics_text(topics: Iterable[str]) -> str:
     """``carts``; ``3 topics``."""
     named = sorted(set(topics))
     return inert(named[0]) if len(named) == 1 else f"{len(named):,} topics"
-
-
-def _result(step: JournalStep, topic: str) -> str:
-    """The result of *step* for *topic*; `UNKNOWN` if the step has no answer."""
-    told = (
-        outcome.result for partition, outcome in step.outcomes.items() if partition.topic == topic
-    )
-    return next(told, UNKNOWN)
 
 
 def _changes(step: JournalStep) -> Iterator[SettingChange]:

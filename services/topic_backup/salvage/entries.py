@@ -56,7 +56,7 @@ class _Entries:
 
     def found(self) -> Iterator[IndexedRecord]:
         while (entry := self._entry(self._at)) is not None:
-            if not self._follows(entry):
+            if not (self._possible(entry) and self._end in (None, entry.position)):
                 place = self._next_place()
                 if place is None:
                     return
@@ -88,9 +88,6 @@ class _Entries:
             return True
         contradicted = self._possible(behind) and behind.offset <= entry.offset
         return close and at == self._at and not contradicted
-
-    def _follows(self, entry: IndexedRecord) -> bool:
-        return self._possible(entry) and self._end in (None, entry.position)
 
     def _within(self, entry: IndexedRecord) -> bool:
         return entry.length >= SMALLEST_RECORD and entry.end <= self._limit

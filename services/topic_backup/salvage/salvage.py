@@ -183,17 +183,19 @@ class SegmentSalvage:
                 if self._chain(number, shift):
                     self._entries.take(number)
                     self._shift = shift
-                    yield from self._up_to(entry, number)
+                    # The bytes before the record of entry, for which passed_over entries were
+                    # skipped.
+                    place = entry.position + self._shift
+                    if not number:
+                        yield from self._walked(place, entry.offset)
+                    if self._at < place or number:
+                        unread = UnreadBytes(
+                            self._at, place, UnreadCause.DAMAGE, self._last + 1, entry.offset
+                        )
+                        self._at = place
+                        yield unread
                     return True
         return False
-
-    def _up_to(self, entry: IndexedRecord, passed_over: int) -> Iterator[Piece]:
-        """The bytes before the record of *entry*, for which *passed_over* entries were skipped."""
-        place = entry.position + self._shift
-        if not passed_over:
-            yield from self._walked(place, entry.offset)
-        if self._at < place or passed_over:
-            yield self._damage(place, entry.offset)
 
     def _shifts(self, entry: IndexedRecord) -> Iterator[int]:
         """The possible shifts for the record of *entry*, the current shift first."""
@@ -229,18 +231,18 @@ class SegmentSalvage:
             self._at, self._last = placed.end, placed.record.offset
             yield FoundRecord(placed, Proof.BETWEEN)
 
-    def _damage(self, end: int, before: int | None) -> UnreadBytes:
-        unread = UnreadBytes(self._at, end, UnreadCause.DAMAGE, self._last + 1, before)
-        self._at = end
-        return unread
-
     def _rest(self) -> Iterator[Piece]:
         """What remains when no further entry matches."""
         last = self._entries.last()
         named = None if last is None else last.offset + 1
         walk = Walk(self._records, self._last, self._limit)
         if named is None and self._proved:
-            yield from self._tail()
+            end = self._records.end
+            if self._at < end:
+                whole = self._records.at(self._at) is not None
+                yield UnreadBytes(
+                    self._at, end, UnreadCause.TAIL, self._last + 1, self._next_offset, whole
+                )
             return
         if named is not None:
             filling = walk.filling(self._at, self._records.end)
@@ -259,14 +261,6 @@ class SegmentSalvage:
         """Bytes that the index names but that are not in the file."""
         end = self._records.end
         yield UnreadBytes(self._at, end, UnreadCause.CUT, self._last + 1, named)
-
-    def _tail(self) -> Iterator[Piece]:
-        end = self._records.end
-        if self._at < end:
-            whole = self._records.at(self._at) is not None
-            yield UnreadBytes(
-                self._at, end, UnreadCause.TAIL, self._last + 1, self._next_offset, whole
-            )
 
 
 def _prefixes(held: bytes, whole: bytes) -> bool:

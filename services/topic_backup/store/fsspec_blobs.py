@@ -55,13 +55,9 @@ def store_errors(where: str) -> Iterator[None]:
             "`pip install 'breakglass[s3]'`."
         ) from error
     except Exception as error:
-        if not _of_client(error):
+        if not (isinstance(error, OSError) or type(error).__module__.split(".")[0] in CLIENTS):
             raise
         raise StorageError(f"{where}: {_reason(error)}; {_next_step(error)}.") from error
-
-
-def _of_client(error: Exception) -> bool:
-    return isinstance(error, OSError) or type(error).__module__.split(".")[0] in CLIENTS
 
 
 def _reason(error: Exception) -> str:

@@ -168,8 +168,15 @@ class RunsAssembler:
             StorageError: segments cannot be joined, or an empty segment cannot be written.
         """
         for addition in additions:
-            self._partitions[addition.partition] = self._added(
-                self.partition(addition.partition), addition
+            held = self.partition(addition.partition)
+            segments = list(held.segments)
+            for segment in addition.segments:
+                empty = segments.pop() if segments and segments[-1].count == 0 else None
+                prefix = segment.part.records.removesuffix(records_name(""))
+                segments.append(placed(segment, prefix, segment.part.first_offset, empty))
+                self._join(held.partition, segments)
+            self._partitions[addition.partition] = extended(
+                held, segments or [self._empty(held.partition)], addition
             )
 
     @property
@@ -194,15 +201,6 @@ class RunsAssembler:
         with self._resources:
             if next_commit(self.committed) > self._begun:
                 self.folder.remove_stale()
-
-    def _added(self, held: PartitionSummary, new: Addition) -> PartitionSummary:
-        segments = list(held.segments)
-        for segment in new.segments:
-            empty = segments.pop() if segments and segments[-1].count == 0 else None
-            prefix = segment.part.records.removesuffix(records_name(""))
-            segments.append(placed(segment, prefix, segment.part.first_offset, empty))
-            self._join(held.partition, segments)
-        return extended(held, segments or [self._empty(held.partition)], new)
 
     def _join(self, number: int, segments: list[SegmentSummary]) -> None:
         """Join the last segments, as long as `worth_joining` says so."""

@@ -147,7 +147,9 @@ class _Services:
     def _election(self, request: Any) -> Any:
         if not request.topic_partitions:
             return ElectLeadersResponse(error_code=INVALID_REQUEST)
-        if not _designates(request):
+        # Whether any leader is designated; the election type's number is still open.
+        named = any(topic.designated_leaders for topic in request.topic_partitions)
+        if not (named or bool(request.election_type == ElectionType.DESIGNATED)):
             with self._translator() as translator:
                 return translator.ask(request, ElectLeadersResponse)
         wanted = list(designations(request))[: self._native.limit]
@@ -173,12 +175,6 @@ class _Services:
 
     def _translator(self) -> Translator:
         return Translator(self._broker, TRANSLATE_SECONDS)
-
-
-def _designates(request: Any) -> bool:
-    """Whether any leader is designated; the election type's number is still open."""
-    named = any(topic.designated_leaders for topic in request.topic_partitions)
-    return named or bool(request.election_type == ElectionType.DESIGNATED)
 
 
 def _answer(results: Mapping[TopicPartition, DesignationResult], error_code: int = 0) -> Any:

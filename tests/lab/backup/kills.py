@@ -248,7 +248,13 @@ class Siege:
         waiting = list(self.victims)
         for _ in range(len(self.victims) + ATTEMPTS):
             with self.scene.started(self.job.words(), self.place) as process:
-                self._kills(process, waiting)
+                # Kill while the command runs.
+                while waiting and self._reached_somewhere(process, len(waiting)):
+                    hit = self.job.reached()
+                    if self._kill(waiting[0], process):
+                        self.tell(f"  {waiting.pop(0)} at {hit:,} of {self.job.whole:,}")
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(self.chance.uniform(0.05, 0.5))
                 # What a killed driver leaves behind it may still be at work when the next begins.
                 killed = process.poll() == -signal.SIGKILL
                 ended = Ended(-signal.SIGKILL) if killed else end_of(process)
@@ -258,15 +264,6 @@ class Siege:
                 self.job.done(ended)
                 return len(self.victims) - len(waiting)
         raise AssertionError(f"it does not succeed: {ended}")
-
-    def _kills(self, process: subprocess.Popen[str], waiting: list[Victim]) -> None:
-        """Kill while the command runs."""
-        while waiting and self._reached_somewhere(process, len(waiting)):
-            hit = self.job.reached()
-            if self._kill(waiting[0], process):
-                self.tell(f"  {waiting.pop(0)} at {hit:,} of {self.job.whole:,}")
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(self.chance.uniform(0.05, 0.5))
 
     def _reached_somewhere(self, process: subprocess.Popen[str], kills: int) -> bool:
         """Wait until it is somewhere on its way; False if it came to its end before."""
@@ -287,9 +284,15 @@ class Siege:
             process.kill()
             process.wait()
         elif victim is Victim.WORKER:
-            self._kill_worker()
+            number = self.chance.choice((1, 2))
+            self.scene.spark.kill_worker(number)
+            self.scene.spark.start_worker(number)
         elif victim is Victim.BROKER:
-            self._kill_broker()
+            node = self.scene.broker.node(1)
+            node.kill()
+            time.sleep(self.chance.uniform(0, 3))
+            node.start()
+            self.scene.broker.wait_unfenced(1)
         else:
             found = jvms(process) if victim is Victim.JVM else python_workers()
             if not found:
@@ -297,18 +300,6 @@ class Siege:
             with contextlib.suppress(psutil.NoSuchProcess):
                 self.chance.choice(found).kill()
         return True
-
-    def _kill_worker(self) -> None:
-        number = self.chance.choice((1, 2))
-        self.scene.spark.kill_worker(number)
-        self.scene.spark.start_worker(number)
-
-    def _kill_broker(self) -> None:
-        node = self.scene.broker.node(1)
-        node.kill()
-        time.sleep(self.chance.uniform(0, 3))
-        node.start()
-        self.scene.broker.wait_unfenced(1)
 
 
 def end_of(process: subprocess.Popen[str]) -> Ended:

@@ -67,7 +67,12 @@ class SparkCluster:
         name = f"worker-{number}"
         self._start(name, f"{DEPLOY}.worker.Worker", *given, host=WORKERS[number])
         self._workers += 1
-        self._await_registered()
+        log = self._folder / "master.log"
+
+        def registered() -> bool:
+            return log.read_text().count("Registering worker") >= self._workers
+
+        wait_until(registered, "the workers to register", instead=log.read_text)
 
     def kill_worker(self, number: int) -> None:
         """SIGKILL for a worker and all that runs on it, as when its machine is lost."""
@@ -77,14 +82,6 @@ class SparkCluster:
                 with contextlib.suppress(psutil.Error):
                     child.kill()
         _kill(process)
-
-    def _await_registered(self) -> None:
-        log = self._folder / "master.log"
-
-        def registered() -> bool:
-            return log.read_text().count("Registering worker") >= self._workers
-
-        wait_until(registered, "the workers to register", instead=log.read_text)
 
     def _start(self, name: str, *words: str, host: str = LOOPBACK) -> None:
         """A process in a group of its own."""

@@ -23,14 +23,6 @@ from tests.unit.topic_backup.backups import back_up
 from tests.unit.topic_backup.shapes import run
 
 
-def by_one(comparison: Comparison) -> HunkTotals:
-    totals = HunkTotals()
-    for pair in comparison.pairs(0, 10**6, Reading()):
-        totals.add(pair)
-    totals.counted_to = comparison.extent.end
-    return totals
-
-
 def by_parts(comparison: Comparison, cuts: list[int]) -> HunkTotals:
     extent = comparison.extent
     places = sorted({extent.start, extent.end, *(cut for cut in cuts if cut < extent.end)})
@@ -42,7 +34,11 @@ def by_parts(comparison: Comparison, cuts: list[int]) -> HunkTotals:
 @given(made=edited(), cuts=st.lists(st.integers(1, 40), max_size=5))
 def test_parts_add_up_to_the_whole(made: Edited, cuts: list[int]) -> None:
     comparison = Comparison(ListSource(made.before), ListSource(made.after, "b2"))
-    one, many = by_one(comparison), by_parts(comparison, cuts)
+    totals = HunkTotals()
+    for pair in comparison.pairs(0, 10**6, Reading()):
+        totals.add(pair)
+    totals.counted_to = comparison.extent.end
+    one, many = totals, by_parts(comparison, cuts)
     assert (many.kinds, many.fields, many.first) == (one.kinds, one.fields, one.first)
 
 

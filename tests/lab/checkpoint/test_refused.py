@@ -98,19 +98,15 @@ def test_h10_a_group_that_commits_plain_offsets_is_a_participant_if_it_has_saved
     with taking.parts(bank, groups={}) as (coordinator, finisher):
         with pytest.raises(Refused, match=rf"group {group} \(classic\) reads"):
             taken_and_finished(coordinator, finisher)
-        note(bank, taking, group)
+        # Note a state that group has saved of the first account.
+        topic_id = taking.topic_id(bank.topic)
+        assert topic_id is not None
+        record = Created(group, topic_id, 0, 1, 1, b"a state").record
+        with taking.power.markers(taking.cluster_id) as markers:
+            ensure_control(taking.client, markers.topics, bank.control, soon())
+            write_control(taking.client, markers, bank.control, record, soon())
         with pytest.raises(Refused, match=f"group {group} takes part"):
             taken_and_finished(coordinator, finisher)
-
-
-def note(bank: Branch, taking: Taking, group: str) -> None:
-    """Note a state that *group* has saved of the first account."""
-    topic_id = taking.topic_id(bank.topic)
-    assert topic_id is not None
-    record = Created(group, topic_id, 0, 1, 1, b"a state").record
-    with taking.power.markers(taking.cluster_id) as markers:
-        ensure_control(taking.client, markers.topics, bank.control, soon())
-        write_control(taking.client, markers, bank.control, record, soon())
 
 
 def test_h10_a_group_that_writes_into_the_topics_and_reads_others_is_refused(

@@ -93,9 +93,8 @@ def recreate(cluster: Cluster, topic: str) -> None:
     )
     answer = cluster.command(request, DeleteTopicsResponse)
     assert [response.error_code for response in answer.responses] == [0]
-    cluster.wait_until(lambda: topic not in topics_of(cluster), f"{topic} to be gone")
+    cluster.wait_until(
+        lambda: topic not in {state.partition.topic for state in cluster.partitions()},
+        f"{topic} to be gone",
+    )
     create_topic(cluster, topic, [(1, 2)])
-
-
-def topics_of(cluster: Cluster) -> set[str]:
-    return {state.partition.topic for state in cluster.partitions()}

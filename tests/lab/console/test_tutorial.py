@@ -56,7 +56,10 @@ class Shell:
     def __init__(self, home: Path) -> None:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         # What was downloaded for this user is not downloaded again.
-        caches = {"XDG_CACHE_HOME": str(Path.home() / ".cache"), "M2_REPO": _jars()}
+        caches = {
+            "XDG_CACHE_HOME": str(Path.home() / ".cache"),
+            "M2_REPO": os.environ.get("M2_REPO") or str(Path.home() / ".m2" / "repository"),
+        }
         env = {"LANG": "C.UTF-8", **os.environ, **caches, "HOME": str(home), "PATH": path}
         for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
             env.pop(name, None)
@@ -90,10 +93,6 @@ class Shell:
             assert pipe is not None
             pipe.close()
         self._process.wait(STEP_SECONDS)
-
-
-def _jars() -> str:
-    return os.environ.get("M2_REPO") or str(Path.home() / ".m2" / "repository")
 
 
 @pytest.fixture

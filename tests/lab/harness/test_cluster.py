@@ -105,22 +105,18 @@ def start_elsewhere(state_dir: Path, how: str) -> subprocess.Popen[str]:
     )
 
 
-def wait_for_no_process(state_dir: Path) -> None:
-    wait_until(
-        lambda: not processes_of(state_dir),
-        "every process to end",
-        every=0.05,
-        instead=lambda: processes_of(state_dir),
-    )
-
-
 def test_tethered_nodes_die_with_their_starter(tmp_path: Path) -> None:
     state_dir = tmp_path / "lab"
     with start_elsewhere(state_dir, "tethered") as starter:
         assert starter.stdout is not None
         assert starter.stdout.readline() == "up\n"
         starter.kill()
-    wait_for_no_process(state_dir)
+    wait_until(
+        lambda: not processes_of(state_dir),
+        "every process to end",
+        every=0.05,
+        instead=lambda: processes_of(state_dir),
+    )
 
 
 def test_ctrl_c_during_up_leaves_no_process(tmp_path: Path) -> None:

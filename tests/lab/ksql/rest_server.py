@@ -83,7 +83,9 @@ class RestServer:
         if self.fault is Fault.NEEDLESS:
             return 200, [{"@type": "warning_entity", "message": "Cannot add stream A: exists."}]
         key = parse(statement).command_id
-        record = CommandRecord(0, key.to_json(), _value(statement), None)
+        # The command; its plan, with the query, is the server's business and left out.
+        value = {"statement": statement, "streamsProperties": {}, "version": 18}
+        record = CommandRecord(0, key.to_json(), json.dumps(value).encode(), None)
         if self.fault is Fault.FENCED:
             self.topic.abort([record])
             return 500, _error(50000, COULD_NOT, statement)
@@ -118,12 +120,6 @@ def _error(code: int, message: str, statement: str) -> dict[str, Any]:
         "statementText": statement,
         "entities": [],
     }
-
-
-def _value(statement: str) -> bytes:
-    """The command; its plan, with the query, is the server's business and left out."""
-    value = {"statement": statement, "streamsProperties": {}, "version": 18}
-    return json.dumps(value).encode()
 
 
 @contextmanager

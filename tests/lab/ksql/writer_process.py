@@ -45,7 +45,11 @@ def main(bootstrap: str, service: str, writer: int) -> None:
         made = CommandWriter(log, connection, NameValidator(lambda _: True))
         while not over.is_set():
             text = statement(choose.randrange(5), writer, drop=choose.random() < 0.5)
-            tell(_submitted(made, text) | {"writer": writer, "text": text})
+            # One line.
+            sys.stdout.write(
+                json.dumps(_submitted(made, text) | {"writer": writer, "text": text}) + "\n"
+            )
+            sys.stdout.flush()
 
 
 def _submitted(writer: CommandWriter, text: str) -> dict[str, object]:
@@ -58,12 +62,6 @@ def _submitted(writer: CommandWriter, text: str) -> dict[str, object]:
     except BreakglassError as error:
         return {"result": "failed", "why": f"{type(error).__name__}: {error}"}
     return {"result": "committed", "offset": done.offset}
-
-
-def tell(document: dict[str, object]) -> None:
-    """One line."""
-    sys.stdout.write(json.dumps(document) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -45,15 +45,6 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
-def batches(data: bytes) -> list[tuple[int, int]]:
-    """Where each batch of a segment begins and ends."""
-    places = [0]
-    while places[-1] < len(data):
-        (length,) = struct.unpack_from(">i", data, places[-1] + LENGTH_AT)
-        places.append(places[-1] + LENGTH_AT + 4 + length)
-    return list(pairwise(places))
-
-
 def test_whatever_is_damaged_in_a_batch_all_others_are_read(fresh_cluster: FreshCluster) -> None:
     cluster = fresh_cluster(brokers=1)
     create_topic(cluster, TOPIC.topic, [(1,)])
@@ -62,7 +53,13 @@ def test_whatever_is_damaged_in_a_batch_all_others_are_read(fresh_cluster: Fresh
     folder = cluster.broker(1).partition_folder(TOPIC.topic, TOPIC.partition)
     assert folder is not None
     (segment,) = folder.glob("*.log")
-    start, end = batches(segment.read_bytes())[DAMAGED]
+    # Where each batch of a segment begins and ends.
+    data = segment.read_bytes()
+    places = [0]
+    while places[-1] < len(data):
+        (length,) = struct.unpack_from(">i", data, places[-1] + LENGTH_AT)
+        places.append(places[-1] + LENGTH_AT + 4 + length)
+    start, end = list(pairwise(places))[DAMAGED]
     whole = segment.read_bytes()[start:end]
     first, last = DAMAGED * PER_BATCH, (DAMAGED + 1) * PER_BATCH
     with reading(cluster) as client:

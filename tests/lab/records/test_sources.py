@@ -79,8 +79,26 @@ def held(three_brokers: Cluster, tmp_path_factory: pytest.TempPathFactory) -> He
     committed = _committed(three_brokers)
     assert len(committed) == COMMITTED
     _back_up(folder / "whole", committed)
-    _rescue(three_brokers, folder / "b2")
-    _checkpoint(folder / "checkpoints", committed)
+    # Everything that broker 2 holds, with the state of each batch, as a rescue writes it.
+    with (
+        reading(three_brokers) as client,
+        TopicWriter(folder / "b2", TopicIdentity(TOPIC)) as writer,
+    ):
+        client.describe(Deadline.after(SECONDS))
+        partition = writer.partition(0)
+        log = ReplicaRecords(client.sender, 2, TopicPartition(TOPIC, 0))
+        for chunk in log.chunks(0, WHOLE):
+            for header in chunk.headers:
+                partition.append_batch(decode_batch(chunk.data, header, log.where))
+        writer.commit()
+    # Checkpoint 7, completed by node 1.
+    root = folder / "checkpoints"
+    store, id = BackupStore(str(root)), CopyId(7, 1, 1)
+    subjects = (NumberedPartition(1, TOPIC, 0),)
+    assert store.reserve(take(7, subjects=subjects)) is None
+    store.copies.begin(id, 10_000)
+    _back_up(root / "contents/7/1/1/segments", committed)
+    store.copies.complete(id, manifest(position=10_000))
     lines = [b"%b:%b\n" % (record.key or b"", record.value or b"") for record in committed]
     (folder / "commands").write_bytes(b"".join(lines))
     return Held(three_brokers, folder, committed)
@@ -138,28 +156,6 @@ def _back_up(root: Path, records: tuple[Record, ...]) -> None:
         for record in records:
             partition.append(record)
         writer.commit()
-
-
-def _rescue(cluster: Cluster, root: Path) -> None:
-    """Everything that broker 2 holds, with the state of each batch, as a rescue writes it."""
-    with reading(cluster) as client, TopicWriter(root, TopicIdentity(TOPIC)) as writer:
-        client.describe(Deadline.after(SECONDS))
-        partition = writer.partition(0)
-        log = ReplicaRecords(client.sender, 2, TopicPartition(TOPIC, 0))
-        for chunk in log.chunks(0, WHOLE):
-            for header in chunk.headers:
-                partition.append_batch(decode_batch(chunk.data, header, log.where))
-        writer.commit()
-
-
-def _checkpoint(root: Path, records: tuple[Record, ...]) -> None:
-    """Checkpoint 7, completed by node 1."""
-    store, id = BackupStore(str(root)), CopyId(7, 1, 1)
-    subjects = (NumberedPartition(1, TOPIC, 0),)
-    assert store.reserve(take(7, subjects=subjects)) is None
-    store.copies.begin(id, 10_000)
-    _back_up(root / "contents/7/1/1/segments", records)
-    store.copies.complete(id, manifest(position=10_000))
 
 
 KINDS = tuple(map(str, SourceKind))

@@ -68,15 +68,13 @@ def found_on(folder: Path, case: type[Alone]) -> Iterator[Found]:
         watched(lab.cluster) as behind,
         behind.connection.reading() as client,
     ):
-        yield _find(lab, behind, client, case.DURATION_SECONDS)
-
-
-def _find(lab: Damaged, behind: Watched, client: ReadClient, seconds: float) -> Found:
-    """Triage twice, the second time without the brokers that the truth says to start."""
-    yielded = tuple(triage(client, seconds))
-    gone = {partition.expectation.broker for partition in lab.truth.partitions} - {None}
-    awaited = [
-        number for number in gone if number is not None and not lab.cluster.broker(number).running
-    ]
-    *_, without = triage(client, seconds, gone=awaited)
-    return Found(lab, behind, client, yielded, without)
+        # Triage twice, the second time without the brokers that the truth says to start.
+        yielded = tuple(triage(client, case.DURATION_SECONDS))
+        gone = {partition.expectation.broker for partition in lab.truth.partitions} - {None}
+        awaited = [
+            number
+            for number in gone
+            if number is not None and not lab.cluster.broker(number).running
+        ]
+        *_, without = triage(client, case.DURATION_SECONDS, gone=awaited)
+        yield Found(lab, behind, client, yielded, without)

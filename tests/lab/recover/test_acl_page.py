@@ -146,11 +146,6 @@ def rescue(guarded: Guarded, partition: TopicPartition) -> Ended:
     return guarded.run("rescue", "--plan", plan, "--store", guarded.folder / "rescued")
 
 
-def price_of(partition: TopicPartition) -> str:
-    """b3 is dead, and nobody knows what it holds."""
-    return f"{partition} lose 0 and abandon b3"
-
-
 def unclean_recovery(guarded: Guarded, partition: TopicPartition) -> Ended:
     path = guarded.folder / f"{partition}.json"
     entry = {"topic": partition.topic, "partitions": [partition.partition]}
@@ -163,7 +158,8 @@ def unclean_recovery(guarded: Guarded, partition: TopicPartition) -> Ended:
 
 def recover(guarded: Guarded, partition: TopicPartition) -> Ended:
     wanted = ("--plan", guarded.elections(partition, 1), "--write")
-    return guarded.run("recover", *wanted, "--consent", price_of(partition))
+    # b3 is dead, and nobody knows what it holds.
+    return guarded.run("recover", *wanted, "--consent", f"{partition} lose 0 and abandon b3")
 
 
 def leader_election(guarded: Guarded, partition: TopicPartition) -> Ended:
@@ -283,12 +279,6 @@ def test_r22_an_election_without_loss_is_held_without_describe_configs_and_names
 HOLD, RELEASE = ("hold", "--topic", TOPIC, "--write"), ("hold", "--release", "--write")
 
 
-def without_leaders(guarded: Guarded) -> str:
-    """How a release names what is offline."""
-    asked = guarded.run(*RELEASE)
-    return asked.said[-1].removeprefix("consent: ")
-
-
 def test_r22_a_hold_that_lacks_alter_configs_names_it_and_changes_nothing(guarded: Guarded) -> None:
     acl = Acl(OPERATOR, Operation.ALTER_CONFIGS, Resource.TOPIC, TOPIC)
     assert acl in acls_of("hold")
@@ -304,7 +294,9 @@ def test_r22_a_hold_and_its_release_have_all_they_need(guarded: Guarded) -> None
         held = guarded.run(*HOLD, "--consent", f"hold {TOPIC}")
         assert held.code == 0, held.err
         assert own(guarded.lab.cluster, UNCLEAN_ELECTION, TOPIC) == "false"
-        released = guarded.run(*RELEASE, "--consent", without_leaders(guarded))
+        # How a release names what is offline.
+        asked = guarded.run(*RELEASE)
+        released = guarded.run(*RELEASE, "--consent", asked.said[-1].removeprefix("consent: "))
         assert released.code == 0, released.err
     assert own(guarded.lab.cluster, UNCLEAN_ELECTION, TOPIC) is None
 

@@ -444,12 +444,6 @@ def transactions(course: Course, *words: object) -> Ended:
     return breakglass("transactions", *words, "--topics", OFFSETS, *server)
 
 
-def folder_of(course: Course, one: dict[str, Any]) -> str:
-    """b3's folder of the partition."""
-    (logs,) = course.cluster.broker(3).layout.log_dirs
-    return f"log:{logs}/{one['topic']}-{one['partition']}"
-
-
 def coordinator_logs(course: Course) -> list[str]:
     """b3's folders of `__transaction_state`, as options."""
     (logs,) = course.cluster.broker(3).layout.log_dirs
@@ -498,7 +492,9 @@ def test_r28_its_lost_marker_commits_it_before_its_coordinator_aborts_it(
     """LEFT is not ended: its coordinator aborts it, half committed."""
     producers = {name: producer_of(course, name) for name in (HALF, LEFT)}
     half = open_ones[producers[HALF]]
-    source = ("--source", folder_of(course, half))
+    # b3's folder of the partition.
+    (logs,) = course.cluster.broker(3).layout.log_dirs
+    source = ("--source", f"log:{logs}/{half['topic']}-{half['partition']}")
     listed = transactions(course, "list", *source, "--json")
     (one,) = [one for one in listed.document["open"] if one["producer_id"] == producers[HALF]]
     assert (one["hanging"], one["end"], one["missing"]) == (True, "commit", 0)

@@ -41,10 +41,6 @@ def recover(cluster: Cluster, *arguments: object) -> subprocess.CompletedProcess
     )
 
 
-def isrs(cluster: Cluster) -> list[set[int]]:
-    return [set(partition.isr) for partition in cluster.partitions("test")]
-
-
 def leaders(cluster: Cluster) -> list[int | None]:
     return [partition.leader for partition in cluster.partitions("test")]
 
@@ -56,7 +52,7 @@ def test_kip_1275_system_test(cluster: Cluster, tmp_path: Path) -> None:
     write(cluster, PARTITIONS, 20)
     lose(cluster, 1)
     write(cluster, PARTITIONS, 5)
-    assert isrs(cluster) == [{3}] * 3
+    assert [set(partition.isr) for partition in cluster.partitions("test")] == [{3}] * 3
 
     lose_last(cluster, 3, back=(1, 2))
     assert leaders(cluster) == [None] * 3

@@ -96,12 +96,12 @@ def _of_replica(
     elif true.readable != known(said.log_end):
         yield f"{name}: log end {said.log_end}, readable is {true.readable}"
     elif true.readable:
-        figures = (said.log_start, said.log_end, _ranges(said))
+        epochs = said.epochs
+        figures = (
+            said.log_start,
+            said.log_end,
+            list(epochs.ranges) if isinstance(epochs, EpochHistory) else epochs,
+        )
         wanted = (true.log_start, true.log_end, list(true.epochs))
         if figures != wanted:
             yield f"{name}: said {figures}, true is {wanted}"
-
-
-def _ranges(said: ReplicaLog) -> object:
-    epochs = said.epochs
-    return list(epochs.ranges) if isinstance(epochs, EpochHistory) else epochs

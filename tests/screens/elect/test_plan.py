@@ -10,15 +10,11 @@ from tests.kit.fake_metadata import CLUSTER_ID
 from tests.screens.elect.conftest import Electing
 
 
-def plan_of(electing: Electing) -> Plan:
-    return make_plan(electing.incident(3).assessments(), CLUSTER_ID, 1_700_000_000_000)
-
-
 async def test_a_plan_is_elected_at_its_price_as_far_as_it_holds_here_and_is_journalled(
     electing: Electing,
 ) -> None:
     first, second, _ = electing.session.offline(count=3)
-    plan = plan_of(electing)
+    plan = make_plan(electing.incident(3).assessments(), CLUSTER_ID, 1_700_000_000_000)
     by_hand = set_leader(plan, first, 2)
     evidence = plan.breakglass
     assert evidence is not None

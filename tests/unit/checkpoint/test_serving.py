@@ -328,16 +328,12 @@ class Halting(World):
         self.stop.request()
 
 
-def stoppable(store: BackupStore, heard: Heard, world: Halting) -> Serving:
-    finisher = Finisher(store, world, world, side_by_side=1, wait=world.stop.wait)
-    return Serving(store, Coordinator(store, Logs()), finisher, heard.append, stop=world.stop)
-
-
 def test_a_server_that_is_stopped_ends_the_partition_under_way_and_leaves_the_rest(
     store: BackupStore, heard: Heard
 ) -> None:
     world = Halting()
-    found = stoppable(store, heard, world)
+    finisher = Finisher(store, world, world, side_by_side=1, wait=world.stop.wait)
+    found = Serving(store, Coordinator(store, Logs()), finisher, heard.append, stop=world.stop)
     with found.running():
         assert found.take(1) == 1
         wait_until(lambda: world.stop.requested, "the first copy")

@@ -33,13 +33,6 @@ def raising(error: BaseException) -> Callable[[], None]:
     return run
 
 
-def every_error() -> list[type[errors.BreakglassError]]:
-    found = [errors.BreakglassError]
-    for function in found:
-        found += function.__subclasses__()
-    return found
-
-
 def in_process(script: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
     """Run *script* in an interpreter of its own, whose stdout has no more than Latin letters."""
     return subprocess.run(
@@ -54,7 +47,10 @@ def in_process(script: str, stdout: int = subprocess.PIPE) -> subprocess.Complet
 def test_every_error_of_ours_ends_as_its_inert_sentence_and_its_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for error in every_error():
+    found = [errors.BreakglassError]
+    for function in found:
+        found += function.__subclasses__()
+    for error in found:
         # Some take more than a sentence; what they share is that str() is one.
         made = error.__new__(error, "Broker \x1b[2J\u202e does not answer; start it.")
         if isinstance(made, errors.ConsentMissing):

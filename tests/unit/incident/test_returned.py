@@ -34,18 +34,14 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
         for broker in (2, 3):
             cluster.hold(broker, POWER, (0, 90))
         cluster.story.fenced = {1}
-        hear(cluster)
+        # A triage while the partition is offline.
+        with access(cluster).reading() as client:
+            list(triage(client, DEADLINE_SECONDS, contents=Effort.OFF))
         yield cluster
 
 
 def access(cluster: FakeCluster) -> ReadAccess:
     return ReadAccess(ConnectionSettings((cluster.brokers[2].endpoint,)), contents=Effort.OFF)
-
-
-def hear(cluster: FakeCluster) -> None:
-    """A triage while the partition is offline."""
-    with access(cluster).reading() as client:
-        list(triage(client, DEADLINE_SECONDS, contents=Effort.OFF))
 
 
 def look(cluster: FakeCluster) -> Sequence[ElectionSeen]:

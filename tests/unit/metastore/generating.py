@@ -111,8 +111,12 @@ class Generator:
         self.offset += 1 + (self.random.choice((0, 1, 1, 1, 2, 5)) if gaps else 0)
         self.count += 1
         key, value = self._command()
+        # JSON as Jackson writes it.
         return CommandRecord(
-            self.offset, key.to_json(), encoded(value), START_MS + 10 * self.offset
+            self.offset,
+            key.to_json(),
+            json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(),
+            START_MS + 10 * self.offset,
         )
 
     def _command(self) -> tuple[CommandId, dict[str, Any]]:
@@ -298,8 +302,3 @@ def identifier(name: str) -> str:
 
 def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def encoded(value: dict[str, Any]) -> bytes:
-    """JSON as Jackson writes it."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -14,10 +14,6 @@ def lines_of(content: bytes) -> list[BackupLine]:
     return list(read_lines(io.BytesIO(content)))
 
 
-def problems(content: bytes) -> list[tuple[int, LineProblem | None]]:
-    return [(line.number, line.problem) for line in lines_of(content)]
-
-
 def test_m12_every_generated_command_is_split_where_it_was_joined() -> None:
     records = Generator(2).records(800)
     hard = sum(b":" in (record.key or b"") for record in records)
@@ -53,7 +49,7 @@ def test_blank_torn_and_null_lines_are_told_with_their_numbers() -> None:
         + b'"type/B/drop":{"statement":\n"x"\n'
         + b'"type/A/drop":{"statem'
     )
-    assert problems(content) == [
+    assert [(line.number, line.problem) for line in lines_of(content)] == [
         (1, None),
         (2, LineProblem.BLANK),
         (3, LineProblem.BLANK),

@@ -98,18 +98,18 @@ PAGE = Path(__file__).parents[3] / "docs" / "metastore-and-ksqldb.md"
 RULES = range(1, 15)
 
 
-def files_listed() -> dict[int, list[Path]]:
-    """The files that each row of the rules' table links."""
-    rows = re.findall(r"^\| M(\d+) \|(.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    return {
-        int(number): [(PAGE.parent / link).resolve() for link in re.findall(r"\]\(([^)]+)\)", row)]
-        for number, row in rows
-    }
-
-
 def test_each_rule_is_shown_where_the_table_says() -> None:
     for rule in RULES:
-        listed = files_listed()[rule]
+        # The files that each row of the rules' table links.
+        rows = re.findall(r"^\| M(\d+) \|(.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+        listed = (
+            {
+                int(number): [
+                    (PAGE.parent / link).resolve() for link in re.findall(r"\]\(([^)]+)\)", row)
+                ]
+                for number, row in rows
+            }
+        )[rule]
         assert listed
         wanted = f"def test_m{rule}_"
         assert [path.name for path in listed if wanted not in path.read_text("utf-8")] == []

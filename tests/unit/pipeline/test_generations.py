@@ -52,14 +52,6 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def logs(root: Path) -> list[tuple[int, str, str]]:
-    """Number, folder and log of each generation, oldest first."""
-    return [
-        (held.generation, held.name, (root / held.name / "breakglass_manifest.json").read_text())
-        for held in held_topics(LocalStore(root))
-    ]
-
-
 @pytest.mark.parametrize(
     ("choices", "folders"),
     [
@@ -75,7 +67,11 @@ def test_generations_stay_in_the_order_in_which_they_began(
 ) -> None:
     for number, how in enumerate(choices):
         begin(root, f"log-{number}", how)
-    found = logs(root)
+    # Number, folder and log of each generation, oldest first.
+    found = [
+        (held.generation, held.name, (root / held.name / "breakglass_manifest.json").read_text())
+        for held in held_topics(LocalStore(root))
+    ]
     assert [(number, name) for number, name, _ in found] == list(enumerate(folders, start=1))
     for (_, _, manifest), log in zip(found, ("first", "log-0", "log-1"), strict=True):
         assert f'"{log}"' in manifest

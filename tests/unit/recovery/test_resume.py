@@ -311,10 +311,6 @@ def unclean_is_on(bench: Bench, _: ElectionTarget) -> None:
     bench.cluster.story.settings["orders"] = {"unclean.leader.election.enable": "true"}
 
 
-def group_read_on(bench: Bench, target: ElectionTarget) -> None:
-    bench.cluster.story.groups["billing"] = {target.partition: 130}
-
-
 Meanwhile = Callable[[Bench, ElectionTarget], None]
 
 
@@ -363,7 +359,7 @@ def test_what_was_not_agreed_to_is_left(
     bench: Bench, agreed: dict[str, Any] | None, snapshot: SnapshotAssertion
 ) -> None:
     (target,) = bench.offline()
-    group_read_on(bench, target)
+    bench.cluster.story.groups["billing"] = {target.partition: 130}
     item = {"designee": 1} if agreed is None else {**described(target), **AGREED, **agreed}
     bench.journal.plan("", "", {target.partition: item})
     bench.journal.consent("orders-0 lose 0")

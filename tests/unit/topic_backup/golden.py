@@ -62,19 +62,18 @@ def _partition(case: str, raw: dict[str, Any]) -> GoldenPartition:
             one["file_prefix"]: [(offset, at, size) for offset, at, size in one["index"]]
             for one in raw["segments"]
         },
-        records=tuple(_record(one) for one in raw["records"]),
+        records=tuple(
+            Record(
+                offset=one["offset"],
+                timestamp_type=TimestampType(one["on_disk_type_int"]),
+                timestamp=one["timestamp"],
+                key=_bytes(one["key"]),
+                value=_bytes(one["value"]),
+                headers=tuple((bytes.fromhex(key), _bytes(value)) for key, value in one["headers"]),
+            )
+            for one in raw["records"]
+        ),
         raw_records=raw["records"],
-    )
-
-
-def _record(raw: dict[str, Any]) -> Record:
-    return Record(
-        offset=raw["offset"],
-        timestamp_type=TimestampType(raw["on_disk_type_int"]),
-        timestamp=raw["timestamp"],
-        key=_bytes(raw["key"]),
-        value=_bytes(raw["value"]),
-        headers=tuple((bytes.fromhex(key), _bytes(value)) for key, value in raw["headers"]),
     )
 
 

@@ -132,18 +132,6 @@ def test_a_first_run_that_was_killed_leaves_no_backup(tmp_path: Path) -> None:
     assert offsets(LocalFolder(tmp_path / "orders")) == []
 
 
-def the_original_appends(folder: LocalFolder, start: int, end: int) -> None:
-    """Go on with the first segment of partition 0 as the original's connector does."""
-    prefix = segment_prefix(0, 0)
-    records, index = folder.path / records_name(prefix), folder.path / segment_index_name(prefix)
-    for offset in range(start, end):
-        encoded = encode(record(offset))
-        entry = encode_entry(IndexedRecord(offset, records.stat().st_size, len(encoded)))
-        for path, content in ((records, encoded), (index, entry)):
-            with path.open("ab") as file:
-                file.write(content)
-
-
 def test_what_the_original_wrote_behind_a_commit_is_taken_up_and_stays(tmp_path: Path) -> None:
     """Also where the run that took it up is killed. Which epochs wrote it is not known."""
     history = (EpochStart(3, 0),)
@@ -151,7 +139,18 @@ def test_what_the_original_wrote_behind_a_commit_is_taken_up_and_stays(tmp_path:
         new = NewSegment(part(assembler.folder, 0, 4), epochs=history)
         assembler.add([Addition(0, [new], EMPTY, 4, 3)])
         assembler.commit()
-    the_original_appends(assembler.folder, 4, 7)
+    # Go on with the first segment of partition 0 as the original's connector does.
+    prefix = segment_prefix(0, 0)
+    records, index = (
+        assembler.folder.path / records_name(prefix),
+        assembler.folder.path / segment_index_name(prefix),
+    )
+    for offset in range(4, 7):
+        encoded = encode(record(offset))
+        entry = encode_entry(IndexedRecord(offset, records.stat().st_size, len(encoded)))
+        for path, content in ((records, encoded), (index, entry)):
+            with path.open("ab") as file:
+                file.write(content)
     for _ in range(2):
         with TopicAssembler(tmp_path, ORDERS) as again:
             held = again.partition(0)

@@ -380,11 +380,6 @@ HEADER_COUNT_AT = 36
 WITH_HEADER = encode(plain(0)._replace(headers=((b"", None),)))
 
 
-def with_int32(content: bytes, at: int, value: int) -> bytes:
-    """*content* with the number at *at* replaced."""
-    return content[:at] + struct.pack(">i", value) + content[at + 4 :]
-
-
 @given(record(), st.binary(max_size=9), st.binary(max_size=9))
 def test_a_record_is_found_where_it_starts(one: Record, before: bytes, after: bytes) -> None:
     content = before + encode(one) + after
@@ -431,7 +426,8 @@ def test_a_number_that_cannot_be_or_is_over_the_limit_is_refused(
     with pytest.raises(UnreadableRecord):
         decode(content, 0, len(content), max_bytes=len(content) - 1)
     with pytest.raises(UnreadableRecord):
-        decode(with_int32(content, at, value), 0, len(content))
+        # content with the number at at replaced.
+        decode(content[:at] + struct.pack(">i", value) + content[at + 4 :], 0, len(content))
 
 
 IDENTITY = TopicIdentity(
@@ -465,6 +461,7 @@ def test_the_manifest_is_json_that_a_person_can_read(tmp_path: Path) -> None:
             "config": {"cleanup.policy": "compact"},
             "origin": {"rescued from broker": "2"},
         },
+        "groups": {},
     }
     assert partition == {
         "partition": 0,

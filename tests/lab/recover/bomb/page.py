@@ -109,13 +109,6 @@ def page(told: Told) -> str:
     return "\n".join(_lines(told)) + "\n"
 
 
-def steady(frame: str) -> str:
-    """*frame* as it is on the page."""
-    for pattern, instead in STEADY.items():
-        frame = re.sub(pattern, instead, frame)
-    return frame.rstrip()
-
-
 def _lines(told: Told) -> Iterator[str]:
     yield "# Two incidents, screen by screen"
     yield ""
@@ -128,7 +121,11 @@ def _lines(told: Told) -> Iterator[str]:
         yield from ("", f"## {title}")
         for scene in scenes:
             yield from ("", scene.about, "", "```text")
-            yield steady(told.frames[scene.frame])
+            # frame as it is on the page.
+            frame = told.frames[scene.frame]
+            for pattern, instead in STEADY.items():
+                frame = re.sub(pattern, instead, frame)
+            yield frame.rstrip()
             yield "```"
     yield ""
     yield "What to do: [the runbook](runbook.md). What is seen: [the journal](journal.md)."

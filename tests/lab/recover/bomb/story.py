@@ -189,7 +189,12 @@ async def _incidents(cluster: Cluster, told: Told, state: Path) -> None:
         first = await desk()
         await _threatened(first)
         second = await desk()
-        await _stopped_in_time(cluster, first, second)
+        # The first incident ends well: the operator stops b4, and b1 can be elected.
+        await second.see("before: opened later", "FIRST stop b4 NOW: BOMB on 3.")
+        await first.see("before: opened earlier", "FIRST stop b4 NOW: BOMB on 3.")
+        cluster.broker(4).kill()
+        await _in_thread(cluster.wait_fenced, 4)
+        await first.see("stopped: list", "2 fenced", "elect b1")
         await _gone_off(cluster, second, await desk(WebConsole))
 
 
@@ -209,15 +214,6 @@ async def _threatened(first: Desk) -> None:
     await first.pilot.press("3", "p")
     await first.see("bomb: plan", "FIRST stop b4 NOW: BOMB on 3.", "carts")
     await first.pilot.press("2")
-
-
-async def _stopped_in_time(cluster: Cluster, first: Desk, second: Desk) -> None:
-    """The first incident ends well: the operator stops b4, and b1 can be elected."""
-    await second.see("before: opened later", "FIRST stop b4 NOW: BOMB on 3.")
-    await first.see("before: opened earlier", "FIRST stop b4 NOW: BOMB on 3.")
-    cluster.broker(4).kill()
-    await _in_thread(cluster.wait_fenced, 4)
-    await first.see("stopped: list", "2 fenced", "elect b1")
 
 
 async def _gone_off(cluster: Cluster, second: Desk, browser: Desk) -> None:

@@ -50,21 +50,17 @@ def damage_batch(folder: Path, offset: int, damage: Damage) -> None:
     """
     for segment in sorted(folder.glob("*.log")):
         data = segment.read_bytes()
-        for start, end in batches(data):
+        # Where each batch of a segment begins and ends.
+        places = [0]
+        while places[-1] + 12 <= len(data):
+            (length,) = struct.unpack_from(">i", data, places[-1] + 8)
+            if length <= 0:
+                break
+            places.append(places[-1] + 12 + length)
+        for start, end in list(pairwise(places)):
             if struct.unpack_from(">q", data, start)[0] == offset:
                 with segment.open("r+b") as file:
                     file.seek(start)
                     file.write(damage(data[start:end]))
                 return
     raise LabError(f"no batch of {folder} begins at {offset}: choose another offset")
-
-
-def batches(data: bytes) -> list[tuple[int, int]]:
-    """Where each batch of a segment begins and ends."""
-    places = [0]
-    while places[-1] + 12 <= len(data):
-        (length,) = struct.unpack_from(">i", data, places[-1] + 8)
-        if length <= 0:
-            break
-        places.append(places[-1] + 12 + length)
-    return list(pairwise(places))

@@ -28,20 +28,16 @@ def brokers(lab: Damaged) -> Iterator[Watched]:
         yield brokers
 
 
-def connection_to(brokers: Watched) -> Connection:
-    """One that leads to every broker by its proxy alone."""
+@pytest.mark.parametrize("lab", VERSIONS[:1], indirect=True)
+async def test_a_read_only_console_sends_reads_alone_whatever_is_pressed(brokers: Watched) -> None:
+    look = decide_look(LookOptions(), default_folder())
+    # One that leads to every broker by its proxy alone.
     addresses = {broker: str(proxy.address) for broker, proxy in brokers.proxies.items()}
     options = ConnectionOptions(
         bootstrap_server=",".join(addresses[broker] for broker in (1, 2)),
         broker_address=tuple(f"{broker}={address}" for broker, address in addresses.items()),
     )
-    return Connection(options)
-
-
-@pytest.mark.parametrize("lab", VERSIONS[:1], indirect=True)
-async def test_a_read_only_console_sends_reads_alone_whatever_is_pressed(brokers: Watched) -> None:
-    look = decide_look(LookOptions(), default_folder())
-    context = make_context(connection_to(brokers), (), look)
+    context = make_context(Connection(options), (), look)
     console = BreakglassApp(context, theme=look.theme)
     async with console.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "orders" in text(console), "the offline partitions")

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.main
 def test_every_partition_is_judged_as_triage_judges_it(found: Triage, incident: Incident) -> None:
     conclusions = {assessment.partition: Judged.of(assessment) for assessment in found.assessments}
     assert {row.partition: row.judged for row in incident.rows} == conclusions
-    assert incident.summary.headline == found_headline(found)
+    assert incident.summary.headline == Incident.of(found).summary.headline
 
 
 def test_evidence_that_was_frozen_says_the_same(found: Triage, incident: Incident) -> None:
@@ -36,7 +36,3 @@ def test_who_is_silent_is_named(incident: Incident) -> None:
     assert list(incident.silent) == [3]
     assert incident.complete
     assert incident.row(TopicPartition("no-such-topic", 0)) is None
-
-
-def found_headline(found: Triage) -> str:
-    return Incident.of(found).summary.headline

@@ -62,14 +62,13 @@ def test_all_of_a_dead_broker_is_saved_and_its_disk_is_as_it_was(
         diff = breakglass("diff", f"log:{source / name}", f"rescue:{path}")
         assert diff.code == 0, diff.err + diff.out
         end = read_log(source / name).batches[-1].last + 1
-        assert len(cat(path)) + markers(path) == end - read_log(source / name).batches[0].first
+        assert (
+            len(cat(path)) + sum(state.marker is not None for state in states(path))
+            == end - read_log(source / name).batches[0].first
+        )
     manifest = read_manifest(LocalFolder(path_of(ended, LEDGER).parent))
     assert manifest is not None
     assert manifest.identity.topic_id == lab.state(LEDGER).topic_id
-
-
-def markers(path: Path) -> int:
-    return sum(state.marker is not None for state in states(path))
 
 
 def test_transactions_keep_their_state_and_a_trimmed_head_is_none(

@@ -111,7 +111,7 @@ def course(
         before = check(lab, "--rescued", to)
         one = check(lab, "--rescued", to, directories=1)
         screens = {"before": asyncio.run(on_screen(lab, state, "NOT safe to start"))}
-        rescued = save(lab, to)
+        rescued = run(lab, "rescue", *from_logs(lab), "--to", to)
         after = check(lab, "--rescued", to)
         screens["after"] = asyncio.run(on_screen(lab, state, "b3 is safe to start"))
         untouched = everything(lab) == files
@@ -156,10 +156,6 @@ async def on_screen(lab: Damaged, state: Path, words: str) -> str:
         await pilot.press(*", ".join(map(str, directories(lab))), "enter")
         await until(pilot, lambda: words in text(console), words)
         return text(console)
-
-
-def save(lab: Damaged, to: Path) -> Ended:
-    return run(lab, "rescue", *from_logs(lab), "--to", to)
 
 
 def logs(lab: Damaged) -> dict[str, DiskLog]:

@@ -283,12 +283,6 @@ class World:
             partition.cut_off += [job for job in partition.jobs if job.begun]
         partition.jobs, partition.owner = [], owner
         del partition.log[partition.committed :]
-        partition.state = self._replayed(partition)
-        effect = participant.recover(partition.state.checkpoint)
-        if effect is not None:
-            self._fail_unfinished(partition, effect.checkpoint)
-
-    def _replayed(self, partition: Partition) -> State:
         state = State()
         for event in partition.log:
             if event.kind is Kind.EVENT and event.source > state.processed:
@@ -296,7 +290,10 @@ class World:
                 if event.follow_up is not None:
                     checkpoint = participant.replay(state.checkpoint, event.follow_up)
                     state = replace(state, checkpoint=checkpoint)
-        return state
+        partition.state = state
+        effect = participant.recover(partition.state.checkpoint)
+        if effect is not None:
+            self._fail_unfinished(partition, effect.checkpoint)
 
     # --- workers
 
@@ -339,17 +336,14 @@ class World:
             known = self.copies.get(job.attempt.id)
             if job.material is None or known is None or known[0].status is not Status.ONGOING:
                 continue
-            self._complete(self.partitions[number], job, job.material)
+            id, position = job.attempt.id, job.position
+            reached = up_to(State(), self.partitions[number].number, job.material, position)
+            copy = Copy(id, Status.COMPLETED, position, digest=repr(sorted_money(reached)))
+            verdict = values.after_completion(self.backup(id.checkpoint, id.partition), copy)
+            self.record(copy, job.material)
+            if verdict is not None:
+                self.verdicts[id.checkpoint, id.partition] = verdict
             self._end(number, job)
-
-    def _complete(self, partition: Partition, job: Job, material: Material) -> None:
-        id, position = job.attempt.id, job.position
-        reached = up_to(State(), partition.number, material, position)
-        copy = Copy(id, Status.COMPLETED, position, digest=repr(sorted_money(reached)))
-        verdict = values.after_completion(self.backup(id.checkpoint, id.partition), copy)
-        self.record(copy, material)
-        if verdict is not None:
-            self.verdicts[id.checkpoint, id.partition] = verdict
 
     def break_copy(self, number: int, reason: str = "no space is left") -> None:
         for job in self._copying(number):

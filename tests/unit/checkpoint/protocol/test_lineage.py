@@ -135,7 +135,12 @@ class Ring:
             if not self.exactly_once and self.random.random() < 0.1:
                 self.committed[number] = self.read[number]
             if not self.exactly_once and self.random.random() < 0.02:
-                self._restart(number)
+                # From the committed offset, knowing what was seen before it.
+                self.read[number] = self.committed[number]
+                before = self.logs[number][: self.committed[number]]
+                self.seen[number] = {
+                    passed.origin for passed in before if passed.origin is not None
+                }
 
     def process(self, number: int) -> None:
         """Read one record, and pass its token on unless it was seen before."""
@@ -153,12 +158,6 @@ class Ring:
         to = (number * 7 + offset * 3 + record.token) % PARTITIONS
         id = self.states[number].id
         self.logs[to].append(Passed(record.token, RecordLineage(number, offset), id))
-
-    def _restart(self, number: int) -> None:
-        """From the committed offset, knowing what was seen before it."""
-        self.read[number] = self.committed[number]
-        before = self.logs[number][: self.committed[number]]
-        self.seen[number] = {passed.origin for passed in before if passed.origin is not None}
 
     def mark(self, number: int, id: int) -> None:
         """The coordinator's marker."""

@@ -55,11 +55,6 @@ def walked(walk: EpochWalk, replica: ModelReplica) -> int:
     return questions
 
 
-def search_cost(current: int) -> int:
-    """Questions of a binary search for the last epoch: one, then one for each halving."""
-    return 2 + math.ceil(math.log2(current + 2))
-
-
 class TestAgainstTheModel:
     @given(replicas(), st.one_of(st.just(True), st.none(), st.integers(-1, LARGEST_EPOCH)))
     def test_the_whole_history_is_what_the_records_say_whatever_hint_is_given(
@@ -80,7 +75,11 @@ class TestAgainstTheModel:
     ) -> None:
         replica, current = case
         questions = walked(EpochWalk(replica.end, current, hint), replica)
-        assert questions <= search_cost(max(current, hint or 0)) + len(replica.cache) + 1
+        # Questions of a binary search for the last epoch: one, then one for each halving.
+        assert (
+            questions
+            <= (2 + math.ceil(math.log2(max(current, hint or 0) + 2))) + len(replica.cache) + 1
+        )
         if replica.ranges:
             walk = EpochWalk(replica.end, current, replica.newest_epoch)
             assert walked(walk, replica) <= len(replica.cache) + 1, "the hint saves the search"

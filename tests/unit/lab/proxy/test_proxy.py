@@ -57,9 +57,6 @@ class SocketBroker:
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
-        self.drop_connections()
-
-    def drop_connections(self) -> None:
         for connection in self.connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

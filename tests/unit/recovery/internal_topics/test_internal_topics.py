@@ -189,13 +189,9 @@ def test_a_value_that_ends_early_is_not_understood(version: int, size: int) -> N
 KEY = StateKey(StateKind.OFFSET, "billing", "orders-3")
 
 
-def committing(offset: int) -> Record:
-    value = struct.pack(">hqih", 3, offset, -1, 0) + struct.pack(">q", 9)
-    return record(offset_key(), value)
-
-
 def data(offset: int, *, producer: int = -1) -> LoggedBatch:
-    return LoggedBatch(producer, producer >= 0, None, (committing(offset),))
+    value = struct.pack(">hqih", 3, offset, -1, 0) + struct.pack(">q", 9)
+    return LoggedBatch(producer, producer >= 0, None, (record(offset_key(), value),))
 
 
 def end(producer: int, *, commit: bool) -> LoggedBatch:

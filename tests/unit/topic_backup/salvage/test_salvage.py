@@ -244,13 +244,6 @@ def test_a_mended_copy_of_what_was_proved_is_not_marked(tmp_path: Path) -> None:
     assert verify_files(LocalFolder(tmp_path / "b" / "orders")).whole
 
 
-def found(topic: Path) -> list[Record]:
-    pieces = salvaged(LocalFolder(topic), FIRST, start_offset=0, next_offset=None)
-    proved = (piece for piece in pieces if isinstance(piece, FoundRecord))
-    # The last record may have the bytes that were put into it, and is called salvaged.
-    return [piece.placed.record for piece in proved if piece.proof is not Proof.LAST]
-
-
 @st.composite
 def change(draw: st.DrawFn) -> tuple[str, int, int, bytes]:
     kind = draw(st.sampled_from(["cut", "insert", "double"]))
@@ -281,7 +274,9 @@ def test_cut_inserted_and_doubled_bytes_never_make_a_record_that_was_not_written
 ) -> None:
     topic = as_the_originals(back_up(tmp_path_factory.mktemp("b"), records))
     (topic / of).write_bytes(changed((topic / of).read_bytes(), how))
-    read = found(topic)
+    pieces = salvaged(LocalFolder(topic), FIRST, start_offset=0, next_offset=None)
+    proved = (piece for piece in pieces if isinstance(piece, FoundRecord))
+    read = [piece.placed.record for piece in proved if piece.proof is not Proof.LAST]
     assert [record for record in records if record in read] == read
 
 

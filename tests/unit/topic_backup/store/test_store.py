@@ -163,10 +163,6 @@ def chunks(file: Path) -> list[bytes]:
     return [held[at : at + SEALED_CHUNK] for at in range(HEADER.size, len(held), SEALED_CHUNK)]
 
 
-def rewrite(file: Path, some: list[bytes]) -> None:
-    file.write_bytes(file.read_bytes()[: HEADER.size] + b"".join(some))
-
-
 TAMPERED: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "the last chunk is missing": lambda some: some[:-1],
     "the first chunk is missing": lambda some: some[1:],
@@ -186,7 +182,7 @@ TAMPERED: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 def test_a_sealed_file_that_was_changed_does_not_open(what: str, tmp_path: Path) -> None:
     put(sealed(tmp_path), content(3 * CHUNK_BYTES))
     file = tmp_path / f"{NAME}.aes"
-    rewrite(file, TAMPERED[what](chunks(file)))
+    file.write_bytes(file.read_bytes()[: HEADER.size] + b"".join(TAMPERED[what](chunks(file))))
     with pytest.raises(DamagedBackup):
         read(sealed(tmp_path))
 
