@@ -181,6 +181,13 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
     # Brokers that would cut their unread logs.
     for abandoned in () if aftermath is None else aftermath.given_up:
         yield f"{abandoned.advice[:1].upper()}{abandoned.advice[1:]}."
+    saved = [place for result in progress.rescued for place in result.saved]
+    if saved:
+        records = sum(place.records for place in saved)
+        yield (
+            f"Rescued {records:,} records; p copies the command that puts them back, and they are "
+            f"read with: breakglass backup cat {saved[0].path}"
+        )
     if aftermath is None:
         if progress.count(RecoveryResult.ELECTED):
             yield "Looking for open transactions and groups past the log end."
@@ -190,13 +197,6 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
         yield from (
             f"When this was read, {reason}. `breakglass groups past-end` looks again."
             for reason in aftermath.groups_unread
-        )
-    saved = [place for result in progress.rescued for place in result.saved]
-    if saved:
-        records = sum(place.records for place in saved)
-        yield (
-            f"Rescued {records:,} records; p copies the command that puts them back, and they are "
-            f"read with: breakglass backup cat {saved[0].path}"
         )
     if progress.journal is not None:
         yield f"l accounts for every record. Journal: {progress.journal}"
