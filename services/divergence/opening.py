@@ -1,26 +1,39 @@
 """Opens sources by their addresses, and pairs them for a comparison.
 
 Two sources are compared by offset, by position, or by a restore's map of old to new offsets.
+
+Views of a source for a comparison: by restored offset, committed records only, or by position.
+
+Whether a transaction committed is read from batch headers where the source has batches, and from
+its entries otherwise. Comparison by position ignores offsets (KLIP-31).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from breakglass.services import patience
 from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.divergence.align import Comparison
 from breakglass.services.divergence.backup_opening import open_backup, open_checkpoint, open_rescue
+from breakglass.services.divergence.entry import (
+    NOTHING,
+    Content,
+    Item,
+    RecordEntry,
+    UnreadableRange,
+)
 from breakglass.services.divergence.log_source import open_log
-from breakglass.services.divergence.metastore_source import open_metastore
+from breakglass.services.divergence.metastore_source import MARK_EVERY, command, open_metastore
 from breakglass.services.divergence.replica_epochs import proven_by_epochs
 from breakglass.services.divergence.replica_source import ReplicaSource
-from breakglass.services.divergence.source import Extent, Reading, Source
-from breakglass.services.divergence.views import CommittedView, RestoredView, by_position
-from breakglass.services.errors import ClusterError, UsageError
+from breakglass.services.divergence.source import Extent, Reading, Source, Tape, TapeForm
+from breakglass.services.errors import ClusterError, MalformedMessage, UsageError
 from breakglass.services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
     EARLIEST,
@@ -33,11 +46,281 @@ from breakglass.services.kafka.replicas.list_offsets import (
 )
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.topic_backup.batch_header import read_headers
+from breakglass.services.topic_backup.batches import ControlType, decode_batch
+from breakglass.services.topic_backup.record import TimestampType
 from breakglass.services.topic_backup.store.store import open_store
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.topic_backup.store.key import Key
+
+
+class RestoredStretch(Protocol):
+    """Consecutive stored records that got consecutive new offsets (a restore's `CommittedRun`)."""
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the first record in the backup."""
+
+    @property
+    def next_offset(self) -> int:
+        """One past the last record's offset in the backup."""
+
+    @property
+    def new_offset(self) -> int:
+        """Offset of the first record in the topic."""
+
+    @property
+    def count(self) -> int:
+        """Number of records."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredView:
+    """*topic* with the offsets of *backup*; records that others wrote in between are left out.
+
+    A restore keeps neither leader epochs nor timestamp types, so neither counts as a difference.
+    """
+
+    topic: Source
+    backup: Source
+    stretches: Sequence[RestoredStretch]
+    """The restored stretches by old offset."""
+
+    @property
+    def name(self) -> str:
+        return self.topic.name
+
+    @property
+    def extent(self) -> Extent:
+        """The old offsets that were restored."""
+        if not self.stretches:
+            return Extent(self.backup.extent.start, self.backup.extent.start)
+        return Extent(self.stretches[0].first_offset, self.stretches[-1].next_offset)
+
+    def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
+        """The restored records of the old offsets ``[start, end)``."""
+        for stretch in self.stretches:
+            if stretch.first_offset < end and start < stretch.next_offset:
+                yield from self._stretch(stretch, start, end, reading)
+
+    def tape(self, start: int, end: int, reading: Reading) -> None:
+        """None: the bytes contain the new offsets."""
+
+    def _stretch(
+        self, one: RestoredStretch, start: int, end: int, reading: Reading
+    ) -> Iterator[Item]:
+        news = self.topic.read(one.new_offset, one.new_offset + one.count, reading)
+        head = next(news, None)
+        stored = self.backup.read(one.first_offset, one.next_offset, replace(reading, keep=NOTHING))
+        for number, old in enumerate(stored):
+            if isinstance(old, UnreadableRange):
+                low, high = max(old.start, start), min(one.next_offset, end)
+                if low < high:
+                    yield UnreadableRange(low, high, f"the backup tells no offsets: {old.reason}")
+                return
+            if old.offset >= end:
+                return
+            new = one.new_offset + number
+            while (
+                head is not None
+                and (head.offset + 1 if isinstance(head, RecordEntry) else head.end) <= new
+            ):
+                head = next(news, None)
+            if old.offset < start or head is None:
+                continue
+            if isinstance(head, UnreadableRange):
+                if head.start <= new:
+                    yield UnreadableRange(old.offset, old.offset + 1, head.reason)
+            elif head.offset == new:
+                kind = head.timestamp_type
+                if old.timestamp_type is TimestampType.LOG_APPEND and kind is TimestampType.CREATE:
+                    kind = TimestampType.LOG_APPEND
+                yield head._replace(offset=old.offset, epoch=None, timestamp_type=kind)
+
+
+FOREVER = 2**63
+
+Spans = dict[int, list[tuple[int, int]]]
+"""Offsets ``[first, marker)`` of transactions that did not commit, by producer, in order."""
+
+
+class _Step(NamedTuple):
+    """What a producer did: write within a transaction, or end a transaction."""
+
+    producer: int
+    offset: int
+    ended: ControlType | None = None
+
+
+class _Cut(Exception):
+    """The bytes end before the log does."""
+
+
+def uncommitted(source: Source, reading: Reading) -> Spans:
+    """The spans of *source* whose transactions were aborted or are undecided."""
+    try:
+        return _spans(_by_headers(source, reading))
+    except _Cut:
+        return _spans(_by_entries(source, reading))
+
+
+def _spans(steps: Iterator[_Step]) -> Spans:
+    spans, begun = Spans(), dict[int, int]()
+    for step in steps:
+        if step.ended is None:
+            begun.setdefault(step.producer, step.offset)
+            continue
+        first = begun.pop(step.producer, None)
+        if first is not None and step.ended is ControlType.ABORT:
+            spans.setdefault(step.producer, []).append((first, step.offset))
+    for producer, first in begun.items():
+        spans.setdefault(producer, []).append((first, FOREVER))
+    return spans
+
+
+def _by_headers(source: Source, reading: Reading) -> Iterator[_Step]:
+    """The steps by batch headers. Raises _Cut if the headers do not cover the whole log."""
+    extent = source.extent
+    tape = source.tape(extent.start, extent.end, reading)
+    if tape is None or tape.form is not TapeForm.BATCHES:
+        raise _Cut
+    reached = extent.start
+    for piece in tape.pieces():
+        try:
+            data = piece.data[piece.begin : piece.end]
+            headers = read_headers(data, source.name).headers
+            for header in headers:
+                if header.base_offset < reached and reached != extent.start:
+                    raise _Cut
+                reached = header.next_offset
+                if header.control:
+                    marker = decode_batch(data, header, source.name).marker
+                    if marker is not None:
+                        yield _Step(header.producer_id, header.base_offset, marker.type)
+                elif header.transactional:
+                    yield _Step(header.producer_id, header.base_offset)
+        except MalformedMessage:
+            raise _Cut from None
+    if reached < extent.end:
+        raise _Cut
+
+
+def _by_entries(source: Source, reading: Reading) -> Iterator[_Step]:
+    extent = source.extent
+    for item in source.read(extent.start, extent.end, replace(reading, keep=NOTHING)):
+        if isinstance(item, RecordEntry) and item.transactional:
+            kind = None if item.marker is None else item.marker.type
+            yield _Step(item.producer_id, item.offset, kind)
+
+
+@dataclass
+class CommittedView:
+    """*source* without markers and without records that did not commit.
+
+    How transactions ended is looked up once, and only if there are any: it reads all batches.
+    """
+
+    source: Source
+    uncommitted: bool = False
+    """Leave out only markers, and show uncommitted records."""
+    _hidden: Spans | None = None
+    _looking: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def extent(self) -> Extent:
+        return self.source.extent
+
+    def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
+        """The committed records in ``[start, end)``, and the stretches *source* cannot read."""
+        for item in self.source.read(start, end, reading):
+            if isinstance(item, RecordEntry) and (
+                item.marker is not None or self._hides(item, reading)
+            ):
+                continue
+            yield item
+
+    def tape(self, start: int, end: int, reading: Reading) -> Tape | None:
+        """The tape of *source*, up to the first transactional batch."""
+        return self.source.tape(start, end, replace(reading, plain=True))
+
+    def _hides(self, entry: RecordEntry, reading: Reading) -> bool:
+        if not entry.transactional or self.uncommitted:
+            return False
+        with self._looking:
+            if self._hidden is None:
+                self._hidden = uncommitted(self.source, reading)
+        spans = self._hidden.get(entry.producer_id, [])
+        place = bisect_right(spans, (entry.offset, FOREVER)) - 1
+        return place >= 0 and entry.offset < spans[place][1]
+
+
+@dataclass(frozen=True, slots=True)
+class PositionView:
+    """The records of *source*, counted from 1, with only their key and value.
+
+    An unreadable stretch takes one position, so the positions after it may be shifted.
+    """
+
+    source: Source
+    extent: Extent
+    marks: tuple[int, ...]
+    """The offsets of the first record and of every thousandth."""
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
+        """The records at the positions of ``[start, end)``."""
+        asked = self.extent.within(start, end)
+        if asked.start >= asked.end:
+            return
+        number = (asked.start - 1) // MARK_EVERY
+        position = number * MARK_EVERY + 1
+        whole = self.source.extent.end
+        for item in _counted(self.source.read(self.marks[number], whole, reading)):
+            if position >= asked.end:
+                return
+            if position >= asked.start:
+                yield _placed(item, position)
+            position += 1
+
+    def tape(self, start: int, end: int, reading: Reading) -> None:
+        """None: the bytes do not show the position of a record."""
+
+
+def by_position(source: Source, reading: Reading) -> PositionView:
+    """*source* by position; reads all of *source* once, to count."""
+    marks: list[int] = []
+    count = 0
+    extent = source.extent
+    for item in _counted(source.read(extent.start, extent.end, replace(reading, keep=NOTHING))):
+        if count % MARK_EVERY == 0:
+            marks.append(item.offset if isinstance(item, RecordEntry) else item.start)
+        count += 1
+    return PositionView(source, Extent(1, count + 1), tuple(marks))
+
+
+def _counted(items: Iterator[Item]) -> Iterator[Item]:
+    """The items that have a position: records, and stretches that could not be read."""
+    return (item for item in items if isinstance(item, UnreadableRange) or item.marker is None)
+
+
+def _placed(item: Item, position: int) -> Item:
+    if isinstance(item, UnreadableRange):
+        return UnreadableRange(position, position + 1, f"offset {item.start:,}: {item.reason}")
+    plain = command(position, None, None, NOTHING)
+    return plain._replace(key=_line(item.key), value=_line(item.value))
+
+
+def _line(content: Content | None) -> Content:
+    return Content(b"", 0) if content is None else content
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from breakglass.services.session import Power, ReadAccess
 from tests.kit.waiting import wait_until
 from tests.lab.conftest import FreshCluster
 from tests.lab.recover.session import reading
-from tests.unit.pipeline.test_stream import handed_out
+from tests.unit.pipeline.test_continuous import handed_out
 
 ASK_SECONDS = 10.0
 PATIENT_SECONDS = 240

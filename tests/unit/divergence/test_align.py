@@ -23,6 +23,7 @@ from breakglass.services.divergence.align import (
 from breakglass.services.divergence.entry import Item, UnreadableRange
 from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.minimap import CELLS, Minimap, worse
+from breakglass.services.divergence.opening import CommittedView
 from breakglass.services.divergence.search import (
     TELL_EVERY,
     count,
@@ -30,7 +31,6 @@ from breakglass.services.divergence.search import (
     previous_difference,
 )
 from breakglass.services.divergence.source import Extent, Reading, Same
-from breakglass.services.divergence.views import CommittedView
 from breakglass.services.topic_backup.record import Record
 from tests.kit.extent import examples
 from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries, entry

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from breakglass.services.errors import PipelineError
 from breakglass.services.pipeline.session import WantedSpark, _conf, _context, forget_jvm
@@ -29,6 +30,9 @@ def test_a_jvm_that_is_killed_while_spark_starts_is_one_error_and_no_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The command kills it where it ends before anything needed Spark."""
+    # A Spark of other tests in this process is as it was afterwards.
+    for kept in ("_active_spark_context", "_gateway", "_jvm"):
+        monkeypatch.setattr(SparkContext, kept, None)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=reset_after_login, args=(listener,), daemon=True).start()
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", str(listener.getsockname()[1]))

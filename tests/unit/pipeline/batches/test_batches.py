@@ -25,13 +25,13 @@ from breakglass.services.errors import (
 )
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.pipeline.batches.answer import FetchAnswer
 from breakglass.services.pipeline.batches.log_range import (
     OFFSETS_A_TASK,
     LogRange,
     chunks_in,
     divided,
 )
+from breakglass.services.pipeline.batches.reader import FetchAnswer
 from breakglass.services.pipeline.batches.tasks import (
     SIP_BYTES,
     Answer,

@@ -16,8 +16,16 @@ from breakglass.services import patience
 from breakglass.services.errors import AlreadyRunning, DamagedBackup, StorageError, UsageError
 from breakglass.services.topic_backup.manifest import TopicIdentity, next_manifest, read_manifest
 from breakglass.services.topic_backup.store.blobs import Blobs
-from breakglass.services.topic_backup.store.compressed import FRAME_BYTES, Compressed
-from breakglass.services.topic_backup.store.form import StoredForm, form_of
+from breakglass.services.topic_backup.store.form import (
+    CHUNK_BYTES,
+    FRAME_BYTES,
+    HEADER,
+    TAG_BYTES,
+    Compressed,
+    Sealed,
+    StoredForm,
+    form_of,
+)
 from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs, _Upload
 from breakglass.services.topic_backup.store.key import KEY_BYTES, Key, read_key
 from breakglass.services.topic_backup.store.local_blobs import LocalBlobs, range_file
@@ -27,7 +35,6 @@ from breakglass.services.topic_backup.store.runs_folder import (
     stale,
     version_name,
 )
-from breakglass.services.topic_backup.store.sealed import CHUNK_BYTES, HEADER, TAG_BYTES, Sealed
 from breakglass.services.topic_backup.store.store import Store
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 from tests.kit.deadlines import MOMENT

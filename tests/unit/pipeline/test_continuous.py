@@ -15,9 +15,9 @@ from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import EpochHistory, PartitionState, TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.continuous import BatchRanges, Stream, within
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.source import CopyStretch, PartitionSource, stretch
-from breakglass.services.pipeline.stream import BatchRanges, Stream, within
 from breakglass.services.session import ReadAccess
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.summary import (

@@ -19,14 +19,14 @@ from breakglass.services.divergence.entry import (
 )
 from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.metastore_source import MARK_EVERY, open_metastore
-from breakglass.services.divergence.source import Extent, Reading
-from breakglass.services.divergence.views import (
+from breakglass.services.divergence.opening import (
     FOREVER,
     CommittedView,
     RestoredView,
     by_position,
     uncommitted,
 )
+from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.metastore.lines import CommandRecord, counted, pairs, read_lines
 from breakglass.services.topic_backup.batches import ControlType, Marker
 from breakglass.services.topic_backup.record import TimestampType

@@ -21,7 +21,7 @@ from breakglass.services.recovery.transactions.evidence import (
     ProvenEnd,
     TransactionBatch,
 )
-from breakglass.services.recovery.transactions.proofs import proof_by_marker, proofs_by_decision
+from breakglass.services.recovery.transactions.finding import proof_by_marker, proofs_by_decision
 from tests.kit.deadlines import be_patient
 from tests.kit.fake_cluster import FakeCluster
 from tests.unit.kafka.replicas.held_log import HeldLog
