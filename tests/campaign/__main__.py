@@ -17,15 +17,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from breakglass.services.lab.distribution import LOG_LEVEL
 from breakglass.services.lab.incidents.incident import LabIncident, from_json, to_json
-from breakglass.services.lab.planning import prepared
-from tests.campaign import images, report, results
+from tests.campaign import report, results
 from tests.campaign.minimise import minimised
 from tests.campaign.second_round import of_campaign
 from tests.campaign.trial import Outcome, recover_by_breakglass, recover_by_kafka
@@ -60,31 +58,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for incident in incidents
         if options.again or incident.seed not in done or not done[incident.seed].played
     ]
-    with _nodes(options):
-        for incident, ours, kafkas, seconds in _all_tried(todo, options):
-            if not ours.passed:
-                failed.append(incident.seed)
-            results.append(results.result_of(incident, ours, kafkas), options.results)
-            print(_line(incident, ours, kafkas, seconds), flush=True)
-            for finding in ours.findings:
-                print(f"    {finding}", flush=True)
-            if ours.findings and options.minimise:
-                _minimise(incident, ours, options.evidence)
+    for incident, ours, kafkas, seconds in _all_tried(todo, options):
+        if not ours.passed:
+            failed.append(incident.seed)
+        results.append(results.result_of(incident, ours, kafkas), options.results)
+        print(_line(incident, ours, kafkas, seconds), flush=True)
+        for finding in ours.findings:
+            print(f"    {finding}", flush=True)
+        if ours.findings and options.minimise:
+            _minimise(incident, ours, options.evidence)
     if not options.without_page:
         report.write(options.results)
     return 1 if failed else 0
-
-
-@contextmanager
-def _nodes(options: argparse.Namespace) -> Iterator[None]:
-    """Nodes start as ever, or with `--image` as copies of a memory image."""
-    if not options.image:
-        yield
-        return
-    with _scratch() as folder:
-        image = images.made(prepared(options.kafka_version), Path(folder) / "image")
-        with images.nodes_from(image):
-            yield
 
 
 def _all_tried(incidents: Sequence[LabIncident], options: argparse.Namespace) -> Iterator[Tried]:
@@ -131,9 +116,6 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--results", type=Path, default=report.RESULTS, help="the results file")
     options.add_argument("--evidence", type=Path, default=Path("build/campaign"))
     options.add_argument("--jobs", type=int, default=1, help="incidents at once (1)")
-    options.add_argument(
-        "--image", action="store_true", help="restore nodes from a memory image (needs criu)"
-    )
     options.add_argument("--again", action="store_true", help="seeds that are done, too")
     options.add_argument("--without-baseline", action="store_true", help="not by Kafka's tools")
     options.add_argument("--without-page", action="store_true", help="leave docs/campaign.md")

@@ -45,19 +45,6 @@ def test_four_nodes_are_small(cluster: Cluster) -> None:
     assert all(0 < size < MOST_RESIDENT_BYTES for size in sizes.values()), sizes
 
 
-def test_a_killed_broker_is_fenced_and_keeps_port_and_data(cluster: Cluster) -> None:
-    node = cluster.broker(1)
-    address, written = node.address(), produce(cluster, "orders", 0, 25)
-    node.kill()
-    assert not node.running
-    cluster.wait_fenced(1)
-    node.start()
-    cluster.wait_unfenced(1)
-    assert node.address() == address
-    cluster.wait_partition("orders", 0, lambda state: 1 in state.isr, "b1 in sync")
-    assert produce(cluster, "orders", 0, 1).offsets == (written.end,)
-
-
 def test_a_paused_broker_hangs_and_goes_on(cluster: Cluster) -> None:
     node = cluster.broker(2)
     node.pause()
@@ -71,22 +58,6 @@ def test_a_paused_broker_hangs_and_goes_on(cluster: Cluster) -> None:
     assert not node.paused
 
 
-def test_a_paused_broker_can_be_killed(cluster: Cluster) -> None:
-    cluster.broker(2).pause()
-    cluster.broker(2).kill()
-    assert not cluster.broker(2).running
-
-
-def test_a_stopped_broker_hands_its_leadership_over(cluster: Cluster) -> None:
-    state = cluster.wait_partition("orders", 0, lambda state: state.leader is not None, "a leader")
-    leader = state.leader
-    assert leader is not None
-    cluster.broker(leader).stop()
-    after = cluster.partition("orders", 0)
-    assert after.leader not in (None, leader)
-    assert "shut down completed" in cluster.broker(leader).log_file.read_text()
-
-
 def test_replaced_disks_are_empty(cluster: Cluster) -> None:
     node = cluster.broker(3)
     with pytest.raises(LabError, match="runs: kill or stop it"):
@@ -98,13 +69,6 @@ def test_replaced_disks_are_empty(cluster: Cluster) -> None:
     node.start()
     cluster.wait_ready()
     cluster.wait_partition("orders", 0, lambda state: 3 in state.isr, "b3 in sync")
-
-
-def test_a_broker_can_be_added(cluster: Cluster) -> None:
-    node = cluster.add_broker()
-    node.start()
-    cluster.wait_ready()
-    assert cluster.fenced()[node.id] is False
 
 
 def test_settings_of_one_node_hold_from_its_next_start(cluster: Cluster) -> None:
