@@ -9,7 +9,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from pyspark import SparkContext
 
 from breakglass.services.errors import PipelineError
 from breakglass.services.pipeline.session import WantedSpark, _conf, _context, forget_jvm
@@ -32,7 +31,7 @@ def test_a_jvm_that_is_killed_while_spark_starts_is_one_error_and_no_traceback(
     """The command kills it where it ends before anything needed Spark."""
     # A Spark of other tests in this process is as it was afterwards.
     for kept in ("_active_spark_context", "_gateway", "_jvm"):
-        monkeypatch.setattr(SparkContext, kept, None)
+        monkeypatch.setattr(f"pyspark.SparkContext.{kept}", None)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=reset_after_login, args=(listener,), daemon=True).start()
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", str(listener.getsockname()[1]))
