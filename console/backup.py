@@ -250,15 +250,13 @@ def reindex(
     from breakglass.services.errors import ReadOnly
     from breakglass.services.pipeline.acts.reindex import RebuildIndexes
     from breakglass.services.topic_backup.address import mend_at
-    from breakglass.services.topic_backup.folder import LocalFolder
     from breakglass.services.topic_backup.group_history import outline
 
     if out is not None:
         mended = mend_at(source, out, key_of(key))
-        topic = source.rstrip("/").rpartition("/")[2].partition("~")[0]
-        _, lacking, lost = outline(LocalFolder(out / topic))
-        _print_mended(mended, (*lacking, *lost), as_json=as_json)
-        salvaged = any(partition.salvaged for partition in mended)
+        _, lacking, lost = outline(mended.folder)
+        _print_mended(mended.partitions, (*lacking, *lost), as_json=as_json)
+        salvaged = any(partition.salvaged for partition in mended.partitions)
         raise typer.Exit(1 if salvaged or lacking or lost else 0)
     if not write:
         raise ReadOnly(

@@ -118,7 +118,7 @@ class ConsoleDriver(LinuxDriver):
 
     def _stop_for_shell(self) -> None:
         """Leave the screen, stop the whole job as the shell expects, and come back with it."""
-        if self._stopping or not bool(self._app.check_action("suspend_process", ())):
+        if self._stopping or not self._app.check_action("suspend_process", ()):
             return
         self._stopping = True
         if self._auto_restart:

@@ -84,7 +84,7 @@ def _rows(truth: PartitionTruth) -> Iterator[list[object]]:
             else ("",) * 4
         )
         epochs = " ".join(str(epoch.epoch) for epoch in replica.epochs)
-        yield [*first, *(replica.broker, replica.log_start, replica.log_end, epochs), *price]
+        yield [*first, replica.broker, replica.log_start, replica.log_end, epochs, *price]
 
 
 def wrong_verdicts(assessments: Iterable[Assessment], truth: Truth) -> Iterator[str]:

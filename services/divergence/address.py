@@ -19,6 +19,7 @@ from enum import StrEnum
 
 from breakglass.services.errors import UsageError
 from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.layout import topic_of
 
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 _ID = re.compile(r"[0-9]{1,19}", re.ASCII)
@@ -83,7 +84,7 @@ class SourceAddress:
         """The topic's partition, whatever its generation; ``metastore`` for a metastore."""
         if self.kind is SourceKind.METASTORE:
             return TopicPartition(SourceKind.METASTORE, 0)
-        return TopicPartition(self.folder.partition("~")[0], self.partition)
+        return TopicPartition(topic_of(self.folder), self.partition)
 
 
 def parse_address(text: str) -> SourceAddress:

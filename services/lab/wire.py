@@ -10,7 +10,6 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 from uuid import UUID
 
@@ -59,12 +58,7 @@ class Conversation:
     def __enter__(self) -> Conversation:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._socket.close()
 
     def ask(self, request: Any, response_class: Any) -> Any:

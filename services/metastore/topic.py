@@ -19,7 +19,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 from uuid import UUID
 
@@ -398,12 +397,7 @@ class TopicReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
     def poll(self, seconds: float, most: int = BATCH) -> PolledCommands:

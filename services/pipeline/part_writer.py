@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,12 +92,7 @@ class PartTask:
     def __enter__(self) -> PartTask:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._open is not None:
             self._open.abandon()
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
@@ -176,7 +175,7 @@ def _context(wanted: WantedSpark, conf: SparkConf) -> SparkContext:
     _without_pandas()
     # py4j writes a traceback to the root logger for each lost connection, before it raises what is
     # reported here; also for a JVM that is killed because its command ended without a job.
-    logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
+    logging.getLogger().addFilter(_not_by_py4j)
     try:
         return SparkContext.getOrCreate(conf)
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
@@ -184,6 +183,10 @@ def _context(wanted: WantedSpark, conf: SparkConf) -> SparkContext:
             f"Spark does not start on {wanted.master} ({error}): check that address, and "
             f"{to_check()}."
         ) from error
+
+
+def _not_by_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
 
 
 def _without_pandas() -> None:
@@ -307,12 +310,7 @@ class Spark:
     def __enter__(self) -> Spark:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._give_up()
         if self._context is not None and not self._shared:
             # Stop context, also if its JVM is already gone.

@@ -11,7 +11,7 @@ from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import listing
 from breakglass.services.topic_backup.manifest import read_manifest
-from breakglass.services.topic_backup.mending import MendedPartition, mend
+from breakglass.services.topic_backup.mending import MendedTopic, mend
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
 from breakglass.services.topic_backup.reindex import Reindexed, reindex, segments_of
@@ -94,7 +94,7 @@ def indexes_at(address: str, key: Key | None = None) -> IndexesAt:
     return IndexesAt(folder, name, tuple(numbers))
 
 
-def mend_at(address: str, to: Path, key: Key | None = None) -> tuple[MendedPartition, ...]:
+def mend_at(address: str, to: Path, key: Key | None = None) -> MendedTopic:
     """Write a mended copy of the topic at *address* below *to*; the original stays unchanged.
 
     Raises: as `mend`; UsageError if there is no backup at *address*.

@@ -78,6 +78,11 @@ def folder_name(topic: str, generation: int) -> str:
     return topic if generation == 1 else f"{topic}~{generation}"
 
 
+def topic_of(folder: str) -> str:
+    """The topic of a generation's folder: ``orders`` of ``orders~2``."""
+    return folder.partition("~")[0]
+
+
 def generations(names: Iterable[str]) -> dict[str, tuple[str, int]]:
     """The topic and generation of each name that can be a topic's folder.
 

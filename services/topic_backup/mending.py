@@ -14,7 +14,12 @@ from pathlib import Path
 from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
-from breakglass.services.topic_backup.layout import listing, require_folder_name, topic_path
+from breakglass.services.topic_backup.layout import (
+    listing,
+    require_folder_name,
+    topic_of,
+    topic_path,
+)
 from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.reader import LeftOut, PartitionReader
@@ -46,9 +51,18 @@ class MendedPartition:
     """What the copy has and could not prove; its manifest says so for ever."""
 
 
+@dataclass(frozen=True, slots=True)
+class MendedTopic:
+    """A copy that was made."""
+
+    folder: LocalFolder
+    """Named for the topic of the manifest, however the folder of the original is called."""
+    partitions: tuple[MendedPartition, ...]
+
+
 def mend(
     folder: Folder, name: str, to: Path, *, max_record_bytes: int = MAX_RECORD_BYTES
-) -> tuple[MendedPartition, ...]:
+) -> MendedTopic:
     """Write every provable record of the topic *name* in *folder* to a new folder below *to*.
 
     Raises:
@@ -57,7 +71,7 @@ def mend(
         StorageError: the copy cannot be written.
     """
     manifest = read_manifest(folder)
-    topic, _, _ = require_folder_name(name).partition("~")
+    topic = topic_of(require_folder_name(name))
     identity = manifest.identity if manifest else TopicIdentity(topic)
     target = topic_path(to, identity.topic)
     with storage_errors(str(target)):
@@ -79,8 +93,9 @@ def mend(
             done.append(_mended(writer.partition(number), number, reader, committed))
             writer.finish(number)
         writer.commit()
-    group_history.copy(folder, LocalFolder(target), numbers)
-    return tuple(done)
+    copy = LocalFolder(target)
+    group_history.copy(folder, copy, numbers)
+    return MendedTopic(copy, tuple(done))
 
 
 def _mended(

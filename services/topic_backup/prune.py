@@ -63,7 +63,15 @@ def prunable(folder: Folder, limits: PruneLimits, at_ms: int | None = None) -> t
     now = now_ms() if at_ms is None else at_ms
     found = _committed(folder, manifest) if manifest else _uncommitted(folder)
     return tuple(
-        _prunable(number, segment)
+        Prunable(
+            number,
+            segment.prefix,
+            segment.first_offset,
+            segment.last_offset,
+            segment.count,
+            segment.records_bytes,
+            segment.max_timestamp,
+        )
         for number, sizes, summaries in found
         for segment in _old(sizes, summaries, limits, now)
     )
@@ -194,16 +202,4 @@ def _may_go(
 def _without(part: PartitionSummary, names: set[str]) -> PartitionSummary:
     return replace(
         part, segments=tuple(segment for segment in part.segments if segment.prefix not in names)
-    )
-
-
-def _prunable(partition: int, one: SegmentSummary) -> Prunable:
-    return Prunable(
-        partition,
-        one.prefix,
-        one.first_offset,
-        one.last_offset,
-        one.count,
-        one.records_bytes,
-        one.max_timestamp,
     )

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from types import TracebackType
 from typing import NamedTuple
 
 from breakglass.services.errors import BreakglassError, DamagedBackup, UnsupportedSchema
@@ -77,12 +76,7 @@ class SegmentIndex:
     def __enter__(self) -> SegmentIndex:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def __len__(self) -> int:

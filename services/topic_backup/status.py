@@ -15,7 +15,7 @@ from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.originals import FoundFiles, found_files
 from breakglass.services.topic_backup.store.store import Store
 from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary
-from breakglass.services.topic_backup.verification import has_lost_manifest, is_older, uncommitted
+from breakglass.services.topic_backup.verification import lacks_last, uncommitted
 from breakglass.services.topic_backup.verified import Verified
 
 
@@ -147,7 +147,7 @@ def topic_status(held: HeldTopic) -> TopicStatus:
         groups_lost=groups_lost,
         cluster_id=manifest.identity.cluster_id if manifest else None,
         topic_id=manifest.identity.topic_id if manifest else None,
-        lost_manifest=has_lost_manifest(names) if manifest is None else is_older(folder, manifest),
+        lost_manifest=lacks_last(folder, manifest),
         uncommitted=tuple(map(str, uncommitted(folder, names, manifest)))
         if manifest is not None and isinstance(folder, LocalFolder)
         else (),

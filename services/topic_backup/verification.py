@@ -247,6 +247,11 @@ def has_lost_manifest(names: Collection[str]) -> bool:
     )
 
 
+def lacks_last(folder: Folder, manifest: TopicManifest | None) -> bool:
+    """Whether *manifest* is not the last one of *folder*, which side files show."""
+    return is_older(folder, manifest) if manifest else has_lost_manifest(folder.names())
+
+
 def is_older(folder: Folder, manifest: TopicManifest | None) -> bool:
     """Whether *manifest* is an older one than was verified."""
     return manifest is not None and verified.newest_commit(folder) > manifest.commit

@@ -291,7 +291,7 @@ class _Slot:
             raise TimedOut(f"{self._name} is still busy with an earlier request: try again")
         try:
             # Whether not to reuse it: its session ends, or the broker closed it while it was idle.
-            if self._connection is None or (self._connection.expired or self._connection.abandoned):
+            if not self._connection or self._connection.expired or self._connection.abandoned:
                 self.close()
                 self._connection = sender.open_connection(self._broker, deadline)
             if sender.closed:

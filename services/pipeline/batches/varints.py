@@ -63,7 +63,8 @@ class Numbers:
         values, after = self.longs(places)
         if len(values) and (
             int((after - places).max()) > INT_BYTES
-            or (int(values.max()) > 2**31 - 1 or int(values.min()) < -(2**31))
+            or int(values.max()) > 2**31 - 1
+            or int(values.min()) < -(2**31)
         ):
             raise NotByColumns
         return values, after

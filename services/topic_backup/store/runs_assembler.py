@@ -13,7 +13,6 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from types import TracebackType
 
 from breakglass.services.errors import DamagedBackup, UsageError
 from breakglass.services.topic_backup.folder import Folder
@@ -40,7 +39,7 @@ from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGI
 from breakglass.services.topic_backup.store.runs_folder import RunsFolder
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 from breakglass.services.topic_backup.topic_writer import check_same, merged
-from breakglass.services.topic_backup.verification import has_lost_manifest, is_older
+from breakglass.services.topic_backup.verification import lacks_last
 
 SMALL_BYTES = 64 * 1024 * 1024
 """Segments of this size are not joined."""
@@ -126,8 +125,7 @@ class RunsAssembler:
         with ExitStack() as stack:
             stack.enter_context(folder.lock())
             self.committed = read_manifest(folder)
-            none = self.committed is None and has_lost_manifest(folder.names())
-            if none or is_older(folder, self.committed):
+            if lacks_last(folder, self.committed):
                 # A commit would remove the files that it does not name: those of the lost one.
                 raise UsageError(
                     f"{folder.where()} has lost its last manifest, so which of its files are the "
@@ -143,12 +141,7 @@ class RunsAssembler:
     def __enter__(self) -> RunsAssembler:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

@@ -190,8 +190,7 @@ def test_b26_a_state_that_is_gone_or_replaced_is_never_whole_and_the_advice_help
         groups_of(held, held.partitions, at_ms)
     well = {FIRST: 3, SECOND: 12}[FIRST + SECOND - at_ms]
     assert groups_of(held, held.partitions, FIRST + SECOND - at_ms)[0]["billing"] == well
-    mend(folder, "orders", tmp_path / "mended")
-    copy = LocalFolder(tmp_path / "mended" / "orders")
+    copy = mend(folder, "renamed", tmp_path / "mended").folder
     assert verify_files(copy).whole == (at_ms == FIRST)
     assert group_history.moment(at_ms) in verify_files(copy).groups_lost[0]
 

@@ -105,7 +105,7 @@ def test_reindex_to_another_folder_writes_a_mended_copy_and_changes_nothing(
 def test_a_mended_copy_notes_what_is_missing_as_lost(tmp_path: Path) -> None:
     topic = back_up(tmp_path / "a", run(0, 12), max_segment_bytes=160)
     (topic / "segment_partition_000_from_offset_0000000004_records").unlink()
-    (mended,) = mend(LocalFolder(topic), "orders", tmp_path / "b")
+    (mended,) = mend(LocalFolder(topic), "orders", tmp_path / "b").partitions
     assert (mended.records, mended.salvaged) == (8, True)
     (segment,) = manifest_of(tmp_path / "b" / "orders").partitions[0].segments
     assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(4, 8, GapReason.LOST)]
@@ -131,7 +131,7 @@ def test_stray_bytes_behind_the_last_record_lose_none_by_any_reader(
     assert (reader.damages, reader.salvaged) == ([], expected)
     held = read_held(folder, "orders")
     assert (held.partitions[0].next_offset, held.lost) == (5, ())
-    (mended,) = mend(folder, "orders", tmp_path / "mended")
+    (mended,) = mend(folder, "orders", tmp_path / "mended").partitions
     assert (mended.records, mended.unproved[0].start, mended.unproved[-1].end) == (5, 0, 5)
     (segment,) = reindex(folder, 0)
     assert (segment.entries, segment.left_out) == (5, stray)
@@ -173,7 +173,7 @@ def damaged(tmp_path: Path) -> Path:
 
 def laundered(tmp_path: Path) -> Path:
     """A mended copy of a backup in which one byte of a value differs from what was written."""
-    (mended,) = mend(LocalFolder(damaged(tmp_path)), "orders", tmp_path / "copy")
+    (mended,) = mend(LocalFolder(damaged(tmp_path)), "orders", tmp_path / "copy").partitions
     assert mended.salvaged
     return tmp_path / "copy" / "orders"
 
@@ -239,7 +239,7 @@ def test_b19_what_was_taken_up_without_a_manifest_stays_marked_for_ever(
 def test_a_mended_copy_of_what_was_proved_is_not_marked(tmp_path: Path) -> None:
     topic = back_up(tmp_path / "a", run(0, 12), max_segment_bytes=160)
     (topic / INDEX).unlink()
-    (mended,) = mend(LocalFolder(topic), "orders", tmp_path / "b")
+    (mended,) = mend(LocalFolder(topic), "orders", tmp_path / "b").partitions
     assert mended.unproved == ()
     assert verify_files(LocalFolder(tmp_path / "b" / "orders")).whole
 
