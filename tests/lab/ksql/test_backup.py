@@ -91,14 +91,14 @@ def test_whole_fetches_and_the_consumer_make_the_same_backup(
     end = written[-1].offset + 2
     folders = folder / "fetches", folder / "consumer"
     for place, worthwhile in zip(folders, (1, 10**9), strict=True):
-        monkeypatch.setattr(topic, "WORTHWHILE", worthwhile)
+        monkeypatch.setattr("breakglass.services.metastore.topic.WORTHWHILE", worthwhile)
         assert backed_up(topic, place).last["appended"] == len(ODD) + len(written)
     assert starts == [end, None]
     by_fetches, by_consumer = (files(place)[0] for place in folders)
     assert by_fetches.read_bytes() == by_consumer.read_bytes()
     assert stored(by_fetches) == stored(by_consumer) == topic.read()
     noted = side_of(by_consumer).read_bytes()
-    monkeypatch.setattr(topic, "WORTHWHILE", 1)
+    monkeypatch.setattr("breakglass.services.metastore.topic.WORTHWHILE", 1)
     kinds = backed_up(topic, folders[1]).kinds()
     assert (kinds[0], kinds[-1]) == ("continued", "caught up")
     assert side_of(by_consumer).read_bytes() == noted
