@@ -16,11 +16,11 @@ TRANSACTIONAL_CHECKPOINTS ?= 100
 MINUTES ?= 60
 # How many checkpoints `make ordered` takes of a chain of applications.
 ORDERED_CHECKPOINTS ?= 100
-# How long `make fuzz` goes on, in seconds.
+# How long `make fuzz` and `make hostile` go on, in seconds.
 SECONDS ?= 3600
 # Of how many seeds `make drills` plays each level.
 DRILLS ?= 3
-# How many random incidents `make campaign` plays, and the first seed.
+# How many random incidents `make campaign` plays; and the first seed of it and of `make hostile`.
 INCIDENTS ?= 10
 SEED ?= 1
 
@@ -38,7 +38,7 @@ WORKERS := --numprocesses $(shell expr $(PROCESSORS) + 1) --dist loadgroup --no-
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all test-pythons mutants check format docs recording lock release installed bench \
-	soak ordered soak-console soak-transactional fuzz campaign drills
+	soak ordered soak-console soak-transactional fuzz hostile campaign drills
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -121,6 +121,9 @@ ordered: setup ## Take ORDERED_CHECKPOINTS (100) of a chain of applications at l
 
 fuzz: setup ## Feed every reader of untrusted bytes for SECONDS (3600), guided by what it reaches
 	@$(BIN)/python -m tests.fuzz.explore --seconds $(SECONDS) $(ARGS)
+
+hostile: setup ## Run every command against brokers that answer falsely at random, for SECONDS, from SEED on
+	@$(BIN)/python -m tests.hostile --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
 campaign: setup ## Break INCIDENTS clusters in random ways from SEED on, recover each, write docs/campaign.md
 	@$(BIN)/python -m tests.campaign --incidents $(INCIDENTS) --seed $(SEED) $(ARGS)

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.pipeline.restore.options import RestoreOptions
     from breakglass.services.pipeline.restore.planned import RestorePlan
-    from breakglass.services.pipeline.restore.restore import TopicRestored
     from breakglass.services.topic_backup.connector import ConnectorSettings
     from breakglass.services.topic_backup.store.store import Store
 
@@ -217,8 +216,7 @@ def restore(
         done = command.carry_out(frozen, write=connection.write).value
     if as_json:
         print_json({"schema": 1, "topics": done})
-    else:
-        _print(done)
+    print_restored(done, table=not as_json)
     raise typer.Exit(exit_code(done))
 
 
@@ -364,21 +362,3 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
             "without transactions: if this restore is killed and resumed, up to one batch of "
             "each partition may be there twice"
         )
-
-
-def _print(done: list[TopicRestored]) -> None:
-    print_restored(done)
-    for topic in done:
-        if topic.error:
-            say(f"{topic.target}  not restored: {topic.error}")
-        for what, count in topic.declared.items():
-            say(f"{topic.target}  {count:,} records are not as they were: {what}")
-        for kind, count in topic.differences.items():
-            say(f"{topic.target}  {count:,} records {kind}")
-        if not topic.settings_back:
-            say(
-                f"{topic.target}  nothing in it expires yet: --resume continues, --resume "
-                "--no-verify gives it its own settings whatever is there"
-            )
-        for group, reason in topic.groups_failed.items():
-            say(f"{topic.target}  group {group} was not moved: {reason}")

@@ -36,12 +36,10 @@ from breakglass.services.checkpoint.wording import (
     promise,
     settings_given,
     settings_told,
-    told_of,
 )
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.spark.restore import CheckpointPlan
-    from breakglass.services.pipeline.restore.restore import TopicRestored
 
 
 @connected_for_writing
@@ -129,7 +127,16 @@ def restore_checkpoint(
         told = {"whole": whole, "topics": done, "settings": settings_given(plan)}
         print_json({"schema": 1, **_head(plan), **told})
     else:
-        _print(plan, done)
+        found = plan.found
+        print_lines([f"checkpoint {found.id}  {level_of(found)}  {found.status}", promise(found)])
+    print_restored(done, table=not as_json)
+    if all(topic.complete for topic in done):
+        say("Restored completely: members of the groups may be started.")
+    else:
+        say(
+            "Not restored completely. Start no members; follow each topic's advice, then run the "
+            "restore again with --resume."
+        )
     raise typer.Exit(exit_code(done))
 
 
@@ -169,19 +176,3 @@ def _say_plan(plan: CheckpointPlan) -> None:
     for given in settings_given(plan):
         for line in settings_told(given):
             say(line)
-
-
-def _print(plan: CheckpointPlan, done: list[TopicRestored]) -> None:
-    found = plan.found
-    print_lines([f"checkpoint {found.id}  {level_of(found)}  {found.status}", promise(found)])
-    print_restored(done)
-    for topic in done:
-        for line in told_of(topic):
-            say(line)
-    if all(topic.whole for topic in done):
-        say("Restored completely: members of the groups may be started.")
-    else:
-        say(
-            "Not restored completely. Start no members; follow each topic's advice, then run the "
-            "restore again with --resume."
-        )

@@ -101,9 +101,10 @@ def exit_code(done: Sequence[TopicRestored]) -> int:
     return UNKNOWN if any(topic.unknown for topic in done) else FAILED
 
 
-def print_restored(done: Sequence[TopicRestored]) -> None:
-    """One line a topic, and what its backup could not give back."""
-    print_table(COLUMNS, map(_row, done))
+def print_restored(done: Sequence[TopicRestored], *, table: bool) -> None:
+    """One line a topic on stdout if *table*; on stderr always what differs or is not there."""
+    if table:
+        print_table(COLUMNS, map(_row, done))
     for topic in done:
         for gap in topic.gaps:
             say(f"{topic.target}  offsets of {gap} are not restored: the backup is damaged there")
@@ -115,6 +116,8 @@ def print_restored(done: Sequence[TopicRestored]) -> None:
             say(f"{topic.target}  {NO_MANIFEST}")
         if topic.unexplained:
             say(f"{topic.target}  {UNEXPLAINED.format(topic.unexplained)}")
+        for line in topic.remarks():
+            say(line)
 
 
 def _row(topic: TopicRestored) -> tuple[object, ...]:

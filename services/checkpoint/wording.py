@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
     from breakglass.services.checkpoint.spark.restore import CheckpointPlan
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.pipeline.restore.restore import TopicRestored
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,17 +463,3 @@ def settings_told(one: SettingsGiven) -> Iterator[str]:
     yield f"{one.target}  settings: {own or 'none of its own, the brokers have them'}"
     for name, why in one.left_out.items():
         yield f"{one.target}  {name} left out: {why}"
-
-
-def told_of(one: TopicRestored) -> Iterator[str]:
-    """Errors, differences and other remarks on one topic, one line each; empty if none."""
-    if one.error:
-        yield f"{one.target}  not restored: {one.error}"
-    elif not one.settings_back:
-        yield f"{one.target}  has not got its settings yet: nothing expires there"
-    for what, count in one.declared.items():
-        yield f"{one.target}  {count:,} records: {what}"
-    for kind, count in one.differences.items():
-        yield f"{one.target}  {count:,} records {kind}"
-    for group, reason in one.groups_failed.items():
-        yield f"{one.target}  group {group} was not moved: {reason}"

@@ -15,7 +15,6 @@ from breakglass.services.checkpoint.wording import (
     promise,
     settings_given,
     settings_told,
-    told_of,
 )
 from breakglass.services.errors import Refused
 from breakglass.services.guard.act import Act, ActStep, Ending, Front, Frozen, Means
@@ -119,7 +118,7 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
         for topic in done:
             for outcome in outcomes_of(topic, plan.plan):
                 front.tell(outcome)
-            for line in told_of(topic):
+            for line in topic.remarks():
                 front.tell(ActStep(line))
         return replace(ended(done), text=_text(done))
 

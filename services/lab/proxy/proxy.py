@@ -14,6 +14,7 @@ from breakglass.services.lab.layout import LOOPBACK, Address
 from breakglass.services.lab.ports import free_ports
 from breakglass.services.lab.proxy.frames import SeenRequest
 from breakglass.services.lab.proxy.relay import (
+    Distortion,
     Duty,
     ProxyPolicy,
     Relay,
@@ -222,10 +223,9 @@ class Proxy:
         """Hold every request of *api_key* before it is forwarded, until `heal`."""
         self._policy.hold(api_key)
 
-    def alter(self, before: bytes, after: bytes) -> None:
-        """Replace *before* by *after*, of equal length, in every answer."""
-        assert len(before) == len(after)
-        self._policy.alteration = (before, after)
+    def distort(self, distortion: Distortion | None) -> None:
+        """Send to clients what *distortion* makes of each answer, until another call."""
+        self._policy.distort = distortion
 
     def heal(self) -> None:
         """Undo `cut`, `hang`, `hold` and `delay`, and forward the requests that were waiting."""

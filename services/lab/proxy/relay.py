@@ -11,7 +11,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -56,6 +56,10 @@ class SpoilOrder:
     """Put the error at the top of the answer instead of in each of its items."""
 
 
+Distortion = Callable[[Head, bytes], Iterable[bytes]]
+"""Makes of a request's header and its answer the bytes to send, a frame's length included."""
+
+
 class ProxyPolicy:
     """Orders and the gate; shared by every connection of a proxy."""
 
@@ -67,8 +71,8 @@ class ProxyPolicy:
         self._lock = threading.Lock()
         self.delay_seconds = 0.0
         """Added to every request before it is forwarded."""
-        self.alteration: tuple[bytes, bytes] | None = None
-        """In every answer, these bytes become those."""
+        self.distort: Distortion | None = None
+        """What is sent in place of each answer."""
         self._released = threading.Event()
         self._held_key: int | None = None
 
@@ -107,10 +111,6 @@ class ProxyPolicy:
             self._ended.wait(self.delay_seconds)
         if api_key == self._held_key:
             self._released.wait()
-
-    def altered(self, answer: bytes) -> bytes:
-        """What the client gets in place of *answer*."""
-        return answer.replace(*self.alteration) if self.alteration else answer
 
     def add(self, order: SpoilOrder) -> None:
         """Carry out *order* after those given before for the same api."""
@@ -230,8 +230,11 @@ class Relay:
         self._duty.policy.wait_delay(head.api_key)
         answer = self._answer(head, frame, self._duty.policy.take(head.api_key))
         self._duty.policy.wait_to_pass()
-        if answer is not None:
-            send_frame(self._client, self._duty.policy.altered(answer))
+        if answer is not None and (distort := self._duty.policy.distort):
+            for chunk in distort(head, answer):
+                self._client.sendall(chunk)
+        elif answer is not None:
+            send_frame(self._client, answer)
         return True
 
     def _readable(self) -> set[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,22 @@ class TopicRestored:
     def whole(self) -> bool:
         """Whether every step succeeded."""
         return not self.error and self.verified is not False and not self.groups_failed
+
+    def remarks(self) -> Iterator[str]:
+        """What failed and what differs, one line each; empty if nothing does."""
+        if self.error:
+            yield f"{self.target}  not restored: {self.error}"
+        if not self.settings_back:
+            yield (
+                f"{self.target}  nothing in it expires yet: --resume continues, --resume "
+                "--no-verify gives it its own settings whatever is there"
+            )
+        for what, count in self.declared.items():
+            yield f"{self.target}  {count:,} records are not as they were: {what}"
+        for kind, count in self.differences.items():
+            yield f"{self.target}  {count:,} records {kind}"
+        for group, reason in self.groups_failed.items():
+            yield f"{self.target}  group {group} was not moved: {reason}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,6 @@ class Program:
     def whole(self, command: str, *arguments: str, cluster: bool = True) -> dict[str, Any]:
         """Run it with --json; it must succeed."""
         done = self.here(command, *arguments, "--json", cluster=cluster)
-        assert done.code == 0, done.err
+        assert done.code == 0, f"{done.err}\n{done.out}"
         found: dict[str, Any] = done.document
         return found

@@ -39,13 +39,11 @@ from breakglass.services.checkpoint.wording import (
     given,
     reasons,
     same_again,
-    told_of,
     why_failed,
 )
 from breakglass.services.checkpoint.zeebe_api import backup_info
 from breakglass.services.errors import AlreadyRunning, StorageError, UsageError
 from breakglass.services.model import Unknown
-from breakglass.services.pipeline.restore.restore import TopicRestored
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from breakglass.services.topic_backup.part import part_names
 from breakglass.services.topic_backup.segment_index import ENTRY
@@ -142,17 +140,6 @@ def test_a_topic_that_is_there_keeps_its_own() -> None:
     found = given("bank", {"retention.ms": "5", "min.insync.replicas": "2"}, SAVED, exists=True)
     assert found.settings == {"min.insync.replicas": "2", "retention.ms": "5"}
     assert found.left_out == {"message.format.version": REMOVED, "retention.ms": KEPT}
-
-
-def test_what_was_declared_and_what_differs_is_told() -> None:
-    one = TopicRestored("bank", "bank2", settings_back=True, verified=False)
-    one.declared, one.differences = {"timestamp type": 3}, {"missing": 1_000}
-    one.groups_failed = {"tellers": "it has members"}
-    assert list(told_of(one)) == [
-        "bank2  3 records: timestamp type",
-        "bank2  1,000 records missing",
-        "bank2  group tellers was not moved: it has members",
-    ]
 
 
 def test_an_empty_folder_is_a_store_and_one_that_is_not_there_is_none(tmp_path: Path) -> None:
