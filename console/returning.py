@@ -83,9 +83,10 @@ def dead_broker_return(
 
         rescues = [*all_folders(folders[0].cluster_id or ""), *(rescued or [])]
         lost = broker_ids(gone, "--gone")
-        check = check_return(client, folders, rescues, go_on, others, lost)
+        memory = ReplicaMemory(folders[0].cluster_id or "")
+        check = check_return(client, folders, rescues, go_on, others, lost, memory.heard)
     if check.safe and not stop.requested:
-        ReplicaMemory(check.cluster_id).note_checked(check.broker, check.leaders)
+        memory.note_checked(check.broker, check.leaders)
     if as_json:
         print_json(_document(check))
     else:

@@ -106,6 +106,7 @@ class DeadBrokerScreen(Page):
     def _read(self) -> None:
         """In a thread."""
         from breakglass.services.recovery.guarded.rescue_choice import all_folders
+        from breakglass.services.recovery.remembered.store import ReplicaMemory
         from breakglass.services.recovery.rescue.broker_folder import LOG, open_log_folder
         from breakglass.services.recovery.rescue.return_check import check_return
 
@@ -113,7 +114,8 @@ class DeadBrokerScreen(Page):
             folders = [open_log_folder(f"{LOG}{folder}") for folder in self._folders]
             rescues = all_folders(folders[0].cluster_id or "", self.context.state_folder)
             with self.context.reading() as client:
-                check = check_return(client, folders, rescues, self._go_on)
+                memory = ReplicaMemory(folders[0].cluster_id or "", self.context.state_folder)
+                check = check_return(client, folders, rescues, self._go_on, heard=memory.heard)
             self.post_message(ReturnChecked(check))
         except BreakglassError as error:
             self.post_message(ReturnChecked(None, str(error)))
@@ -140,7 +142,7 @@ class DeadBrokerScreen(Page):
 def return_lines(check: ReturnCheck, width: int) -> Iterator[Line]:
     """What to show of *check*, in *width* cells."""
     role = Role.VERIFIED if check.safe else Role.LOST
-    verdict = "is safe to start" if check.safe else "is NOT safe to start"
+    verdict = "is safe to start, if what follows holds" if check.safe else "is NOT safe to start"
     yield (TablePiece(f" b{check.broker} {verdict}", role),)
     for folder in check.folders:
         read = f"{folder.path}: {partitions_text(len(folder.replicas))}"

@@ -137,7 +137,8 @@ def unled_after(leader: ReplicaLog, leader_epoch: int) -> int | None:
 
     A partition that loses its leader gets an epoch in which nobody writes, and the next leader one
     more. So a missing epoch may be such a time, and who wrote before it may have been passed over;
-    an idle leader's epoch is missing, too. None: the known epochs follow each other.
+    an idle leader's epoch is missing, too, and so are those of records that were deleted. None: the
+    known epochs follow each other from the first one on.
     """
     if isinstance(leader.epochs, Unknown):
         return None
@@ -145,7 +146,9 @@ def unled_after(leader: ReplicaLog, leader_epoch: int) -> int | None:
     first = [0] if leader.log_start == 0 and leader.epochs.complete_from == 0 else []
     epochs = [*first, *written, leader_epoch]
     gaps = [before for before, after in pairwise(epochs) if after - before > 1]
-    return gaps[-1] if gaps else None
+    if gaps:
+        return gaps[-1]
+    return epochs[0] - 1 if epochs[0] > 0 else None
 
 
 def merged(*found: Mapping[int, PassedOver]) -> dict[int, PassedOver]:

@@ -29,7 +29,7 @@ LOG = "log:"
 """How the address of a log folder begins."""
 METADATA_LOG = "__cluster_metadata"
 META, LOCK, PARTITION_METADATA = "meta.properties", ".lock", "partition.metadata"
-CLEANED = "cleaner-offset-checkpoint"
+CLEANED, STARTS = "cleaner-offset-checkpoint", "log-start-offset-checkpoint"
 MAX_FILE_BYTES = 1024 * 1024
 _FLOCK = struct.Struct("hhqqi")
 """The system's ``struct flock``: type, whence, start, length, process."""
@@ -45,6 +45,8 @@ class ReplicaFolder:
     """The topic id; None where the folder does not say."""
     compacted: bool
     """The log cleaner has compacted the log, so offsets may be missing."""
+    log_start: int = 0
+    """Records before this offset were deleted, though their segment may still be there."""
 
     @property
     def size(self) -> int:
@@ -84,10 +86,12 @@ def read_broker_folder(path: Path) -> BrokerFolder:
     alone = _REPLICA.fullmatch(path.name) and any(path.glob("*.log"))
     root = path.parent if alone else path
     properties = _properties(root / META)
-    cleaned = _cleaned(root / CLEANED)
+    cleaned, starts = _offsets(root / CLEANED), _offsets(root / STARTS)
     with storage_errors(str(path)):
         folders = [path] if alone else sorted(child for child in path.iterdir() if child.is_dir())
-    replicas = tuple(sorted(_replicas(folders, cleaned), key=lambda replica: replica.partition))
+    replicas = tuple(
+        sorted(_replicas(folders, cleaned, starts), key=lambda replica: replica.partition)
+    )
     if not replicas:
         raise UsageError(f"{path} holds no partitions: name a broker's folder of log.dirs.")
     known = {replica.path for replica in replicas}
@@ -148,7 +152,11 @@ def running_broker(path: Path) -> int | None:
     return None
 
 
-def _replicas(folders: list[Path], cleaned: frozenset[TopicPartition]) -> Iterator[ReplicaFolder]:
+def _replicas(
+    folders: list[Path],
+    cleaned: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+) -> Iterator[ReplicaFolder]:
     for folder in folders:
         match = _REPLICA.fullmatch(folder.name)
         if match is None or match[1] == METADATA_LOG or _ASIDE.fullmatch(folder.name):
@@ -156,7 +164,8 @@ def _replicas(folders: list[Path], cleaned: frozenset[TopicPartition]) -> Iterat
         if any(folder.glob("*.log")):
             partition = TopicPartition(match[1], int(match[2]))
             topic_id = _topic_id(_properties(folder / PARTITION_METADATA, ":"))
-            yield ReplicaFolder(folder, partition, topic_id, partition in cleaned)
+            start = starts.get(partition, 0)
+            yield ReplicaFolder(folder, partition, topic_id, partition in cleaned, start)
 
 
 def _set_aside(name: str) -> bool:
@@ -169,14 +178,14 @@ def _properties(path: Path, between: str = "=") -> dict[str, str]:
     return {name.strip(): value.strip() for name, found, value in pairs if found}
 
 
-def _cleaned(path: Path) -> frozenset[TopicPartition]:
-    """Partitions that the cleaner has compacted: ``topic partition offset`` lines."""
+def _offsets(path: Path) -> dict[TopicPartition, int]:
+    """The offsets of a checkpoint file, whose lines are ``topic partition offset``."""
     words = [line.split() for line in _text(path).splitlines()]
-    return frozenset(
-        TopicPartition(parts[0], int(parts[1]))
+    return {
+        TopicPartition(parts[0], int(parts[1])): int(parts[2])
         for parts in words
-        if len(parts) == 3 and parts[1].isdecimal()
-    )
+        if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal()
+    }
 
 
 def _text(path: Path) -> str:

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from breakglass.services.divergence.entry import UnreadableRange
+from breakglass.services.divergence.log_source import LogSource
 from breakglass.services.divergence.replica_epochs import parting
+from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.leader_ends import by_leader
@@ -78,15 +81,17 @@ def _kept(
     log_end: int,
 ) -> LeaderReach:
     partition = replica.partition
-    if state is None or theirs is None:
-        return LeaderReach(partition, None, "nobody leads it")
+    if state is None:
+        return LeaderReach(partition, None, "the cluster does not have it, or does not show it")
+    if theirs is None:
+        return LeaderReach(partition, None, "no broker leads it")
     if replica.topic_id != state.topic_id:
         return LeaderReach(partition, None, "the cluster's topic of that name is another one")
     if isinstance(theirs, Unknown):
         return LeaderReach(partition, None, theirs.reason)
     ours = written_epochs(replica.path, log_end)
     if isinstance(ours, Unknown):
-        return LeaderReach(partition, None, ours.reason)
+        return LeaderReach(partition, None, ours.reason, None, theirs.start)
     until = parting(ours, theirs.history) if log_end else 0
     if ours.ranges and theirs.start > ours.ranges[0].start:
         why = f"b{state.leader} begins later, at {theirs.start}"
@@ -122,6 +127,18 @@ def _of_leader(
     return found
 
 
+def epochs_of_batches(log: LogSource, start: int, end: int) -> EpochHistory:
+    """The leader epochs that the batches of *log* name, of those from *start* to *end*."""
+    starts: list[tuple[int, int]] = []
+    for batch in log.whole_batches(start, Reading()):
+        if isinstance(batch, UnreadableRange) or batch.header.base_offset >= end:
+            continue
+        epoch = batch.header.leader_epoch
+        if not starts or starts[-1][0] != epoch:
+            starts.append((epoch, max(start, batch.header.base_offset)))
+    return EpochHistory(_ranges(starts, end), start)
+
+
 def written_epochs(folder: Path, log_end: int) -> EpochHistory | Unknown:
     """The leader epochs of the log in *folder*, from its checkpoint file."""
     try:
@@ -139,10 +156,14 @@ def written_epochs(folder: Path, log_end: int) -> EpochHistory | Unknown:
         # It is like that beside a log that never had a record (R31).
         empty = EpochHistory((), 0)
         return Unknown(f"{CHECKPOINT} in its folder names no epoch") if log_end else empty
+    return EpochHistory(_ranges(starts, log_end), starts[0][1])
+
+
+def _ranges(starts: Sequence[tuple[int, ...]], log_end: int) -> tuple[EpochRange, ...]:
+    """The epochs that begin at *starts*, each an epoch and an offset."""
     ends = [*(start for _, start in starts[1:]), log_end]
-    ranges = tuple(
+    return tuple(
         EpochRange(epoch, start, end)
         for (epoch, start), end in zip(starts, ends, strict=True)
         if start < end
     )
-    return EpochHistory(ranges, starts[0][1])

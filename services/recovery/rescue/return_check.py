@@ -5,7 +5,7 @@ The broker is known by its log folders. The cluster, the folders and the rescues
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,12 +21,13 @@ from breakglass.services.model import PartitionEvidence, PartitionState, TopicPa
 from breakglass.services.recovery.evidence.gather import gather
 from breakglass.services.recovery.judgement.starting import rescue_before
 from breakglass.services.recovery.judgement.succession import inheritors
-from breakglass.services.recovery.remembered.heard import leaders_of
+from breakglass.services.recovery.remembered.heard import Heard, Key, key_of, leaders_of
 from breakglass.services.recovery.rescue.broker_folder import LOG, BrokerFolder, ReplicaFolder
 from breakglass.services.recovery.rescue.from_log import log_end
 from breakglass.services.recovery.rescue.past_leader import LeaderReach, kept_by_leaders
 from breakglass.services.recovery.rescue.rescued_folder import rescues_in
 from breakglass.services.recovery.rescue.returning import (
+    ReturnFate,
     ReturningReplica,
     absent,
     lost_text,
@@ -35,6 +36,7 @@ from breakglass.services.recovery.rescue.returning import (
 )
 from breakglass.services.snapshot import ClusterSnapshot
 from breakglass.services.words.figures import partitions_text
+from breakglass.services.words.moments import time_text
 
 _UNKNOWN = "what would be lost is unknown"
 SAID = 20
@@ -54,6 +56,8 @@ class ReturnCheck:
     """Folders of other brokers that are down, read as well."""
     leaders: str = ""
     """The leaders that it would follow (`leaders_of`)."""
+    shorter: tuple[str, ...] = ()
+    """A sentence for each log that ends earlier in its folder than when its broker was heard."""
 
     @cached_property
     def unsafe(self) -> tuple[ReturningReplica, ...]:
@@ -67,12 +71,12 @@ class ReturnCheck:
     @cached_property
     def lost(self) -> int:
         """Records that would be lost."""
-        return sum(replica.lost for replica in self.replicas)
+        return sum(one.lost for one in self.replicas if one.fate is ReturnFate.LOST)
 
     @cached_property
     def lost_markers(self) -> int:
         """Transaction markers that would be lost."""
-        return sum(replica.lost_markers for replica in self.replicas)
+        return sum(one.lost_markers for one in self.replicas if one.fate is ReturnFate.LOST)
 
     @property
     def sentences(self) -> Iterator[str]:
@@ -81,6 +85,7 @@ class ReturnCheck:
             yield f"{replica.partition}  {replica.fate}: {replica.why}"
         if len(self.unsafe) > SAID:
             yield f"and {len(self.unsafe) - SAID:,} more: breakglass return --json names them all"
+        yield from self.shorter[:SAID]
         yield from self._safe() if self.safe else self._unsafe()
 
     @cached_property
@@ -91,11 +96,16 @@ class ReturnCheck:
     def _safe(self) -> Iterator[str]:
         rescued = sum(replica.rescued for replica in self.replicas)
         unread = sorted({broker for replica in self.leads for broker in replica.unread})
-        names = " and ".join(f"b{broker}" for broker in unread)
-        condition = f", if the unread logs of {names} hold no more" if unread else ""
+        read = sorted({self.broker, *(one.broker for one in self.beside if one.broker is not None)})
+        are = "disk of {} as it is" if len(read) == 1 else "disks of {} as they are"
+        conditions = [
+            f"the folders that were read are the {are.format(_names(read))} now",
+            *([f"the unread logs of {_names(unread)} hold no more"] if unread else ()),
+        ]
         yield (
-            f"b{self.broker} is safe to start{condition}: {partitions_text(len(self.replicas))}, "
-            f"{rescued:,} records that its start truncates are rescued"
+            f"b{self.broker} is safe to start if {' and '.join(conditions)}: "
+            f"{partitions_text(len(self.replicas))}, {rescued:,} records that its start truncates "
+            "are rescued"
         )
         if self.leads:
             yield f"it leads {partitions_text(len(self.leads))} as soon as it starts"
@@ -114,6 +124,10 @@ class ReturnCheck:
             yield f"save what it holds: {_rescue_of(self.folders)}"
 
 
+def _names(brokers: Sequence[int]) -> str:
+    return " and ".join(f"b{broker}" for broker in brokers)
+
+
 def _rescue_of(folders: Sequence[BrokerFolder]) -> str:
     sources = " ".join(f"--source {quote(f'{LOG}{folder.path}')}" for folder in folders)
     return f"breakglass rescue {sources} --bootstrap-server HOST:PORT"
@@ -126,11 +140,13 @@ def check_return(
     go_on: Callable[[], None] = lambda: None,
     others: Sequence[BrokerFolder] = (),
     gone: Collection[int] = (),
+    heard: Callable[[Key], Heard] = lambda _: {},
 ) -> ReturnCheck:
     """What the broker of *folders* loses by starting; *rescues* are folders of rescues.
 
     *others* are folders of other brokers that are down: their replicas are read there (R47). The
-    disks of brokers of *gone* are lost, and with them whatever they had.
+    disks of brokers of *gone* are lost, and with them whatever they had. *heard* is what replicas
+    reported last: a folder whose log ends earlier may be an older copy.
     *go_on* is called now and then; an exception that it raises ends the reading.
 
     Raises:
@@ -153,6 +169,10 @@ def check_return(
     beside = _beside(client, snapshot, broker, {replica.partition for replica in replicas})
     for folder in others:
         other, cluster = _one_broker([folder])
+        if other == broker:
+            raise UsageError(
+                f"--beside {folder.path} is of b{broker} itself: name a folder of another broker"
+            )
         _require_down(snapshot, other, cluster)
         for replica in folder.replicas:
             one = beside.get(replica.partition)
@@ -179,8 +199,33 @@ def check_return(
         if broker in state.assignment and name not in there
     ]
     leaders = leaders_of(broker, snapshot.partitions)
-    together = (*found, *missing)
-    return ReturnCheck(broker, cluster_id, tuple(folders), together, tuple(others), leaders)
+    together, read = (*found, *missing), (*folders, *others)
+    shorter = tuple(
+        sentence for folder in read for sentence in _shorter_than_heard(folder, states, heard)
+    )
+    return ReturnCheck(
+        broker, cluster_id, tuple(folders), together, tuple(others), leaders, shorter
+    )
+
+
+def _shorter_than_heard(
+    folder: BrokerFolder,
+    states: Mapping[TopicPartition, PartitionState],
+    heard: Callable[[Key], Heard],
+) -> Iterator[str]:
+    for replica in folder.replicas:
+        state = states.get(replica.partition)
+        if state is None or state.topic_id != replica.topic_id or folder.broker is None:
+            continue
+        last = heard(key_of(state)).get(folder.broker)
+        with suppress(BreakglassError):
+            end = log_end(replica)
+            if last is not None and isinstance(last.log.log_end, int) and last.log.log_end > end:
+                yield (
+                    f"{replica.partition} of b{folder.broker} ended at {last.log.log_end:,} when "
+                    f"it was heard at {time_text(last.at_ms)}, and ends at {end:,} in "
+                    f"{folder.path}: its tail was cut since, or the folder is an older copy"
+                )
 
 
 def _one_broker(folders: Sequence[BrokerFolder]) -> tuple[int, str]:
@@ -258,7 +303,8 @@ def _read_beside(
         return evidence
     with suppress(BreakglassError):
         extent = open_log(str(folder.partition), folder.path).extent
-        return with_disk(evidence, broker, folder.path, extent.start, extent.end)
+        start = min(extent.end, max(extent.start, folder.log_start))
+        return with_disk(evidence, broker, folder.path, start, extent.end)
     return evidence
 
 

@@ -30,7 +30,11 @@ from breakglass.services.model import (
 )
 from breakglass.services.recovery.judgement.succession import inheritors
 from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
-from breakglass.services.recovery.rescue.past_leader import LeaderReach, written_epochs
+from breakglass.services.recovery.rescue.past_leader import (
+    LeaderReach,
+    epochs_of_batches,
+    written_epochs,
+)
 from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder, Rescues
 from breakglass.services.recovery.rescue.spans import (
     Share,
@@ -127,7 +131,8 @@ def returning(
         log = open_log(str(partition), replica.path)
         torn = log.torn_at()
         end = log.extent.end if torn is None else min(torn, log.extent.end)
-        described = replace(fallback, start=log.extent.start, end=end, torn=torn is not None)
+        start = min(end, max(log.extent.start, replica.log_start))
+        described = replace(fallback, start=start, end=end, torn=torn is not None)
         if hidden:
             return replace(described, why=hidden)
         if state is None or broker not in state.assignment or replica.topic_id != state.topic_id:
@@ -139,10 +144,14 @@ def returning(
             return _leaderless(broker, described, state, evidence, rescues, damage, gone)
         if state.leader == broker:
             return replace(described, why=f"the cluster says that b{broker} leads it now")
-        if reach is None or reach.parts is None or reach.begins is None:
-            why = "" if reach is None else reach.why
-            return replace(described, why=why or f"b{state.leader} does not tell what it holds")
-        return _follower(log, described, reach.parts, reach.begins, rescues, go_on)
+        if reach is not None and reach.parts is not None and reach.begins is not None:
+            return _follower(log, described, reach.parts, reach.begins, rescues, go_on)
+        # Whatever the start drops of it: a log that is rescued from end to end loses nothing.
+        worst = _follower(log, described, start, start, rescues, go_on)
+        if worst.fate.safe:
+            return worst
+        why = f"b{state.leader} does not tell what it holds" if reach is None else reach.why
+        return replace(worst, fate=ReturnFate.UNKNOWN, why=f"{why}; {worst.why}")
     except BreakglassError as error:
         return replace(fallback, why=str(error))
 
@@ -282,6 +291,8 @@ def with_disk(
 ) -> PartitionEvidence:
     """*evidence* with the log of *broker* as its *folder* has it, from *start* to *end*."""
     epochs = written_epochs(folder, end)
+    if isinstance(epochs, Unknown):
+        epochs = epochs_of_batches(open_log(folder.name, folder), start, end)
     return replace(
         evidence,
         replicas=tuple(
@@ -345,7 +356,8 @@ def _follower(
         if span.start < span.end
     )
     if not spans:
-        why = f"b{described.leader} holds all of it"
+        empty = described.start >= described.end
+        why = "it holds no records" if empty else f"b{described.leader} holds all of it"
         return replace(described, fate=ReturnFate.KEPT, why=why)
     tally = _Tally(go_on)
     for span in spans:

@@ -33,6 +33,7 @@ from breakglass.services.model import TopicPartition
 from tests.kit.clusters import access_to
 from tests.kit.incidents import incident_of
 from tests.kit.program import Ended, breakglass
+from tests.lab.recover.incident.beside import delete_records
 from tests.lab.scenarios.damaged import Damaged
 from tests.screens.consoles import console_on
 from tests.screens.turns import text, until
@@ -41,22 +42,22 @@ SHARED, OWN, SINCE = 40, 7, 3
 """Records of both, of b3 alone, and those that b1 took since it was elected."""
 CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 TAILS = tuple(f"tail-{codec}" for codec in CODECS)
-KEPT, ALONE, DELETED = "kept", "alone", "deleted"
+KEPT, ALONE, DELETED, ERASED = "kept", "alone", "deleted", "erased"
 HALF_A_BATCH = 70
 
 
 def _script(stage: Stage) -> Script:
     for codec in CODECS:
         stage.create(f"tail-{codec}", [(3, 1)], {"compression.type": codec})
-    for topic in (KEPT, DELETED):
+    for topic in (KEPT, DELETED, ERASED):
         stage.create(topic, [(3, 1)])
     stage.create(ALONE, [(3,)])
     tails = [TopicPartition(topic, 0) for topic in TAILS]
-    others = [TopicPartition(topic, 0) for topic in (KEPT, DELETED, ALONE)]
+    others = [TopicPartition(topic, 0) for topic in (KEPT, DELETED, ALONE, ERASED)]
     stage.write([*tails, *others], SHARED)
     yield B2_LOST
     yield B1_LOST
-    stage.write(tails, OWN)
+    stage.write([*tails, TopicPartition(ERASED, 0)], OWN)
     yield LAST_LOST
     return list[Expectation]()
 
@@ -98,11 +99,13 @@ def course(
         folder / "lab", [SCENARIO], kafka_version=request.param, tethered=True
     ) as cluster:
         lab = Damaged(cluster, play(cluster, [SCENARIO]))
-        for topic in (*TAILS, KEPT):
+        for topic in (*TAILS, KEPT, ERASED):
             elect_unclean(cluster, TopicPartition(topic, 0))
             cluster.wait_partition(topic, 0, lambda state: state.leader == 1, "b1 to lead")
         for topic in TAILS:
             produce(cluster, topic, 0, SINCE)
+        produce(cluster, ERASED, 0, 2 * OWN)
+        delete_records(cluster, TopicPartition(ERASED, 0), SHARED + OWN + 1)
         delete(lab, DELETED)
         tear(lab, TAILS[0])
         disk, files = logs(lab), everything(lab)
@@ -161,7 +164,7 @@ async def on_screen(lab: Damaged, state: Path, words: str) -> str:
 def logs(lab: Damaged) -> dict[str, DiskLog]:
     return {
         topic: read_log(lab.cluster.broker(3).partition_folder(topic, 0))
-        for topic in (*TAILS, KEPT, ALONE)
+        for topic in (*TAILS, KEPT, ALONE, ERASED)
     }
 
 
@@ -213,7 +216,7 @@ def test_what_would_be_lost_is_told_by_partition_and_record(course: Course) -> N
             1,
             [{"start": SHARED, "end": SHARED + OWN}],
         )
-    assert "do not start b3: 35 records would be lost, 5 partitions not safe" in course.before.err
+    assert "do not start b3: 35 records would be lost, 6 partitions not safe" in course.before.err
     assert "breakglass rescue --source log:" in course.before.err
 
 
@@ -225,6 +228,22 @@ def test_what_is_not_cut_is_told_to_be_kept_and_why(course: Course) -> None:
         "kept",
         "the cluster has no such partition: set aside as `-stray`, not deleted",
     )
+
+
+def test_r48_a_log_before_all_that_its_leader_holds_is_unknown_until_it_is_rescued_whole(
+    course: Course,
+) -> None:
+    before, after = told(course.before)[ERASED], told(course.after)[ERASED]
+    held = SHARED + OWN
+    assert (before["fate"], before["lost"], before["first_lost"]) == ("unknown", held, 0)
+    assert (after["fate"], after["rescued"], after["lost"]) == ("rescued", held, 0)
+    (path,) = [
+        one["path"] for one in course.rescued.document["partitions"] if one["topic"] == ERASED
+    ]
+    gone = course.disk[ERASED].identities - course.returned[ERASED].identities
+    kept = breakglass("backup", "cat", path).out.splitlines()
+    assert {json.loads(line)["offset"] for line in kept} == {offset for _, offset in gone}
+    assert len(gone) == held
 
 
 def test_a_replica_in_none_of_the_folders_is_not_known_to_be_safe(course: Course) -> None:
@@ -274,9 +293,9 @@ def test_the_offline_screen_shows_it_for_the_broker_of_the_folders(course: Cours
     before, after = course.screens["before"], course.screens["after"]
     lost = f"{OWN} records, the first at offset {SHARED}"
     assert f"{TAILS[0]}-0  lost: in no rescue: {lost}" in before
-    assert "do not start b3: 35 records would be lost, 5 partitions not safe" in before
+    assert "do not start b3: 35 records would be lost, 6 partitions not safe" in before
     assert "breakglass rescue --source log:" in before
-    assert f"{OWN * len(TAILS)} records" in " ".join(after.split())
+    assert f"{OWN * len(TAILS) + SHARED + OWN} records" in " ".join(after.split())
 
 
 def test_a_broker_that_runs_is_refused(course: Course) -> None:

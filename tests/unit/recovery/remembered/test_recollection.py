@@ -131,11 +131,19 @@ def test_r27_without_any_journal_the_leaders_epochs_tell_what_was_heard_and_is_c
     assert 1 in found.circumstances.copy_first
 
 
-@pytest.mark.parametrize(("epoch", "action"), [(1, "start b3"), (3, "check b3 first")])
+@pytest.mark.parametrize(
+    ("first", "epoch", "action"),
+    [
+        pytest.param(0, 1, "start b3", id="no epoch is missing"),
+        pytest.param(0, 3, "check b3 first", id="one is missing"),
+        pytest.param(100, 3, "check b3 first", id="the oldest were deleted"),
+    ],
+)
 def test_r46_a_broker_that_missing_epochs_may_have_passed_over_is_not_started_unread(
-    cluster: FakeCluster, epoch: int, action: str
+    cluster: FakeCluster, first: int, epoch: int, action: str
 ) -> None:
-    cluster.hold(2, LEDGER, (0, 100), (epoch, 10))
+    held = cluster.hold(2, LEDGER, (0, 100), (epoch, 10))
+    held.log.delete_below(first)
     cluster.story.states[LEDGER] = replace(
         cluster.story.states[LEDGER],
         leader=2, leader_epoch=epoch, isr=(2,), assignment=(2, 3), last_known_elr=(),

@@ -186,6 +186,23 @@ def test_what_is_not_known_is_never_safe(log: ReplicaFolder, given: dict[str, An
     assert fate(log, **given).fate is ReturnFate.UNKNOWN
 
 
+def test_r48_a_log_that_is_rescued_from_end_to_end_loses_nothing_wherever_the_leaders_parts(
+    log: ReplicaFolder,
+) -> None:
+    some, whole = (Held(records(log, start, 100)) for start in (10, 0))
+    for begins in (0, 120):
+        missing = fate(log, parts=None, begins=begins, rescues={ORDERS: [some]})
+        assert (missing.fate, missing.lost, missing.first_lost) == (ReturnFate.UNKNOWN, 10, 0)
+        saved_whole = fate(log, parts=None, begins=begins, rescues={ORDERS: [whole]})
+        assert saved_whole.fate is ReturnFate.RESCUED
+
+
+def test_what_was_deleted_of_a_log_is_not_lost_by_its_start(log: ReplicaFolder) -> None:
+    found = fate(replace(log, log_start=70), parts=None)
+    assert (found.start, found.lost, found.first_lost) == (70, 30, 70)
+    assert fate(replace(log, log_start=100), parts=None).fate is ReturnFate.KEPT
+
+
 OFFLINE = state(leader=None, isr=(3,))
 
 
