@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from breakglass.services import patience
+from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.kafka.cluster.group_offsets import (
     GroupOffsets,
@@ -21,6 +23,7 @@ from breakglass.services.kafka.cluster.group_offsets import (
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, offline_offsets
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.leader_ends import ask_brokers, by_leader
+from breakglass.services.kafka.replicas.list_offsets import list_offsets
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
     EpochHistory,
@@ -294,6 +297,23 @@ def end_without_epoch(
         else:
             ends += [held.start for held in epochs.ranges if later <= held.start]
     return min(ends)
+
+
+def written_after(
+    client: ReadClient, leader: int | None, partition: TopicPartition, at_ms: int
+) -> int | None | Unknown:
+    """The first offset of a record with a timestamp after *at_ms*; None without any."""
+    if leader is None:
+        return Unknown("it has no leader")
+    try:
+        deadline = Deadline.after(patience.REQUEST)
+        answers = list_offsets(client.sender, leader, [partition], at_ms + 1, deadline)
+    except BreakglassError as error:
+        return Unknown(str(error))
+    found = answers[partition]
+    if isinstance(found, Unknown):
+        return found
+    return found.offset if found.offset >= 0 else None
 
 
 def doubts(

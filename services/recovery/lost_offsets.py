@@ -13,7 +13,6 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.cluster.group_offsets import find_coordinator, read_offsets_of
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, offline_offsets
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.list_offsets import list_offsets
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.acts.move_groups import GroupMoves, journalled_cuts
@@ -25,6 +24,7 @@ from breakglass.services.recovery.group_standing import (
     end_without_epoch,
     read_leader_logs,
     valid_end,
+    written_after,
 )
 from breakglass.services.recovery.internal_topics.finding import InternalLoss, InternalSearch
 from breakglass.services.recovery.internal_topics.records import GroupPosition, StateKind
@@ -79,11 +79,12 @@ def lost_offsets(
             for cut in known
             if cut.partition == partition and position.committed_at_ms <= cut.at_ms
         ]
-        later = _written_after(client, leaders[partition], partition, position)
+        at_ms = position.committed_at_ms
+        later = written_after(client, leaders[partition], partition, at_ms)
         if isinstance(later, Unknown):
             doubts.append(
-                f"group {group} on {partition} is left as it is: it committed no leader epoch, "
-                f"and what was written after its commit cannot be read: {later.reason}"
+                f"group {group} on {partition} is left as it is: what was written after its "
+                f"commit cannot be read: {later.reason}"
             )
             continue
         move = move_to_lost(group, partition, now[group].get(partition), position, log, later, cuts)
@@ -96,38 +97,14 @@ def lost_offsets(
     return GroupMoves(snapshot, standing, tuple(moves), said, partly=bool(doubts))
 
 
-def _written_after(
-    client: ReadClient, leader: int | None, partition: TopicPartition, lost: GroupPosition
-) -> int | None | Unknown:
-    """The first offset of a record with a timestamp after the commit of *lost*; None without any.
-
-    None as well where a leader epoch tells more.
-    """
-    if lost.leader_epoch >= 0:
-        return None
-    if leader is None:
-        return Unknown("it has no leader")
-    try:
-        deadline = Deadline.after(patience.REQUEST)
-        answers = list_offsets(
-            client.sender, leader, [partition], lost.committed_at_ms + 1, deadline
-        )
-    except BreakglassError as error:
-        return Unknown(str(error))
-    found = answers[partition]
-    if isinstance(found, Unknown):
-        return found
-    return found.offset if found.offset >= 0 else None
-
-
 def _remarks(move: OffsetMove, lost: GroupPosition, log: LeaderLog) -> Iterator[str]:
     """What has to be known before *move* is agreed to."""
     group, partition, to = move.group, move.partition, move.to or 0
-    if to < min(lost.offset, log.end):
+    if to < (reach := min(lost.offset, log.end)):
         yield (
             f"group {group} on {partition} had committed {lost.offset:,} and is set to {to:,}: "
-            f"the log was cut there, and {min(lost.offset, log.end) - to:,} offsets below have "
-            "other records, which it has not read"
+            f"the log was cut there, or its topic was made anew, and {reach - to:,} offsets below "
+            f"{reach:,} have other records, which it has not read"
         )
     elif lost.leader_epoch < 0:
         yield (
@@ -173,7 +150,10 @@ def move_to_lost(
     *later* and *cuts* as `end_without_epoch` has them.
     """
     if lost.leader_epoch >= 0:
+        # A topic that was made anew begins with the same epoch: its records are later than the
+        # commit from its first one on.
         to = valid_end(log, lost.offset, lost.leader_epoch)
+        to = min(to, end_without_epoch(log, lost.offset, later, ()))
     else:
         to = end_without_epoch(log, lost.offset, later, cuts)
     if committed is not None and committed >= to:

@@ -62,7 +62,8 @@ class Triage:
     @property
     def summary(self) -> Summary:
         """What to do first, over all assessments."""
-        return summarize(self.assessments, self.snapshot.quorum, self.snapshot.led_without)
+        around = self.around or self.snapshot
+        return summarize(self.assessments, self.snapshot.quorum, around.led_without)
 
     @property
     def snapshot(self) -> ClusterSnapshot:
@@ -129,8 +130,12 @@ def judge(
     chosen: Chosen = nobody,
     journals: Sequence[Path] = (),
     whole: bool = False,
+    elsewhere: bool = True,
 ) -> Iterator[Triage]:
     """Judge *partitions* of a snapshot already taken, of all topics if *whole*; as `triage`.
+
+    A start is of the whole broker (R2): unless *elsewhere* is False, the partitions that a silent
+    broker has elsewhere are looked at, too.
 
     What this account knows from before is evidence as well: what was heard of replicas that are
     unread now, and whom elections passed over, by its own journals and those that are named. What
@@ -142,8 +147,12 @@ def judge(
     """
     deadline = Deadline.after(duration)
     known = Recollection(snapshot.cluster_id, journals=journals)
-    passed = known.all_passed_over(client, snapshot, whole=whole)
-    kept_down = known.kept_down(snapshot, whole=whole)
+    around, live = snapshot, set(snapshot.live)
+    if elsewhere and not whole and any(set(state.assignment) - live for state in partitions):
+        around = client.snapshot(Deadline.after(patience.SNAPSHOT), with_settings=False)
+        whole = True
+    passed = known.all_passed_over(client, around, whole=whole)
+    kept_down = known.kept_down(around, whole=whole)
 
     def circumstances(evidence: Evidence) -> Circumstances:
         return Circumstances(
@@ -166,7 +175,11 @@ def judge(
         known.memory.note(found.evidence.partitions)
         evidence = replace(found.evidence, partitions=known.recalled(found.evidence.partitions))
         yield replace(
-            found, evidence=evidence, passed_over=tuple(passed.values()), troubles=known.troubles
+            found,
+            evidence=evidence,
+            passed_over=tuple(passed.values()),
+            troubles=known.troubles,
+            around=around,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,10 +22,12 @@ from breakglass.services.guard.act import (
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.journal import list_journals
 from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import Unknown
+from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.group_reset import (
     MovedOffset,
+    MoveReason,
     MoveResult,
     OffsetMove,
     carry_out,
@@ -34,13 +36,18 @@ from breakglass.services.recovery.group_reset import (
 from breakglass.services.recovery.group_standing import (
     GroupStanding,
     JournalledCut,
+    LeaderLog,
     cuts_in,
     doubts,
+    end_without_epoch,
     moves_past_end,
     read_leader_logs,
     read_standing,
     without_epochs,
+    written_after,
 )
+from breakglass.services.recovery.internal_topics.finding import newest_positions
+from breakglass.services.recovery.internal_topics.records import GroupPosition
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -76,13 +83,61 @@ def past_end_now(client: ReadClient, topics: tuple[str, ...] = ()) -> GroupMoves
     cuts = journalled_cuts(snapshot.cluster_id)
     unread = standing.unread or standing.offline
     unread_logs = any(isinstance(log, Unknown) for log in logs.values())
+    moves, left = _held_back(client, snapshot, standing, moves_past_end(standing, logs, cuts), logs)
     return GroupMoves(
         snapshot,
         standing,
-        moves_past_end(standing, logs, cuts),
-        (*doubts(standing, logs, cuts), *without_epochs(standing)),
-        partly=bool(unread) or unread_logs,
+        moves,
+        (*doubts(standing, logs, cuts), *left, *without_epochs(standing)),
+        partly=bool(unread) or unread_logs or bool(left),
     )
+
+
+def _held_back(
+    client: ReadClient,
+    snapshot: ClusterSnapshot,
+    standing: GroupStanding,
+    moves: Sequence[OffsetMove],
+    logs: Mapping[TopicPartition, LeaderLog | Unknown],
+) -> tuple[tuple[OffsetMove, ...], list[str]]:
+    """*moves* of groups without leader epochs, no further than where the log was cut since (R43).
+
+    A log that ends below a committed offset was cut, and may have been filled again from a lower
+    offset on. A sentence says which groups are left as they are because that cannot be read.
+    """
+    untold = {
+        (move.group, move.partition)
+        for move in moves
+        if move.reason is MoveReason.PAST_END
+        and move.group not in standing.epochs.get(move.partition, {})
+    }
+    if not untold:
+        return tuple(moves), []
+    states = client.partitions((OFFSETS_TOPIC,), Deadline.after(patience.REQUEST))
+    positions = newest_positions(client, states, untold)
+    leaders = {state.partition: state.leader for state in snapshot.partitions}
+    kept: list[OffsetMove] = []
+    left: list[str] = []
+    for move in moves:
+        log = logs.get(move.partition)
+        position = positions.get((move.group, move.partition))
+        if position is None or not isinstance(log, LeaderLog) or move.to is None:
+            kept.append(move)
+            continue
+        later: int | None | Unknown = position if isinstance(position, Unknown) else None
+        if isinstance(position, GroupPosition):
+            leader, at_ms = leaders[move.partition], position.committed_at_ms
+            later = written_after(client, leader, move.partition, at_ms)
+        if isinstance(later, Unknown):
+            left.append(
+                f"group {move.group} on {move.partition} committed {move.committed:,}, past the "
+                "log end and without a leader epoch, and is left as it is: where its log was cut "
+                f"is not known, for its commit cannot be read: {later.reason}"
+            )
+            continue
+        end = end_without_epoch(log, move.committed or 0, later, ())
+        kept.append(replace(move, to=min(move.to, end)))
+    return tuple(kept), left
 
 
 def journalled_cuts(cluster_id: str) -> tuple[JournalledCut, ...]:

@@ -6,13 +6,14 @@ is read from where its leader epochs diverge from the kept log's, as brokers tru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from breakglass.services import patience
 from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.replica_epochs import parting
 from breakglass.services.errors import BreakglassError, WrongCluster
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -24,11 +25,17 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.internal_topics.meaning import LostState
+from breakglass.services.recovery.internal_topics.records import (
+    GroupPosition,
+    StateKey,
+    StateKind,
+)
 from breakglass.services.recovery.internal_topics.state import StateFold, differences
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.rescue.past_leader import written_epochs
 from breakglass.services.recovery.transactions.source import LoggedBatch, SourceLog
 from breakglass.services.topic_backup.batches import decode_batch
+from breakglass.services.topic_backup.consumer_offsets import log_of
 
 EPOCHS = 64
 DOWN = "it is down: name its log folder by --source"
@@ -148,6 +155,50 @@ class InternalSearch:
         return InternalLoss(
             state.partition, state.leader, kept, tuple(tails), unread, tuple(compared)
         )
+
+
+def newest_positions(
+    client: ReadClient,
+    states: Collection[PartitionState],
+    wanted: Collection[tuple[str, TopicPartition]],
+) -> dict[tuple[str, TopicPartition], GroupPosition | Unknown]:
+    """What each group of *wanted* committed last, with its time, from the leaders of *states*.
+
+    A coordinator answers with the offset alone; the record that it answers from has the time.
+    """
+    of_topic = [state for state in states if state.partition.topic == OFFSETS_TOPIC]
+    by_number = {state.partition.partition: state for state in of_topic}
+    groups = {
+        group: log_of(group, OFFSETS_TOPIC, max(1, len(of_topic))).partition for group, _ in wanted
+    }
+    found: dict[tuple[str, TopicPartition], GroupPosition | Unknown] = {}
+    for number in sorted(set(groups.values())):
+        read = _positions(client, by_number.get(number))
+        for key in wanted:
+            if groups[key[0]] != number:
+                continue
+            if isinstance(read, Unknown):
+                found[key] = read
+                continue
+            found[key] = Unknown(f"{OFFSETS_TOPIC} has no such commit")
+            position = read.state.get(StateKey(StateKind.OFFSET, key[0], str(key[1])))
+            if isinstance(position, GroupPosition):
+                found[key] = position
+    return found
+
+
+def _positions(client: ReadClient, state: PartitionState | None) -> StateFold | Unknown:
+    if state is None or state.leader is None:
+        return Unknown(f"its partition of {OFFSETS_TOPIC} has no leader")
+    fold = StateFold(OFFSETS_TOPIC)
+    try:
+        log = _replica(client, state, state.leader)
+        batches = _batches(client, state.leader, state.partition, log.start, log.end, lambda: None)
+        for _, batch in batches:
+            fold.add(batch)
+    except BreakglassError as error:
+        return Unknown(str(error))
+    return fold
 
 
 def _of_broker(comparison: _Comparison, broker: int) -> Callable[[], LostTail | Unknown | None]:

@@ -23,6 +23,7 @@ from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_
 from breakglass.services.lab.tools import tool_command
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.group_reset import MoveReason
 from breakglass.services.topic_backup.consumer_offsets import log_of
 from tests.kit.program import Ended
 from tests.kit.waiting import wait_until
@@ -60,6 +61,8 @@ class Course(NamedTuple):
     recovery: Ended
     went_on: dict[str, int]
     """The first offset that each running member read after the election."""
+    early: Ended
+    """`groups past-end` of another account, before the log was as long as it had been."""
     refilled: Ended
     """`groups past-end` when producers had filled the log again."""
     reset: Ended
@@ -151,10 +154,13 @@ def course(
         went_on = {group: next_offset(cluster, members[group]) for group in (EARLIEST, LATEST)}
         wait_until(lambda: len(offsets_read(java)) > READ, "the Java consumer to go on")
         went_on[JAVA] = offsets_read(java)[READ]
+        with pytest.MonkeyPatch.context() as elsewhere:
+            elsewhere.setenv("XDG_STATE_HOME", str(folder / "elsewhere"))
+            early = on(cluster, "groups", "past-end", "--json")
         produce(cluster, ORDERS.topic, 0, REFILL, acks="1")
         refilled = on(cluster, "groups", "past-end", "--json")
         reset, _ = agreeing(cluster, "groups", "reset", "--json")
-        yield Course(cluster, judged, recovery, went_on, refilled, reset)
+        yield Course(cluster, judged, recovery, went_on, early, refilled, reset)
 
 
 def test_r33_one_offline_offsets_partition_hides_its_own_groups_and_is_named(
@@ -176,6 +182,14 @@ def test_r37_without_the_journal_groups_that_commit_no_epochs_are_named_as_not_k
     """Each test has a state folder of its own: this is another account."""
     elsewhere = on(course.cluster, "groups", "past-end", "--json")
     assert any("no leader epochs" in told for told in elsewhere.document["unknown"])
+
+
+def test_r43_a_group_past_the_end_without_epochs_goes_to_where_its_log_was_cut_not_to_its_end(
+    course: Course,
+) -> None:
+    (found,) = [one for one in course.early.document["past_end"] if one["group"] == NO_EPOCHS]
+    assert found["reason"] == MoveReason.PAST_END
+    assert (found["committed"], found["to"]) == (READ, IN_SYNC)
 
 
 def test_r19_running_members_that_know_epochs_go_on_where_the_log_was_cut(course: Course) -> None:
