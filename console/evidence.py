@@ -51,7 +51,7 @@ def say_remembered(found: Triage) -> None:
         if assessment.action.verb is Verb.START and assessment.action.broker is not None
     }
     for broker in sorted(to_start):
-        say_follows(found.snapshot, broker)
+        say_follows(found.around or found.snapshot, broker)
     for trouble in found.troubles:
         say(f"? {trouble}")
 

@@ -237,14 +237,15 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
         for sentence in unread:
             say(sentence)
         if not at_risk:
+            where = "in these topics " if topics else ""
             say(
-                f"b{broker} cuts nothing when it returns, as far as the replicas that can be read "
-                "show"
+                f"b{broker} cuts nothing of other replicas {where}when it returns, as far "
+                "as those that can be read show"
             )
         passed = tuple([one for one in found.passed_over if one.broker == broker])
         for one in passed:
             say(one.advice)
-        follows = not passed and say_follows(found.snapshot, broker)
+        follows = not passed and say_follows(found.around or found.snapshot, broker)
         bombs = [one for one in found.assessments if one.action == Action(Verb.STOP, broker)]
         harm = (
             f"it is EMPTY, and about to lead {partitions_text(len(bombs))}"

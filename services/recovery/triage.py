@@ -53,6 +53,8 @@ class Triage:
     """Brokers that an election passed over: their log folders are copied before they start."""
     troubles: tuple[str, ...] = ()
     """What could not be read of journals and memory, or written down, each in a sentence."""
+    around: ClusterSnapshot | None = None
+    """The partitions in which a broker's start counts, where more than those of `snapshot` do."""
 
     @cached_property
     def assessments(self) -> tuple[Assessment, ...]:

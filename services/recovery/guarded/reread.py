@@ -70,6 +70,7 @@ def reread(
             native_choice,
             stop=stop,
             contents=None,
+            elsewhere=False,
         ):
             report(found)
     now = _evidence(wanted, selection, found)

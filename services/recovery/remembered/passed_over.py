@@ -132,14 +132,18 @@ def cut_by_leader(heard: HeardLog, leader: ReplicaLog) -> bool:
     return isinstance(parting, int) and isinstance(end, int) and parting < end
 
 
-def unled_after(leader: ReplicaLog, leader_epoch: int) -> int | None:
+def unled_after(leader: ReplicaLog, leader_epoch: int, *, unclean: bool = False) -> int | None:
     """The last leader epoch before a time without leader, by the log of the *leader* now (R46).
+
+    With *unclean* elections a partition gets its next leader at once: any change may have been one.
 
     A partition that loses its leader gets an epoch in which nobody writes, and the next leader one
     more. So a missing epoch may be such a time, and who wrote before it may have been passed over;
     an idle leader's epoch is missing, too, and so are those of records that were deleted. None: the
     known epochs follow each other from the first one on.
     """
+    if unclean and leader_epoch > 0:
+        return leader_epoch - 1
     if isinstance(leader.epochs, Unknown):
         return None
     written = [held.epoch for held in leader.epochs.ranges]

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema
 from breakglass.services.guard.journal import read
 from breakglass.services.guard.lock import file_name
 from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionEvidence, Role, TopicPartition
 from breakglass.services.recovery.evidence.few_logs import FewLogs
 from breakglass.services.recovery.judgement.starting import PassedOver
@@ -138,6 +140,8 @@ class Recollection:
             and (broker in waited or key_of(state) in remembered)
         ]
         logs = FewLogs(client).of_leaders([state for state, _ in wanted])
+        topics = sorted({state.partition.topic for state, _ in wanted})
+        settings = client.settings(topics, Deadline.after(patience.REQUEST))
         lacking: dict[int, list[tuple[TopicPartition, HeardLog]]] = {}
         doubtful: dict[int, list[TopicPartition]] = {}
         for state, broker in wanted:
@@ -145,7 +149,9 @@ class Recollection:
             if leader is None:
                 continue
             heard = self.memory.heard(key_of(state)).get(broker)
-            before = unled_after(leader, state.leader_epoch)
+            own = settings.get(state.partition.topic)
+            unclean = own is None or own.unclean_election is not False
+            before = unled_after(leader, state.leader_epoch, unclean=unclean)
             if heard is not None and cut_by_leader(heard, leader):
                 lacking.setdefault(broker, []).append((state.partition, heard))
             elif before is not None and (heard is None or heard.leader_epoch <= before):
