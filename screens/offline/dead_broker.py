@@ -115,7 +115,14 @@ class DeadBrokerScreen(Page):
             rescues = all_folders(folders[0].cluster_id or "", self.context.state_folder)
             with self.context.reading() as client:
                 memory = ReplicaMemory(folders[0].cluster_id or "", self.context.state_folder)
-                check = check_return(client, folders, rescues, self._go_on, heard=memory.heard)
+                check = check_return(
+                    client,
+                    folders,
+                    rescues,
+                    self._go_on,
+                    heard=memory.heard,
+                    last_heard=memory.last_heard,
+                )
             self.post_message(ReturnChecked(check))
         except BreakglassError as error:
             self.post_message(ReturnChecked(None, str(error)))

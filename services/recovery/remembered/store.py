@@ -279,9 +279,15 @@ class ReplicaMemory:
 
     def _remember(self, key: Key, line: bytes, at_ms: int, heard: dict[int, HeardLog]) -> None:
         self._entries[key] = _Entry(line, at_ms)
-        empty = {broker: one.at_ms for broker, one in heard.items() if not holds_records(one.log)}
+        ends = [one.log.log_end for one in heard.values() if isinstance(one.log.log_end, int)]
+        # A log whose records were deleted ends where the others do, and truncates nobody.
+        empty = {
+            broker: one.at_ms
+            for broker, one in heard.items()
+            if not holds_records(one.log) and one.log.log_end != max(ends)
+        }
         self._emptied.pop(key, None)
-        if empty and len(empty) < len(heard):
+        if empty:
             self._emptied[key] = empty
         for broker, one in heard.items():
             if one.at_ms > self._last_heard.get(broker, 0):

@@ -68,6 +68,15 @@ class BrokerFolder:
     """Folders that are not rescued: being deleted, moved, or the controllers' own log."""
 
     @property
+    def written_ms(self) -> int:
+        """When a file in it was written last: a running broker writes checkpoints all the time."""
+        roots = {self.path, *(replica.path.parent for replica in self.replicas)}
+        files = [file for root in roots for file in root.glob("*-checkpoint")]
+        files += [file for replica in self.replicas for file in replica.path.glob("*.log")]
+        with storage_errors(str(self.path)):
+            return max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=0)
+
+    @property
     def name(self) -> str:
         """The name of the folder's backup: ``b3``."""
         return "log" if self.broker is None else f"b{self.broker}"

@@ -5,7 +5,7 @@ The broker is known by its log folders. The cluster, the folders and the rescues
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,6 +39,9 @@ from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.moments import time_text
 
 _UNKNOWN = "what would be lost is unknown"
+MOST_APART_MS = 120_000
+"""A running broker writes its high watermarks every 5 s, recovery points every minute; and the
+clocks of two machines differ."""
 SAID = 20
 """More replicas that are not safe are counted, not named."""
 
@@ -58,6 +61,8 @@ class ReturnCheck:
     """The leaders that it would follow (`leaders_of`)."""
     shorter: tuple[str, ...] = ()
     """A sentence for each log that ends earlier in its folder than when its broker was heard."""
+    older: tuple[str, ...] = ()
+    """A sentence for each folder that was written last before its broker was heard."""
 
     @cached_property
     def unsafe(self) -> tuple[ReturningReplica, ...]:
@@ -66,7 +71,7 @@ class ReturnCheck:
     @property
     def safe(self) -> bool:
         """Whether the broker may be started."""
-        return not self.unsafe
+        return not self.unsafe and not self.older
 
     @cached_property
     def lost(self) -> int:
@@ -86,6 +91,7 @@ class ReturnCheck:
         if len(self.unsafe) > SAID:
             yield f"and {len(self.unsafe) - SAID:,} more: breakglass return --json names them all"
         yield from self.shorter[:SAID]
+        yield from self.older
         yield from self._safe() if self.safe else self._unsafe()
 
     @cached_property
@@ -98,8 +104,10 @@ class ReturnCheck:
         unread = sorted({broker for replica in self.leads for broker in replica.unread})
         read = sorted({self.broker, *(one.broker for one in self.beside if one.broker is not None)})
         are = "disk of {} as it is" if len(read) == 1 else "disks of {} as they are"
+        written = time_text(max(one.written_ms for one in (*self.folders, *self.beside)))
         conditions = [
-            f"the folders that were read are the {are.format(_names(read))} now",
+            f"the folders that were read are the {are.format(_names(read))} now (last written "
+            f"{written})",
             *([f"the unread logs of {_names(unread)} hold no more"] if unread else ()),
         ]
         yield (
@@ -111,6 +119,10 @@ class ReturnCheck:
             yield f"it leads {partitions_text(len(self.leads))} as soon as it starts"
 
     def _unsafe(self) -> Iterator[str]:
+        if self.older:
+            yield f"do not start b{self.broker} by what an older copy says: name the disk itself"
+        if not self.unsafe:
+            return
         known = self.lost or self.lost_markers
         lost = f"{lost_text(self.lost, self.lost_markers)} would be lost" if known else _UNKNOWN
         yield f"do not start b{self.broker}: {lost}, {partitions_text(len(self.unsafe))} not safe"
@@ -141,12 +153,14 @@ def check_return(
     others: Sequence[BrokerFolder] = (),
     gone: Collection[int] = (),
     heard: Callable[[Key], Heard] = lambda _: {},
+    last_heard: Callable[[int], int] = lambda _: 0,
 ) -> ReturnCheck:
     """What the broker of *folders* loses by starting; *rescues* are folders of rescues.
 
     *others* are folders of other brokers that are down: their replicas are read there (R47). The
     disks of brokers of *gone* are lost, and with them whatever they had. *heard* is what replicas
-    reported last: a folder whose log ends earlier may be an older copy.
+    reported last: a folder whose log ends earlier may be an older copy, and one that was written
+    last well before *last_heard* of its broker (milliseconds of the epoch) is one.
     *go_on* is called now and then; an exception that it raises ends the reading.
 
     Raises:
@@ -203,9 +217,25 @@ def check_return(
     shorter = tuple(
         sentence for folder in read for sentence in _shorter_than_heard(folder, states, heard)
     )
+    older = tuple(older_copies(read, last_heard))
     return ReturnCheck(
-        broker, cluster_id, tuple(folders), together, tuple(others), leaders, shorter
+        broker, cluster_id, tuple(folders), together, tuple(others), leaders, shorter, older
     )
+
+
+def older_copies(
+    folders: Iterable[BrokerFolder], last_heard: Callable[[int], int]
+) -> Iterator[str]:
+    """A sentence for each folder that was written last well before its broker was heard."""
+    for folder in folders:
+        if folder.broker is None:
+            continue
+        at_ms = last_heard(folder.broker)
+        if at_ms > folder.written_ms + MOST_APART_MS:
+            yield (
+                f"{folder.path} was last written {time_text(folder.written_ms)}, and "
+                f"b{folder.broker} was heard at {time_text(at_ms)}: it is an older copy"
+            )
 
 
 def _shorter_than_heard(

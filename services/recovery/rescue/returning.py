@@ -217,7 +217,8 @@ def _leaderless(
     others = [
         replica for replica in (evidence.replicas if evidence else ()) if replica.broker != broker
     ]
-    if described.end <= described.start and not _never_written(others, gone):
+    alone = state.assignment == (broker,)
+    if described.end <= described.start and not alone and not _never_written(others, gone):
         silent = [one.broker for one in others if isinstance(one.log_end, Unknown)]
         way = ""
         if _never_written(others, silent):
@@ -229,6 +230,9 @@ def _leaderless(
             )
         why = f"its log is EMPTY here, and b{broker} would be elected with it: do not start it{way}"
         return replace(described, why=why)
+    if alone:
+        why = f"{leads}, and has no other replica"
+        return replace(described, fate=ReturnFate.KEPT, why=why)
     if evidence is None:
         return replace(described, why=f"{leads}, and the other replicas could not be read")
     beside = _beside(described, evidence, broker)

@@ -47,6 +47,15 @@ def test_what_is_noted_is_heard_in_another_process(memory: ReplicaMemory) -> Non
     assert later.trouble == ""
 
 
+def test_a_log_whose_records_were_deleted_is_not_remembered_as_emptied(
+    memory: ReplicaMemory,
+) -> None:
+    deleted = replace(log(4, (0, 120)), log_start=120)
+    for other, emptied in ((deleted, {}), (log(4), {4: 5_000})):
+        memory.note([offline(other, log(1, (0, 100), (3, 120)))])
+        assert dict(again(memory).emptied().get(key_of(READ.state), {})) == emptied
+
+
 def test_what_falls_silent_is_kept_beside_what_is_read_later(memory: ReplicaMemory) -> None:
     memory.note([READ])
     memory.note([offline(silent(4), log(1, (0, 100), (3, 130)), log(2, (0, 90)))])

@@ -15,9 +15,18 @@ from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.model import PartitionState, TopicPartition
-from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
+from breakglass.services.recovery.rescue.broker_folder import (
+    META,
+    ReplicaFolder,
+    read_broker_folder,
+)
 from breakglass.services.recovery.rescue.past_leader import CHECKPOINT, LeaderReach
 from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder, Rescues
+from breakglass.services.recovery.rescue.return_check import (
+    MOST_APART_MS,
+    ReturnCheck,
+    older_copies,
+)
 from breakglass.services.recovery.rescue.returning import (
     ReturnFate,
     ReturningReplica,
@@ -203,6 +212,18 @@ def test_what_was_deleted_of_a_log_is_not_lost_by_its_start(log: ReplicaFolder) 
     assert fate(replace(log, log_start=100), parts=None).fate is ReturnFate.KEPT
 
 
+def test_r48_a_folder_that_was_written_before_its_broker_was_heard_is_an_older_copy(
+    log: ReplicaFolder,
+) -> None:
+    (log.path.parent / META).write_text("cluster.id=a\nnode.id=3\n")
+    folder = read_broker_folder(log.path.parent)
+    for heard_ms, is_older in ((0, False), (folder.written_ms + MOST_APART_MS + 1, True)):
+        older = tuple(older_copies([folder], {3: heard_ms}.__getitem__))
+        check = ReturnCheck(3, "a", (folder,), (fate(log, parts=100),), older=older)
+        assert check.safe is not is_older
+        assert ("is safe to start if" in "".join(check.sentences)) is not is_older
+
+
 OFFLINE = state(leader=None, isr=(3,))
 
 
@@ -298,6 +319,7 @@ def test_a_stale_log_without_a_leader_stays_as_it_is_and_an_empty_last_leader_is
     assert leading(there, "b1 empty, b2 down", gone=[2]).fate is ReturnFate.KEPT
     assert leading(there, "b1 7:120, b2 down", gone=[1, 2]).fate is ReturnFate.UNKNOWN
     assert leading(there, "b1 empty, b2 empty").fate is ReturnFate.KEPT
+    assert fate(there, of=replace(offline, assignment=(3,))).fate is ReturnFate.KEPT
     assert absent(3, offline).fate is absent(3, state()).fate is ReturnFate.UNKNOWN
 
 
