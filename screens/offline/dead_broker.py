@@ -26,6 +26,7 @@ from breakglass.screens.widgets.replica_table import (
     reason_lines,
 )
 from breakglass.services.errors import BreakglassError, Refused
+from breakglass.services.recovery.remembered.store import ReplicaMemory
 from breakglass.services.words.figures import partitions_text
 from breakglass.themes.roles import Role
 
@@ -106,7 +107,6 @@ class DeadBrokerScreen(Page):
     def _read(self) -> None:
         """In a thread."""
         from breakglass.services.recovery.guarded.rescue_choice import all_folders
-        from breakglass.services.recovery.remembered.store import ReplicaMemory
         from breakglass.services.recovery.rescue.broker_folder import LOG, open_log_folder
         from breakglass.services.recovery.rescue.return_check import check_return
 
@@ -115,14 +115,7 @@ class DeadBrokerScreen(Page):
             rescues = all_folders(folders[0].cluster_id or "", self.context.state_folder)
             with self.context.reading() as client:
                 memory = ReplicaMemory(folders[0].cluster_id or "", self.context.state_folder)
-                check = check_return(
-                    client,
-                    folders,
-                    rescues,
-                    self._go_on,
-                    heard=memory.heard,
-                    last_heard=memory.last_heard,
-                )
+                check = check_return(client, folders, rescues, self._go_on, memory=memory)
             self.post_message(ReturnChecked(check))
         except BreakglassError as error:
             self.post_message(ReturnChecked(None, str(error)))

@@ -103,7 +103,7 @@ def _remarks(move: OffsetMove, lost: GroupPosition, log: LeaderLog) -> Iterator[
     if to < (reach := min(lost.offset, log.end)):
         yield (
             f"group {group} on {partition} had committed {lost.offset:,} and is set to {to:,}: "
-            f"the log was cut there, or its topic was made anew, and {reach - to:,} offsets below "
+            f"the log was cut there, or its topic was created again, and {reach - to:,} offsets below "
             f"{reach:,} have other records, which it has not read"
         )
     elif lost.leader_epoch < 0:
@@ -150,7 +150,7 @@ def move_to_lost(
     *later* and *cuts* as `end_without_epoch` has them.
     """
     if lost.leader_epoch >= 0:
-        # A topic that was made anew begins with the same epoch: its records are later than the
+        # A topic that was created again begins with the same epoch: its records are later than the
         # commit from its first one on.
         to = valid_end(log, lost.offset, lost.leader_epoch)
         to = min(to, end_without_epoch(log, lost.offset, later, ()))

@@ -22,6 +22,7 @@ from breakglass.services.recovery.evidence.gather import gather
 from breakglass.services.recovery.judgement.starting import rescue_before
 from breakglass.services.recovery.judgement.succession import inheritors
 from breakglass.services.recovery.remembered.heard import Heard, Key, key_of, leaders_of
+from breakglass.services.recovery.remembered.store import ReplicaMemory
 from breakglass.services.recovery.rescue.broker_folder import LOG, BrokerFolder, ReplicaFolder
 from breakglass.services.recovery.rescue.from_log import log_end
 from breakglass.services.recovery.rescue.past_leader import LeaderReach, kept_by_leaders
@@ -152,15 +153,14 @@ def check_return(
     go_on: Callable[[], None] = lambda: None,
     others: Sequence[BrokerFolder] = (),
     gone: Collection[int] = (),
-    heard: Callable[[Key], Heard] = lambda _: {},
-    last_heard: Callable[[int], int] = lambda _: 0,
+    memory: ReplicaMemory | None = None,
 ) -> ReturnCheck:
     """What the broker of *folders* loses by starting; *rescues* are folders of rescues.
 
     *others* are folders of other brokers that are down: their replicas are read there (R47). The
-    disks of brokers of *gone* are lost, and with them whatever they had. *heard* is what replicas
-    reported last: a folder whose log ends earlier may be an older copy, and one that was written
-    last well before *last_heard* of its broker (milliseconds of the epoch) is one.
+    disks of brokers of *gone* are lost, and with them whatever they had. By *memory*, a
+    folder whose log ends earlier than was heard may be an older copy, and one that was written
+    last well before its broker was heard is one.
     *go_on* is called now and then; an exception that it raises ends the reading.
 
     Raises:
@@ -213,11 +213,14 @@ def check_return(
         if broker in state.assignment and name not in there
     ]
     leaders = leaders_of(broker, snapshot.partitions)
+    memory = memory or ReplicaMemory(cluster_id)
     together, read = (*found, *missing), (*folders, *others)
     shorter = tuple(
-        sentence for folder in read for sentence in _shorter_than_heard(folder, states, heard)
+        sentence
+        for folder in read
+        for sentence in _shorter_than_heard(folder, states, memory.heard)
     )
-    older = tuple(older_copies(read, last_heard))
+    older = tuple(older_copies(read, memory.last_heard))
     return ReturnCheck(
         broker, cluster_id, tuple(folders), together, tuple(others), leaders, shorter, older
     )

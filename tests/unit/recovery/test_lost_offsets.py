@@ -84,9 +84,9 @@ def test_r38_a_group_is_set_forward_and_to_no_offset_that_its_log_does_not_have(
     assert (None if move is None else move.to) == to
 
 
-def test_r43_a_topic_that_was_made_anew_since_the_commit_begins_with_the_same_epoch() -> None:
-    anew = LeaderLog("another id", 0, 100, EpochHistory((EpochRange(0, 0, 100),), 0))
+def test_r43_a_topic_that_was_created_again_since_the_commit_begins_with_the_same_epoch() -> None:
+    again = LeaderLog("another id", 0, 100, EpochHistory((EpochRange(0, 0, 100),), 0))
     for later, to in ((0, 0), (None, 92), (50, 92)):
-        move = move_to_lost("billing", ORDERS, None, GroupPosition(92, 5, 0), anew, later)
+        move = move_to_lost("billing", ORDERS, None, GroupPosition(92, 5, 0), again, later)
         assert move is not None
         assert move.to == to
