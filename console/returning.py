@@ -84,9 +84,7 @@ def dead_broker_return(
         rescues = [*all_folders(folders[0].cluster_id or ""), *(rescued or [])]
         lost = broker_ids(gone, "--gone")
         memory = ReplicaMemory(folders[0].cluster_id or "")
-        check = check_return(
-            client, folders, rescues, go_on, others, lost, memory.heard, memory.last_heard
-        )
+        check = check_return(client, folders, rescues, go_on, others, lost, memory)
     if check.safe and not stop.requested:
         memory.note_checked(check.broker, check.leaders)
     if as_json:

@@ -103,8 +103,8 @@ def _remarks(move: OffsetMove, lost: GroupPosition, log: LeaderLog) -> Iterator[
     if to < (reach := min(lost.offset, log.end)):
         yield (
             f"group {group} on {partition} had committed {lost.offset:,} and is set to {to:,}: "
-            f"the log was cut there, or its topic was created again, and {reach - to:,} offsets below "
-            f"{reach:,} have other records, which it has not read"
+            f"the log was cut there, or its topic was created again, and {reach - to:,} offsets "
+            f"below {reach:,} have other records, which it has not read"
         )
     elif lost.leader_epoch < 0:
         yield (

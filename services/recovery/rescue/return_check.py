@@ -221,9 +221,8 @@ def check_return(
         for sentence in _shorter_than_heard(folder, states, memory.heard)
     )
     older = tuple(older_copies(read, memory.last_heard))
-    return ReturnCheck(
-        broker, cluster_id, tuple(folders), together, tuple(others), leaders, shorter, older
-    )
+    said = leaders, shorter, older
+    return ReturnCheck(broker, cluster_id, tuple(folders), together, tuple(others), *said)
 
 
 def older_copies(
