@@ -155,6 +155,7 @@ def _rows(found: Sequence[InternalLoss], *, everything: bool) -> Iterator[tuple[
 def _say(found: Sequence[InternalLoss], *, everything: bool) -> None:
     from breakglass.console.plan_table import named
     from breakglass.services.model import Unknown
+    from breakglass.services.recovery.internal_topics.finding import nothing_lost
 
     if not found:
         say("this cluster has no internal topics that this user may see")
@@ -185,15 +186,9 @@ def _say(found: Sequence[InternalLoss], *, everything: bool) -> None:
             unread.setdefault((loss.partition.topic, name, reason), []).append(loss.partition)
     for (_, name, reason), partitions in unread.items():
         say(f"{named(partitions)}  ? {name} not compared: {reason}")
-    if any(loss.tails or loss.unread or isinstance(loss.kept, Unknown) for loss in found):
-        return
-    if any(loss.compared for loss in found):
-        say("No log that was compared has anything that the kept ones have not.")
-    else:
-        say(
-            "Nothing was compared: followers have cut their logs to their leaders' already. Name a "
-            "dead broker's log folder, or a rescue, by --source."
-        )
+    conclusion = nothing_lost(found)
+    if conclusion:
+        say(conclusion)
 
 
 def _document(one: InternalLoss) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class Outlook:
     harmful: bool
     """The election destroys records that others have (R2)."""
     whole: bool
-    """The election brings everything back."""
+    """The successor lacks nothing that was read."""
     rows: tuple[IncidentRow, ...]
 
     @property

@@ -121,7 +121,7 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
                 front.tell(outcome)
             for line in told_of(topic):
                 front.tell(ActStep(line))
-        return replace(ended(done), text=_text(done))
+        return replace(ended(done), text=how_it_ended(done))
 
 
 def groups_in(plan: CheckpointPlan) -> list[str]:
@@ -130,10 +130,13 @@ def groups_in(plan: CheckpointPlan) -> list[str]:
     return sorted({name for groups in by_partition for name in groups})
 
 
-def _text(done: Sequence[TopicRestored]) -> str:
+def how_it_ended(done: Sequence[TopicRestored]) -> str:
+    """Whether members may be started, and what that rests on."""
     torn = [topic.target for topic in done if not topic.whole]
     if not torn:
-        return "Restored completely: members of the groups may be started."
+        compared = all(topic.verified for topic in done)
+        condition = "" if compared else ", but not every topic was compared"
+        return f"Restored completely{condition}: members of the groups may be started."
     return (
         f"Not restored completely: {', '.join(torn)}. Start no members; follow each topic's "
         "advice, then run the restore again with --resume."

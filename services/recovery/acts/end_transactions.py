@@ -161,7 +161,7 @@ def _end(
         now = still_open(client, ending, Deadline.after(patience.COMMAND))
     except BreakglassError as error:
         return EndedTransaction(ending, TargetResult.FAILED, f"nothing was sent: {error}")
-    if now is None or _written(now) != _written(ending.pending):
+    if not unchanged(now, ending.pending):
         text = "nothing was sent: it is no longer open as it was agreed to"
         return EndedTransaction(ending, TargetResult.FAILED, text)
     request = journal.request(STEP, {ending.partition: _item(ending)}, doing=phrase_of(ending))
@@ -183,9 +183,12 @@ def _end(
     return ended
 
 
-def _written(one: OpenTransaction) -> tuple[int, int, int]:
-    """What changes where the producer writes: that would be ended by the marker as well."""
-    return one.producer_epoch, one.last_sequence, one.last_timestamp_ms
+def unchanged(now: OpenTransaction | None, agreed: OpenTransaction) -> bool:
+    """Whether it is open as *agreed*; the marker would end what its producer wrote since, too."""
+    return now is not None and (
+        (now.producer_epoch, now.last_sequence, now.last_timestamp_ms)
+        == (agreed.producer_epoch, agreed.last_sequence, agreed.last_timestamp_ms)
+    )
 
 
 def _item(ending: TransactionEnding) -> dict[str, object]:

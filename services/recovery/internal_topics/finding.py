@@ -6,7 +6,7 @@ is read from where its leader epochs diverge from the kept log's, as brokers tru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from breakglass.services import patience
@@ -68,6 +68,18 @@ class InternalLoss:
     """Logs that could not be compared, with the reason."""
     compared: tuple[str, ...] = ()
     """Logs that were compared: those of brokers first, then the sources."""
+
+
+def nothing_lost(found: Collection[InternalLoss]) -> str:
+    """That no log has more than the kept ones, or that none was compared; empty if one may have."""
+    if any(loss.tails or loss.unread or isinstance(loss.kept, Unknown) for loss in found):
+        return ""
+    if any(loss.compared for loss in found):
+        return "No log that was compared has anything that the kept ones have not."
+    return (
+        "Nothing was compared: followers have cut their logs to their leaders' already. Name a "
+        "dead broker's log folder, or a rescue, by --source."
+    )
 
 
 @dataclass(frozen=True, slots=True)

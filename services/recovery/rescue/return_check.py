@@ -237,10 +237,8 @@ def _beside(
         if state.partition in names
         and (
             broker in inheritors(state)
-            or (
-                (settings := snapshot.settings.get(state.partition.topic)) is not None
-                and settings.unclean_election is True
-            )
+            or (settings := snapshot.settings.get(state.partition.topic)) is None
+            or settings.unclean_election is not False
         )
     ]
     found: dict[TopicPartition, PartitionEvidence] = {}

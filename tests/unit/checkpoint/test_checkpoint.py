@@ -155,6 +155,15 @@ def test_what_was_declared_and_what_differs_is_told() -> None:
     ]
 
 
+def test_a_restore_is_complete_only_if_no_step_failed_and_what_was_not_compared_is_said() -> None:
+    whole = TopicRestored("bank", "bank2", settings_back=True, verified=True)
+    unread = replace(whole, verified=None)
+    for torn in (replace(whole, verified=False), replace(whole, error="it is gone")):
+        assert "Start no members" in how_it_ended([whole, torn])
+    assert how_it_ended([whole]) != how_it_ended([whole, unread])
+    assert "not every topic was compared" in how_it_ended([whole, unread])
+
+
 def test_an_empty_folder_is_a_store_and_one_that_is_not_there_is_none(tmp_path: Path) -> None:
     require_there(str(tmp_path))
     missing, nothing = str(tmp_path / "missing"), f"memory://{uuid4().hex}"

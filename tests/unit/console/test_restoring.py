@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from breakglass.console.restoring import exit_code, print_restored
+from breakglass.services.pipeline.acts.restore import outcomes_of
+from breakglass.services.pipeline.restore.plan import RestorePlan
 from breakglass.services.pipeline.restore.restore import TopicRestored
 
 GAP = "orders-0 36..99"
+TOPIC = SimpleNamespace(target="back", partitions=[SimpleNamespace(partition=0, records=8)])
+PLAN = cast(RestorePlan, SimpleNamespace(topics=[TOPIC]))
 
 
 @pytest.mark.parametrize(
@@ -26,7 +33,8 @@ def test_a_topic_from_a_damaged_backup_is_not_called_identical(
     print_restored([done])
     printed = capsys.readouterr()
     assert printed.out.splitlines()[-1].endswith(verdict)
-    assert "identical" not in printed.out + printed.err
+    (outcome,) = outcomes_of(done, PLAN)
+    assert "identical" not in printed.out + printed.err + outcome.text
     assert exit_code([done]) == 1
 
 
