@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from breakglass.services import patience
@@ -185,10 +186,10 @@ def _end(
 
 def unchanged(now: OpenTransaction | None, agreed: OpenTransaction) -> bool:
     """Whether it is open as *agreed*; the marker would end what its producer wrote since, too."""
-    return now is not None and (
-        (now.producer_epoch, now.last_sequence, now.last_timestamp_ms)
-        == (agreed.producer_epoch, agreed.last_sequence, agreed.last_timestamp_ms)
-    )
+    return now is not None and _WRITTEN(now) == _WRITTEN(agreed)
+
+
+_WRITTEN = attrgetter("producer_epoch", "last_sequence", "last_timestamp_ms")
 
 
 def _item(ending: TransactionEnding) -> dict[str, object]:

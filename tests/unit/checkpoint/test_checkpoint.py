@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from breakglass.console.checkpoint_text import CommandText
+from breakglass.services.checkpoint.acts.restore import how_it_ended
 from breakglass.services.checkpoint.parts import alone
 from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.protocol.values import CopyId, Status

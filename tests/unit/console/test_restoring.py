@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -13,6 +14,7 @@ from breakglass.services.pipeline.restore.plan import RestorePlan
 from breakglass.services.pipeline.restore.restore import TopicRestored
 
 GAP = "orders-0 36..99"
+DOUBTS: tuple[dict[str, int], ...] = ({"vouched": False}, {"unexplained": 3})
 TOPIC = SimpleNamespace(target="back", partitions=[SimpleNamespace(partition=0, records=8)])
 PLAN = cast(RestorePlan, SimpleNamespace(topics=[TOPIC]))
 
@@ -38,8 +40,14 @@ def test_a_topic_from_a_damaged_backup_is_not_called_identical(
     assert exit_code([done]) == 1
 
 
-def test_a_topic_from_a_whole_backup_is(capsys: pytest.CaptureFixture[str]) -> None:
-    done = TopicRestored("orders", "back", verified=True)
+@pytest.mark.parametrize(
+    ("doubt", "verdict"), [({}, "identical"), *[(one, "not proved") for one in DOUBTS]]
+)
+def test_a_topic_from_a_whole_backup_is_if_a_manifest_vouches_for_all_of_it(
+    capsys: pytest.CaptureFixture[str], doubt: dict[str, int], verdict: str
+) -> None:
+    done = replace(TopicRestored("orders", "back", verified=True), **doubt)
     print_restored([done])
-    assert capsys.readouterr().out.splitlines()[-1].endswith("identical")
-    assert exit_code([done]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(verdict)
+    (outcome,) = outcomes_of(done, PLAN)
+    assert (outcome.text.endswith(verdict), exit_code([done])) == (True, 0)
