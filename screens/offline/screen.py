@@ -264,9 +264,8 @@ class OfflineScreen(FilteredPage):
             return
         self._incident = incident
         seen = self.context.last_seen
-        nothing = f"Nothing was offline at {seen}."
-        if not seen:
-            nothing = none_offline(incident.snapshot.quorum)
+        none = none_offline(incident.snapshot.quorum)
+        nothing = f"Nothing was offline at {seen}." if seen else none
         if incident.rows:
             nothing = "No partition matches the filter."
         self._list.set_empty(nothing)

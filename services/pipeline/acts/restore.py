@@ -161,19 +161,11 @@ def outcomes_of(restored: TopicRestored, plan: RestorePlan) -> Iterator[TargetOu
     result = TargetResult.DONE
     if not restored.whole:
         result = TargetResult.UNKNOWN if restored.unknown else TargetResult.FAILED
-    verdict = verdict_of(restored)
+    sound = restored.complete and restored.vouched and not restored.unexplained
+    same = "identical" if sound else "not proved"
+    verdict = {True: same, False: "differs", None: "not compared"}[restored.verified]
     for topic in plan.topics:
         if topic.target == restored.target:
             for partition in topic.partitions:
                 text = restored.error or f"{partition.records:,} records, {verdict}"
                 yield TargetOutcome(f"{topic.target}-{partition.partition}", result, text)
-
-
-def verdict_of(restored: TopicRestored) -> str:
-    """``identical``, never so where the backup was damaged or nothing vouches for it."""
-    same = "identical" if restored.vouched and not restored.unexplained else "not proved"
-    compared = {True: same, False: "differs", None: "not compared"}[restored.verified]
-    if restored.verified is False or not (restored.gaps or restored.salvaged):
-        return compared
-    what = "with gaps" if restored.gaps else "salvaged"
-    return what if restored.verified else f"{what}, {compared}"

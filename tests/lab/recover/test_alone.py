@@ -322,7 +322,6 @@ class TestHungDesignee(Alone):
 class TestUnregisteredBroker(Alone):
     SCENARIO = "unregistered-broker"
     FIRST, SECOND = TopicPartition("archive", 0), TopicPartition("archive", 1)
-    INVALID_REPLICA_ASSIGNMENT = 39
 
     def test_r12_it_keeps_who_is_not_first_from_being_elected_and_the_ways_are_named(
         self, found: Found
@@ -515,12 +514,6 @@ class TestControllerDown(Alone):
     def test_r20_logs_can_still_be_read(self, lab: Damaged) -> None:
         ends = {1: 125, 2: 100}
         assert ends_told(lab) == ends_on_disk(lab) == {self.FIRST: ends, self.SECOND: ends}
-
-
-def _elected(node: Conversation, partition: TopicPartition) -> bool:
-    """Held now, or before by a question that waited for the controller."""
-    answer = node.ask(*unclean_election(partition))
-    return answer.replica_election_results[0].partition_result[0].error_code in (0, 84)
 
 
 class TestAllReplicasGone(Alone):

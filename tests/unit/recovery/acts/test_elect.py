@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from breakglass.services.errors import AlreadyRunning, ConsentMissing, WrongCluster
+from breakglass.services.errors import ConsentMissing, WrongCluster
 from breakglass.services.guard.act import Armed, JournalOpened
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.recovery.acts.events import (
@@ -53,30 +53,6 @@ def test_without_the_phrase_nothing_exists_and_nothing_is_sent(
         election.run(given)
     assert refused.value.phrase == PHRASE
     assert (session.told, session.journals(), session.controller.steps) == ([], [], [])
-
-
-def test_each_group_needs_its_own_phrase(session: Session) -> None:
-    session.offline(count=2)
-    session.offline("__consumer_offsets")
-    election = session.election(session.wanted())
-    phrases = election.phrases
-    assert phrases == [
-        "__consumer_offsets-0 lose 0 and abandon b3",
-        "2 partitions lose 0 and abandon b3",
-    ]
-    with pytest.raises(ConsentMissing):
-        election.run(phrases[1:])
-    assert len(election.run(phrases)) == 3
-
-
-def test_a_consent_is_good_for_one_run(session: Session) -> None:
-    session.offline(count=3)
-    election = session.election(session.wanted())
-    election.run([PHRASE])
-    sent = session.controller.steps
-    with pytest.raises(AlreadyRunning):
-        election.run([PHRASE])
-    assert session.controller.steps == sent
 
 
 def test_addresses_that_lead_elsewhere_by_now_elect_nothing(session: Session) -> None:

@@ -208,13 +208,6 @@ def test_shorter_histories_never_give_a_wrong_loss(
             assert total == len(cluster.lost_without(chosen))
 
 
-def known_counts(loss: Loss) -> list[int | None]:
-    """None for Unknown: of several reasons, the order of replicas may choose the one given."""
-    records = loss.records
-    counts = (records.total, records.committed, records.unproven)
-    return [count if isinstance(count, int) else None for count in counts]
-
-
 def out_of_order(disks: list[Disk]) -> bool:
     """Two logs without a common offset, the lower one of a later epoch: no log can hold both."""
     held = [disk for disk in disks if disk.records]
