@@ -212,8 +212,7 @@ def _verified(status: TopicStatus) -> Iterator[LinePart]:
     if last is None:
         yield LinePart("never", Role.WAITING)
         return
-    found = "whole" if last.whole else "DAMAGED or different"
-    yield LinePart(found, Role.VERIFIED if last.whole else Role.FAILED)
+    yield LinePart(last.verdict, Role.VERIFIED if last.whole else Role.FAILED)
     yield LinePart(f" at {time_text(last.at_ms)}, by {_how(last)}")
     if last.commit != status.commit:
         yield LinePart(

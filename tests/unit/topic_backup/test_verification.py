@@ -178,6 +178,8 @@ def test_no_reader_says_of_damaged_records_that_they_are_whole(
     assert place or whole_to(topic) == set(READERS)
     spoil(topic, damage, place, records_name)
     assert whole_to(topic) == set()
+    noted = verified.note(LocalFolder(topic), 1, "files", None, whole=False)
+    assert "whole" not in noted.verdict
     (topic / verified.NAME).unlink()
     found = whole_to(as_the_originals(topic)) - {by_status}
     assert found == set() or damage is one_byte_changed

@@ -8,12 +8,9 @@ from typing import NoReturn
 import pytest
 
 from breakglass.services.errors import AlreadyRunning, EvidenceChanged
-from breakglass.services.guard.act import Armed, JournalOpened
 from breakglass.services.guard.journal import Journal, read
 from breakglass.services.kafka.election_client import ElectionClient
-from breakglass.services.recovery.acts.events import BatchBegun
 from breakglass.services.recovery.acts.resume import open_journals
-from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.unfinished import consented
 from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.guarded.conftest import Session
@@ -40,19 +37,6 @@ def killed(session: Session, monkeypatch: pytest.MonkeyPatch, owner: type, step:
     session.told.clear()
     (journal,) = session.journals()
     return journal.path
-
-
-def test_what_was_agreed_to_is_finished_without_another_phrase(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = killed(session, monkeypatch, ElectionClient, "elect")
-    resumed = session.resumed(path)
-    assert resumed.phrases == []
-    outcomes = resumed.run(())
-    assert [outcome.result for outcome in outcomes] == [RecoveryResult.ELECTED] * 2
-    kinds = [type(event) for event in session.told]
-    assert kinds[:3] == [JournalOpened, Armed, BatchBegun]
-    assert session.endings == ["succeeded"]
 
 
 def test_a_consent_to_undo_is_none_to_elect(

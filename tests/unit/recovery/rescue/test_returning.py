@@ -14,11 +14,11 @@ from syrupy.assertion import SnapshotAssertion
 from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import DamagedBackup
-from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
 from breakglass.services.recovery.rescue.past_leader import CHECKPOINT, LeaderReach
 from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder, Rescues
-from breakglass.services.recovery.rescue.return_check import ReturnCheck
+from breakglass.services.recovery.rescue.return_check import ReturnCheck, may_lead
 from breakglass.services.recovery.rescue.returning import (
     ReturnFate,
     ReturningReplica,
@@ -31,6 +31,7 @@ from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.record import Record
 from tests.unit.divergence.test_log_source import tens, write
 from tests.unit.recovery.notation import incident
+from tests.unit.recovery.replicas import PLAIN
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 
 ORDERS = TopicPartition("orders", 0)
@@ -255,6 +256,9 @@ def test_a_stale_log_that_may_be_elected_uncleanly_as_it_starts_is_not_safe(
     assert leading(log, "b1 isr down", isr=False).fate is ReturnFate.KEPT
     for setting in ("unclean", "unclean?"):
         assert leading(log, f"b1 isr down | {setting}", isr=False).fate is ReturnFate.UNKNOWN
+    alike = [replace(PLAIN, unclean_election=one) for one in (False, True, Unknown("not read"))]
+    stale = state(leader=None, isr=(1,))
+    assert [may_lead(stale, 3, one) for one in (*alike, None)] == [False, True, True, True]
 
 
 def test_r26_damage_in_a_log_that_leads_at_once_is_never_safe(log: ReplicaFolder) -> None:
