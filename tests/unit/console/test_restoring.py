@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from breakglass.console.restoring import exit_code, print_restored
 from breakglass.services.pipeline.acts.restore import outcomes_of
-from breakglass.services.pipeline.restore.plan import RestorePlan
+from breakglass.services.pipeline.restore.planned import RestorePlan
 from breakglass.services.pipeline.restore.restore import TopicRestored
 
 GAP = "orders-0 36..99"
-DOUBTS: tuple[dict[str, int], ...] = ({"vouched": False}, {"unexplained": 3})
+DOUBTS: tuple[dict[str, Any], ...] = ({"vouched": False}, {"unexplained": 3})
 TOPIC = SimpleNamespace(target="back", partitions=[SimpleNamespace(partition=0, records=8)])
 PLAN = cast(RestorePlan, SimpleNamespace(topics=[TOPIC]))
 
@@ -44,7 +44,7 @@ def test_a_topic_from_a_damaged_backup_is_not_called_identical(
     ("doubt", "verdict"), [({}, "identical"), *[(one, "not proved") for one in DOUBTS]]
 )
 def test_a_topic_from_a_whole_backup_is_if_a_manifest_vouches_for_all_of_it(
-    capsys: pytest.CaptureFixture[str], doubt: dict[str, int], verdict: str
+    capsys: pytest.CaptureFixture[str], doubt: dict[str, Any], verdict: str
 ) -> None:
     done = replace(TopicRestored("orders", "back", verified=True), **doubt)
     print_restored([done])

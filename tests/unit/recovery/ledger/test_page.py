@@ -98,8 +98,8 @@ def test_an_earlier_journal_shows_question_marks(tmp_path: Path) -> None:
 def test_no_partition_is_kept_or_counted_that_is_not(tmp_path: Path) -> None:
     ledger = made(tmp_path, incidents.incident(tmp_path))
     first, *rest = ledger.partitions
-    for doubt in ({"differences": ("by 3",)}, {"uncounted": ("an older journal",)}):
-        doubtful = replace(ledger, partitions=(replace(first, **doubt), *rest))
+    for doubt in (replace(first, differences=("by 3",)), replace(first, uncounted=("unread",))):
+        doubtful = replace(ledger, partitions=(doubt, *rest))
         assert verdict(doubtful) != verdict(ledger)
         assert "1 partition" in verdict(doubtful)
     answers = (True, False, Unknown("b1 is down"))

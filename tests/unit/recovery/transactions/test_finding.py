@@ -117,7 +117,7 @@ def test_r28_what_its_producer_wrote_since_is_of_another_transaction_and_nothing
     "since", [{"last_sequence": 9}, {"producer_epoch": 3}, {"last_timestamp_ms": 9_000}]
 )
 def test_r18_a_transaction_that_its_producer_wrote_to_since_is_not_open_as_it_was_agreed_to(
-    since: dict[str, int],
+    since: dict[str, Any],
 ) -> None:
     assert unchanged(PENDING, PENDING)
     assert not unchanged(replace(PENDING, **since), PENDING)
