@@ -124,14 +124,17 @@ def ended(
     *others* are results of partitions that were never part of it.
     """
     code = exit_code(outcomes, others)
-    left = any(outcome.result is RecoveryResult.NOT_ATTEMPTED for outcome in outcomes)
-    if stop.requested and code in (FAILED, REFUSED_BY_GUARD) and left:
+    if stop.requested and code in (FAILED, REFUSED_BY_GUARD) and _unattempted(outcomes):
         code = INTERRUPTED
     left = [outcome for outcome in outcomes if not outcome.complete]
     if left:
         told = f"exit {code}: {_counted(left)} of {len(outcomes):,}"
         say("; ".join([told, *_next_commands(left, journals)]))
     return code
+
+
+def _unattempted(outcomes: Sequence[PartitionOutcome]) -> bool:
+    return any(outcome.result is RecoveryResult.NOT_ATTEMPTED for outcome in outcomes)
 
 
 def _counted(left: Sequence[PartitionOutcome]) -> str:

@@ -11,7 +11,8 @@ import re
 import tomllib
 from collections.abc import Iterator
 
-from tests.unit.test_mutants import ROOT, functions_in
+from tests.mutants.tree import ROOT
+from tests.unit.test_mutants import functions_in
 
 WORDS = re.compile(
     r"\b(whole|safe|nothing|identical|recovered|verified|complete|completely|caught up|all|proved"
