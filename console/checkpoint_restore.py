@@ -93,7 +93,7 @@ def restore_checkpoint(
     from breakglass.services.extras import need
 
     need("pipeline")
-    from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint
+    from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint, how_it_ended
     from breakglass.services.checkpoint.spark.restore import (
         CheckpointRestoreOptions,
         target_names,
@@ -130,13 +130,7 @@ def restore_checkpoint(
         found = plan.found
         print_lines([f"checkpoint {found.id}  {level_of(found)}  {found.status}", promise(found)])
     print_restored(done, table=not as_json)
-    if all(topic.complete for topic in done):
-        say("Restored completely: members of the groups may be started.")
-    else:
-        say(
-            "Not restored completely. Start no members; follow each topic's advice, then run the "
-            "restore again with --resume."
-        )
+    say(how_it_ended(done))
     raise typer.Exit(exit_code(done))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -43,15 +43,11 @@ def handed_over(drill: Drill, level: str) -> Iterator[str]:
         (known.brokers.gone, "lost for good, machine and disk"),
     ):
         if brokers:
-            yield f"  {_brokers(brokers)}: {what}."
+            yield f"  {', '.join(f'b{broker}' for broker in sorted(brokers))}: {what}."
     yield "Brokers of the lab are started, resumed and killed by"
     yield f"  breakglass lab start N --state {lab}"
     yield "From another terminal the cluster is at"
     yield f"  {drill.cluster.bootstrap_servers}"
-
-
-def _brokers(brokers: Collection[int]) -> str:
-    return ", ".join(f"b{broker}" for broker in sorted(brokers))
 
 
 def concluded(drill: Drill, level: str, played: Played) -> dict[str, object]:

@@ -163,7 +163,8 @@ def _move(connection: Connection, act: MoveGroups, consent: Consent, *, as_json:
     found = frozen.plan
     _say_unread(found)
     if not found.moves:
-        say("No offset is to be moved.")
+        where = " of the groups that are known" if found.partly else ""
+        say(f"No offset is to be moved{where}.")
         if as_json:
             print_json({"schema": 1, "moved": [], "unknown": found.doubts})
         return FAILED if found.partly else 0

@@ -15,10 +15,11 @@ from breakglass.console.output import Column, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
 from breakglass.services.errors import Refused
+from breakglass.services.model import INTERNAL_TOPICS, Unknown
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.model import PartitionState, TopicPartition, Unknown
+    from breakglass.services.model import PartitionState, TopicPartition
     from breakglass.services.recovery.internal_topics.finding import InternalLoss, LostTail
     from breakglass.services.recovery.internal_topics.meaning import LostState
     from breakglass.services.recovery.transactions.source import SourceLog
@@ -84,8 +85,6 @@ def internal_topics(
 
 def _whole(found: Sequence[InternalLoss], sources: Sequence[SourceLog]) -> bool:
     """Whether each partition is judged, and each source was compared; says which was not."""
-    from breakglass.services.model import INTERNAL_TOPICS, Unknown
-
     internal = [one for one in sources if one.partition.topic in INTERNAL_TOPICS]
     unseen = {one.partition for one in internal} - {loss.partition for loss in found}
     for partition in sorted(unseen):
@@ -112,7 +111,6 @@ def _designees(
     """Whom triage would elect for each internal partition that is offline."""
     from breakglass.console.evidence import final
     from breakglass.services.kafka.wire.deadline import Deadline
-    from breakglass.services.model import INTERNAL_TOPICS, Unknown
     from breakglass.services.recovery.triage import triage
 
     snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), with_settings=False)
@@ -154,7 +152,7 @@ def _rows(found: Sequence[InternalLoss], *, everything: bool) -> Iterator[tuple[
 
 def _say(found: Sequence[InternalLoss], *, everything: bool) -> None:
     from breakglass.console.plan_table import named
-    from breakglass.services.model import Unknown
+    from breakglass.services.recovery.internal_topics.finding import nothing_lost
 
     if not found:
         say("this cluster has no internal topics that this user may see")
@@ -185,15 +183,9 @@ def _say(found: Sequence[InternalLoss], *, everything: bool) -> None:
             unread.setdefault((loss.partition.topic, name, reason), []).append(loss.partition)
     for (_, name, reason), partitions in unread.items():
         say(f"{named(partitions)}  ? {name} not compared: {reason}")
-    if any(loss.tails or loss.unread or isinstance(loss.kept, Unknown) for loss in found):
-        return
-    if any(loss.compared for loss in found):
-        say("No log that was compared has anything that the kept ones have not.")
-    else:
-        say(
-            "Nothing was compared: followers have cut their logs to their leaders' already. Name a "
-            "dead broker's log folder, or a rescue, by --source."
-        )
+    conclusion = nothing_lost(found)
+    if conclusion:
+        say(conclusion)
 
 
 def _document(one: InternalLoss) -> dict[str, Any]:

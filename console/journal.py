@@ -62,8 +62,8 @@ def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJs
     readable = [brief for brief in found if isinstance(brief, Brief)]
     if readable:
         print_table(COLUMNS, map(_row, readable))
-    else:
-        say("There is no journal: nothing was changed from here.")
+    elif not found:
+        say(NO_JOURNAL)
     for brief in found:
         if not isinstance(brief, Brief):
             say(f"passed over: {brief.reason}")
@@ -111,7 +111,7 @@ def observed(
         rows = [(id_, sighting) for id_, held in found.items() for sighting in sightings(held)]
         print_table(OBSERVED_COLUMNS, [_sighting(id_, row) for id_, row in rows])
     else:
-        say("No election was seen to cost records.")
+        say("No election was seen from here to cost records.")
 
 
 @app.command()
@@ -206,16 +206,17 @@ def _accounts(
     shelf = Shelf()
     accounts = [shelf.named(name) for name in names]
     if not accounts and not shelf.clusters():
-        raise UsageError("There is no journal: nothing was changed from here.")
+        raise UsageError(NO_JOURNAL)
     meant = _cluster_named(connection, cluster)
     if accounts:
         return [_of_cluster(account, meant) for account in accounts]
-    newest = next((brief for brief in _all(shelf, meant) if isinstance(brief, Brief)), None)
+    found = _all(shelf, meant)
+    newest = next((brief for brief in found if isinstance(brief, Brief)), None)
     if newest is None:
         of = "" if meant is None else f" of cluster {meant}"
-        raise UsageError(
-            f"There is no journal{of} that can be read: nothing was changed from here."
-        )
+        if found:
+            raise UsageError(f"No journal{of} can be read; `breakglass journal list` says why.")
+        raise UsageError(f"There is no journal{of}: nothing was changed from here.")
     return [account_of(newest.path)]
 
 
@@ -231,6 +232,8 @@ def _of_cluster(account: Account, cluster: str | None) -> Account:
 def _all(shelf: Shelf, cluster: str | None = None) -> list[Brief | UnreadableJournal]:
     return shelf.briefs(shelf.clusters() if cluster is None else [cluster])
 
+
+NO_JOURNAL = "There is no journal: nothing was changed from here."
 
 COLUMNS = (
     Column("Journal", whole=True),

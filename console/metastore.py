@@ -49,22 +49,24 @@ def verify(
 
     verified = verify_backup(file)
     matches = digest is None or digest.lower() == verified.digest
-    if as_json:
-        print_json(_document(verified, matches=matches))
-    else:
-        _print(verified, matches=matches)
     whole = verified.whole if matches else False
+    if as_json:
+        print_json(_document(verified, whole, matches=matches))
+    else:
+        _print(verified, whole, matches=matches)
     raise typer.Exit(4 if isinstance(whole, Unknown) else 0 if whole else 1)
 
 
-def _document(verified: MetastoreVerification, *, matches: bool) -> dict[str, Any]:
+def _document(
+    verified: MetastoreVerification, whole: bool | Unknown, *, matches: bool
+) -> dict[str, Any]:
     header = verified.header
     return {
         "schema": 1,
         "file": verified.file,
         "bytes": verified.bytes,
         "commands": verified.commands,
-        "whole": verified.whole if matches else False,
+        "whole": whole,
         "findings": verified.findings,
         "untold": verified.untold,
         "chain": {
@@ -82,11 +84,12 @@ def _document(verified: MetastoreVerification, *, matches: bool) -> dict[str, An
     }
 
 
-def _print(verified: MetastoreVerification, *, matches: bool) -> None:
+def _print(verified: MetastoreVerification, whole: bool | Unknown, *, matches: bool) -> None:
     for finding in verified.findings:
         say(str(finding))
     for line in verified.changed:
-        say(_changed(line))
+        entry = f"line {line} of the backup, or its entry in the side file,"
+        say(f"{entry} was changed" if line else "the side file's first line was changed")
     if not verified.commands:
         say("the file holds no command")
     if verified.untold:
@@ -97,19 +100,12 @@ def _print(verified: MetastoreVerification, *, matches: bool) -> None:
         say(f"the last {verified.unnoted_bytes:,} bytes are not in the side file")
     if not matches:
         say("the digest is another: lines or the side file were changed or added since")
-    whole = verified.whole if matches else False
     if isinstance(whole, Unknown):
         say(whole.reason)
         state = "NOT PROVED TO BE ALL"
     else:
         state = "the same as in its side file: whole" if whole else "NOT WHOLE"
     print(f"{state}  {verified.commands:,} commands  digest {verified.digest or '-'}")
-
-
-def _changed(line: int) -> str:
-    if line == 0:
-        return "the side file's first line was changed"
-    return f"line {line} of the backup, or its entry in the side file, was changed"
 
 
 def compact(

@@ -244,6 +244,5 @@ def summary(done: RestoredMetastore) -> str:
     """How it ended, on one line."""
     if done.already:
         return f"{done.topic}  {done.commands:,} commands are there already, nothing was done"
-    state = "identical" if done.verified else f"DIFFERS: {'; '.join(done.differences[:3])}"
     before = f"; the commands before are in {done.snapshot}" if done.snapshot else ""
-    return f"{done.topic}  {done.commands:,} commands restored, {state}{before}"
+    return f"{done.topic}  {done.commands:,} commands restored, {done.state}{before}"

@@ -143,11 +143,14 @@ def _account(connection: Connection, journal: str | None) -> Account:
     shelf = Shelf()
     if journal is not None:
         return shelf.named(journal)
-    found = [
-        brief
-        for brief in shelf.briefs(_clusters(connection, shelf))
-        if isinstance(brief, Brief) and brief.planned
-    ]
+    briefs = shelf.briefs(_clusters(connection, shelf))
+    found = [brief for brief in briefs if isinstance(brief, Brief) and brief.planned]
+    unreadable = sum(not isinstance(brief, Brief) for brief in briefs)
+    if unreadable and not found:
+        raise UsageError(
+            f"No journal of a recovery can be read, and {unreadable:,} cannot: `breakglass journal "
+            "list` says why."
+        )
     if not found:
         raise UsageError(
             "There is no journal of a recovery: nothing was elected from here by this account."

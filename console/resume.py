@@ -107,7 +107,10 @@ def resume_journal(connection: Connection, wanted: ResumeRequest) -> int:
                 print_json({"schema": 1, "journal": view.path, "outcomes": outcomes.documents})
             return code
         if view is None:
-            say("Nothing to resume: no journal of this cluster is unfinished or partly failed.")
+            say(
+                "Nothing to resume: no journal of this cluster that can be read is unfinished or "
+                "partly failed."
+            )
             if wanted.as_json:
                 print_json(_document(cluster_id))
             return 0

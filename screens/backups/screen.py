@@ -98,7 +98,7 @@ def _so_far(job: Job) -> str:
     """``orders, 60% of 2,000,000 offsets, 110 MB/s, 12 s left``."""
     if not job.total:
         return "starting" if not job.topic else f"{job.topic}, nothing to copy"
-    told = [job.topic, _share(job), f"{size_text(_rate(job))}/s"]
+    told = [job.topic, _share(job), f"{size_text(int(job.bytes_a_second))}/s"]
     left = (
         None
         if not job.done or job.seconds <= 0
@@ -111,10 +111,6 @@ def _so_far(job: Job) -> str:
 
 def _share(job: Job) -> str:
     return f"{100 * job.done // max(job.total, 1)}% of {job.total:,} offsets"
-
-
-def _rate(job: Job) -> int:
-    return int(job.bytes_a_second)
 
 
 def _told(seen: SeenJob, age_ms: int) -> LinePart:
@@ -216,8 +212,7 @@ def _verified(status: TopicStatus) -> Iterator[LinePart]:
     if last is None:
         yield LinePart("never", Role.WAITING)
         return
-    found = "whole" if last.whole else "DAMAGED or different"
-    yield LinePart(found, Role.VERIFIED if last.whole else Role.FAILED)
+    yield LinePart(last.verdict, Role.VERIFIED if last.whole else Role.FAILED)
     yield LinePart(f" at {time_text(last.at_ms)}, by {_how(last)}")
     if last.commit != status.commit:
         yield LinePart(

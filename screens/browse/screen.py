@@ -313,10 +313,9 @@ def _notes_verified(held: TopicContents) -> LinePart:
         return LinePart("made by Kafka Backup: it has no manifest to verify against", Role.UNKNOWN)
     if last is None:
         return LinePart("never", Role.WAITING)
-    words = "whole" if last.whole else "DAMAGED or different"
     role = Role.VERIFIED if last.whole else Role.FAILED
     older = "" if last.commit == held.commit else f"; commit {last.commit} of {held.commit}"
-    return LinePart(f"{words} at {time_text(last.at_ms)}, by {last.how}{older}", role)
+    return LinePart(f"{last.verdict} at {time_text(last.at_ms)}, by {last.how}{older}", role)
 
 
 NO_PLACES = "No place of backups is named (--store URL). o opens a source by its address."

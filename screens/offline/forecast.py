@@ -97,8 +97,7 @@ def _fate(outlook: Outlook) -> str:
             f"{named} NOW"
         )
     if outlook.whole:
-        them = "it" if len(outlook.rows) == 1 else "them"
-        return f"the controller elects {named} by itself and brings {them} back whole"
+        return f"the controller elects {named} by itself; no replica that was read holds more"
     return f"the controller may elect {named} at any moment, an unclean election"
 
 

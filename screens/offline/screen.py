@@ -42,6 +42,7 @@ from breakglass.services.incident.groups import PartitionGroup
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.listing import ListingView, RowOrder
 from breakglass.services.incident.row import IncidentRow
+from breakglass.services.recovery.judgement.summary import none_offline
 from breakglass.services.words.inert import bounded
 from breakglass.themes.roles import Role, role_style
 
@@ -263,7 +264,8 @@ class OfflineScreen(FilteredPage):
             return
         self._incident = incident
         seen = self.context.last_seen
-        nothing = f"Nothing was offline at {seen}." if seen else "Nothing is offline."
+        none = none_offline(incident.snapshot.quorum)
+        nothing = f"Nothing was offline at {seen}." if seen else none
         if incident.rows:
             nothing = "No partition matches the filter."
         self._list.set_empty(nothing)

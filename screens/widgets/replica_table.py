@@ -157,7 +157,9 @@ def _title(assessment: Assessment, loss: Loss | None, width: int) -> Iterator[Li
     """Name and parting, on a line of its own where there is no room."""
     state = assessment.evidence.state
     name = bounded(str(assessment.partition), max(width // 2, 10))
-    about = f"  leader epoch {state.leader_epoch}  assignment {_ids(state.assignment)}"
+    about = (
+        f"  leader epoch {state.leader_epoch}  assignment {','.join(map(str, state.assignment))}"
+    )
     line = (TablePiece(f" {name}", Role.HEADING), TablePiece(about))
     parting = "" if loss is None else parting_text(loss)
     if len(name) + len(about) + len(parting) + 3 <= width:
@@ -282,7 +284,3 @@ def _cut(line: Line, width: int) -> Line:
         kept.append(TablePiece(text, role))
         left -= cell_len(text)
     return tuple(kept)
-
-
-def _ids(brokers: Iterable[int]) -> str:
-    return ",".join(map(str, brokers))

@@ -320,7 +320,8 @@ def lines(made: BackupSurvey, view: BackupsView) -> list[Line]:
     shown: list[Line] = []
     for place, topics in zip(made.standing.places, made.topics, strict=True):
         closed = place.url in view.closed
-        shown.append(PlaceLine(place, _jobs_at(made.standing, place.url), closed))
+        jobs = [job for job in made.standing.jobs if job.job.url == place.url]
+        shown.append(PlaceLine(place, sum(job.life is not Life.DEAD for job in jobs), closed))
         kept = [topic for topic in topics if _keeps(words, topic)]
         for line in () if closed else sorted(kept, key=_ORDERS[view.order]):
             opened = (line.url, line.held.name) in view.opened
@@ -328,10 +329,6 @@ def lines(made: BackupSurvey, view: BackupsView) -> list[Line]:
             if opened:
                 shown += _partitions(line, made.ends)
     return shown
-
-
-def _jobs_at(standing: BackupStanding, url: str) -> int:
-    return sum(job.job.url == url and job.life is not Life.DEAD for job in standing.jobs)
 
 
 def _partitions(line: TopicLine, ends: LiveEnds | Unknown) -> Iterator[BackupPartitionLine]:

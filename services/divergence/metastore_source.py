@@ -13,7 +13,7 @@ from pathlib import Path
 from breakglass.services.divergence.entry import Keep, RecordEntry, content_of
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
-from breakglass.services.metastore.lines import BackupLine, LineProblem, read_lines
+from breakglass.services.metastore.lines import LineProblem, read_lines
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.topic_backup.record import TimestampType
@@ -99,9 +99,6 @@ def open_metastore(name: str, path: Path) -> MetastoreSource:
                     marks.append(CommandMark(count + 1, line.number, line.start))
                 count += 1
             elif len(notes) < MOST_NOTES and line.problem is not LineProblem.BLANK:
-                notes.append(_note(path, line))
+                place = f"{path}, line {line.number}, byte {line.start}"
+                notes.append(f"{place}: {line.problem}; it is no command")
     return MetastoreSource(name, path, Extent(1, count + 1), tuple(marks), tuple(notes))
-
-
-def _note(path: Path, line: BackupLine) -> str:
-    return f"{path}, line {line.number}, byte {line.start}: {line.problem}; it is no command"

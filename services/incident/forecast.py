@@ -10,7 +10,6 @@ from breakglass.services.incident.groups import PartitionGroup, group_of
 from breakglass.services.incident.listing import ordered
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.recovery.judgement.assessment import Verb, Verdict
-from breakglass.services.recovery.judgement.summary import Judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class Outlook:
     harmful: bool
     """The election destroys records that others have (R2)."""
     whole: bool
-    """The election brings everything back."""
+    """The successor lacks nothing that was read."""
     rows: tuple[IncidentRow, ...]
 
     @property
@@ -67,7 +66,8 @@ def forecast_of(rows: Sequence[IncidentRow]) -> Forecast:
     for row in ordered(rows):
         conclusion = row.judged
         if conclusion is not None:
-            by_outcome.setdefault(_outcome(conclusion), []).append(row)
+            harmful, whole = conclusion.verdict is _BOMB, conclusion.action.verb is _AWAIT
+            by_outcome.setdefault((harmful, whole, conclusion.successor), []).append(row)
     outlooks = [
         Outlook(successor, harmful, whole, tuple(together))
         for (harmful, whole, successor), together in by_outcome.items()
@@ -77,10 +77,6 @@ def forecast_of(rows: Sequence[IncidentRow]) -> Forecast:
     )
     judged = sum(len(outlook.rows) for outlook in outlooks)
     return Forecast(tuple(outlooks), _restores(rows), len(rows) - judged)
-
-
-def _outcome(judged: Judged) -> tuple[bool, bool, int | None]:
-    return judged.verdict is _BOMB, judged.action.verb is _AWAIT, judged.successor
 
 
 _BOMB, _AWAIT = Verdict.BOMB, Verb.AWAIT

@@ -29,6 +29,11 @@ class Verified:
     state: str = ""
     """A digest of the segment files' sizes and modification times; empty if the store has none."""
 
+    @property
+    def verdict(self) -> str:
+        """What it found, in a word."""
+        return "whole" if self.whole else "DAMAGED or different"
+
 
 def state_of(folder: Folder) -> str:
     """A digest of the sizes and modification times of the segment files in *folder*."""

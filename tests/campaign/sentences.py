@@ -21,7 +21,9 @@ ELECTING = re.compile(r"Elect: ([\d,]+) of ([\d,]+) loses? nothing that is reada
 LED = re.compile(r"b(\d+) is out of sync in ([\d,]+) partitions?")
 RESCUED = re.compile(r"rescued ([\d,]+) records? of b\d+: (\S+)")
 NOTHING = re.compile(r"No partition is offline")
-BY_DISKS = re.compile(r"is safe to start|cuts nothing when it returns|holds everything that can be")
+BY_DISKS = re.compile(
+    r"is safe to start|cuts nothing of other replicas|holds everything that can be"
+)
 """What follows from obeying these is judged by the records that the disks have afterwards."""
 
 

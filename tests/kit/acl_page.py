@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.security import OPERATOR
+from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
+from tests.kit.program import Ended, breakglass
+
 PAGE = Path(__file__).parents[2] / "docs" / "acls.md"
 ROW = re.compile(r"^\| `([^`]+)` \|([^|]*)\|([^|]*)\|([^|]*)\|$")
 """Command; operations on its topics, on CLUSTER, on groups."""
@@ -25,6 +30,30 @@ class Needs:
 def needs_of_commands() -> dict[str, Needs]:
     """The page's first table, by command."""
     return {row.command: row for row in _rows()}
+
+
+def acls_of(command: str, topic: str, group: str = "*") -> list[Acl]:
+    """What the page says that *command* needs, on *topic* and *group*, for the operator."""
+    needs, names = needs_of_commands()[command], {Resource.TOPIC: topic, Resource.GROUP: group}
+    return [
+        Acl(OPERATOR, Operation[operation], resource, names.get(resource, CLUSTER_NAME))
+        for resource, operations in (
+            (Resource.TOPIC, needs.topic),
+            (Resource.CLUSTER, needs.cluster),
+            (Resource.GROUP, needs.group),
+        )
+        for operation in operations
+    ]
+
+
+def allowed(cluster: Cluster, config: Path, acls: list[Acl], *words: object) -> Ended:
+    """The program, run as the operator, who has *acls* meanwhile."""
+    servers = ("--bootstrap-server", cluster.bootstrap_servers, "--command-config", config)
+    grant(cluster, *acls)
+    try:
+        return breakglass(*words, *servers)
+    finally:
+        revoke(cluster, *acls)
 
 
 def _rows() -> Iterator[Needs]:

@@ -86,5 +86,5 @@ async def test_what_is_read_again_is_said_in_the_present_again() -> None:
         await shows(pilot, f"Nothing was offline at {SEEN}.")
         await pilot.press("ctrl+r")
         await shows(pilot, "No partition is offline.")
-        await shows(pilot, "Nothing is offline.")
+        await shows(pilot, "No partition is offline.")
         assert "UNKNOWN for" not in flat(app)

@@ -120,7 +120,7 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
                 front.tell(outcome)
             for line in topic.remarks():
                 front.tell(ActStep(line))
-        return replace(ended(done), text=_text(done))
+        return replace(ended(done), text=how_it_ended(done))
 
 
 def groups_in(plan: CheckpointPlan) -> list[str]:
@@ -129,10 +129,13 @@ def groups_in(plan: CheckpointPlan) -> list[str]:
     return sorted({name for groups in by_partition for name in groups})
 
 
-def _text(done: Sequence[TopicRestored]) -> str:
-    torn = [topic.target for topic in done if not topic.whole]
+def how_it_ended(done: Sequence[TopicRestored]) -> str:
+    """Whether members may be started, and what that rests on."""
+    torn = [topic.target for topic in done if not topic.complete]
     if not torn:
-        return "Restored completely: members of the groups may be started."
+        compared = all(topic.verified for topic in done)
+        condition = "" if compared else ", but not every topic was compared"
+        return f"Restored completely{condition}: members of the groups may be started."
     return (
         f"Not restored completely: {', '.join(torn)}. Start no members; follow each topic's "
         "advice, then run the restore again with --resume."

@@ -20,6 +20,7 @@ from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.checkpoint.wording import (
+    PROMISES,
     TakeAsked,
     explain,
     level_words,
@@ -52,14 +53,6 @@ if TYPE_CHECKING:
     from breakglass.services.checkpoint.store.stored import StoredCheckpoint
     from breakglass.services.kafka.marker_client import MarkerClient
     from breakglass.services.kafka.read_client import ReadClient
-
-PROMISES = {
-    Level.VECTOR: "vector: unverifiable, nothing is promised",
-    Level.VERIFIED: "verified: lowered until it is consistent",
-    Level.ORDERED: "ordered: nothing is lost, at-least-once groups process some records twice",
-    Level.COORDINATED: "coordinated: cut at the id that every record carries",
-    Level.TRANSACTIONAL: "transactional: every transaction as a whole or not at all",
-}
 
 
 @dataclass(frozen=True, slots=True)

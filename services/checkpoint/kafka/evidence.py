@@ -20,7 +20,7 @@ without the participant's headers would otherwise pass in a quiet moment (H10).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -584,7 +584,7 @@ def evidence_before(
                 topic,
                 sum(partition.topic == topic for partition in ends),
                 shown.records,
-                _ordered(shown.writers),
+                tuple([kind for kind in WriterKind if kind in shown.writers]),
                 not shown.unstamped,
                 not shown.outside_transactions,
                 shown.unstamped,
@@ -605,7 +605,3 @@ def _look(logs: Logs, partition: TopicPartition, start: int, end: int, found: _F
         for batch in log.batches(begin, upto):
             found.add(partition, batch, upto)
         upto, size = begin, FURTHER * size
-
-
-def _ordered(writers: Iterable[WriterKind]) -> tuple[WriterKind, ...]:
-    return tuple(writer for writer in WriterKind if writer in set(writers))

@@ -149,7 +149,9 @@ class ContentsReader:
             reading.alone = True
             return
         if code in AUTHORIZATION_CODES:
-            self._refused[reading.log.partition] = denied(f"READ on topic {_topic(reading)}")
+            self._refused[reading.log.partition] = denied(
+                f"READ on topic {reading.log.partition.topic}"
+            )
         if code == OFFSET_OUT_OF_RANGE:
             reading.stop("its log changed while it was read")
         else:
@@ -220,7 +222,3 @@ def _request(readings: Sequence[LogReading]) -> Any:
         session_epoch=NO_SESSION,
         topics=by_topic(asked, topic),
     )
-
-
-def _topic(reading: LogReading) -> str:
-    return reading.log.partition.topic

@@ -79,8 +79,7 @@ class RestoreCommandTopic(Act[MetastoreRestorePlan]):
                 lambda step: front.tell(ActStep(step)),
             )
             done = restore(work, plan)
-        text = f"{done.commands:,} commands restored, "
-        text += "identical" if done.verified else f"DIFFERS: {done.differences[0]}"
+        text = f"{done.commands:,} commands restored, {done.state}"
         result = TargetResult.DONE if done.verified else TargetResult.FAILED
         front.tell(TargetOutcome(f"{plan.topic}-0", result, text))
         return Ending(SUCCEEDED if done.verified else DIFFERS, text, done)

@@ -263,6 +263,11 @@ class RestoredMetastore:
     already: bool = False
     """Nothing was to be done."""
 
+    @property
+    def state(self) -> str:
+        """``identical`` if the whole topic was compared and nothing differs; else what differs."""
+        return "identical" if self.verified else f"DIFFERS: {'; '.join(self.differences[:3])}"
+
 
 @dataclass(frozen=True, slots=True)
 class RestoreWork:

@@ -24,7 +24,6 @@ from breakglass.services.kafka.wire.broker_errors import describe_error
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.metastore.ksql_server import AskedServers, ask_servers
-from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.restore.source import RestoreSource
 from breakglass.services.metastore.settings import MetastoreSettings
 from breakglass.services.metastore.topic import TopicReader, TopicState, dangers, read_topic_state
@@ -308,7 +307,9 @@ def look_at(
             at_end, next_offset = batch.at_end, batch.next_offset
             for record in batch.records:
                 other = wanted[commands] if commands < len(wanted) else None
-                apart = apart or other is None or not _same(record, other)
+                apart = (
+                    apart or other is None or (record.key, record.value) != (other.key, other.value)
+                )
                 in_place = in_place and other is not None and record.offset == other.offset
                 equal += not apart
                 commands += 1
@@ -317,7 +318,3 @@ def look_at(
     return PresentTopic(
         state.topic_id, commands, next_offset, state.replicas, commands - equal, same
     )
-
-
-def _same(one: CommandRecord, other: CommandRecord) -> bool:
-    return (one.key, one.value) == (other.key, other.value)

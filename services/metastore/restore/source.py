@@ -112,7 +112,9 @@ def read_source(
             for finding in line.findings:
                 if not (only_read and finding.finding is Finding.ENDS_CLUSTER):
                     _judge(finding, skips, skipped, notes)
-            left_out = _left_out(line.findings) and not only_read
+            left_out = not only_read and any(
+                one.finding is Finding.ENDS_CLUSTER for one in line.findings
+            )
             if line.id is not None and line.command is not None and not left_out:
                 good.append((line.line, line.id, line.command))
     known = _known(good, entries)
@@ -175,10 +177,6 @@ def _judge(
         raise MalformedInput(finding.message)
     else:
         notes.append(finding)
-
-
-def _left_out(findings: tuple[LineFinding, ...]) -> bool:
-    return any(finding.finding is Finding.ENDS_CLUSTER for finding in findings)
 
 
 def _entries(file: Path) -> dict[int, SideEntry]:

@@ -161,7 +161,9 @@ def outcomes_of(restored: TopicRestored, plan: RestorePlan) -> Iterator[TargetOu
     result = TargetResult.DONE
     if not restored.whole:
         result = TargetResult.UNKNOWN if restored.unknown else TargetResult.FAILED
-    verdict = {True: "identical", False: "differs", None: "not compared"}[restored.verified]
+    sound = restored.complete and restored.vouched and not restored.unexplained
+    same = "identical" if sound else "not proved"
+    verdict = {True: same, False: "differs", None: "not compared"}[restored.verified]
     for topic in plan.topics:
         if topic.target == restored.target:
             for partition in topic.partitions:

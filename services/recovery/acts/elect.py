@@ -86,7 +86,14 @@ class Elect(Act[ElectionSubject]):
         if implied:
             phrases = [group.phrase for group in implied_groups(subject.groups)]
         items = {election.partition: planned(election) for election in subject.wanted}
-        left = [{**_named(left.partition), "reason": left.reason} for left in subject.left]
+        left = [
+            {
+                "topic": left.partition.topic,
+                "partition": left.partition.partition,
+                "reason": left.reason,
+            }
+            for left in subject.left
+        ]
         journal.plan(
             subject.digest,
             "",
@@ -113,10 +120,6 @@ class Elect(Act[ElectionSubject]):
                 done += batch
                 front.tell(OutcomesReported(batch))
         return ended(done, stopped=front.stop())
-
-
-def _named(partition: TopicPartition) -> dict[str, object]:
-    return {"topic": partition.topic, "partition": partition.partition}
 
 
 def frozen_elections(subject: ElectionSubject) -> Frozen[ElectionSubject]:

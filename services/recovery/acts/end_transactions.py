@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from breakglass.services import patience
@@ -161,7 +162,7 @@ def _end(
         now = still_open(client, ending, Deadline.after(patience.COMMAND))
     except BreakglassError as error:
         return EndedTransaction(ending, TargetResult.FAILED, f"nothing was sent: {error}")
-    if now is None or _written(now) != _written(ending.pending):
+    if not unchanged(now, ending.pending):
         text = "nothing was sent: it is no longer open as it was agreed to"
         return EndedTransaction(ending, TargetResult.FAILED, text)
     request = journal.request(STEP, {ending.partition: _item(ending)}, doing=phrase_of(ending))
@@ -183,9 +184,12 @@ def _end(
     return ended
 
 
-def _written(one: OpenTransaction) -> tuple[int, int, int]:
-    """What changes where the producer writes: that would be ended by the marker as well."""
-    return one.producer_epoch, one.last_sequence, one.last_timestamp_ms
+def unchanged(now: OpenTransaction | None, agreed: OpenTransaction) -> bool:
+    """Whether it is open as *agreed*; the marker would end what its producer wrote since, too."""
+    return now is not None and _WRITTEN(now) == _WRITTEN(agreed)
+
+
+_WRITTEN = attrgetter("producer_epoch", "last_sequence", "last_timestamp_ms")
 
 
 def _item(ending: TransactionEnding) -> dict[str, object]:

@@ -96,7 +96,11 @@ class PreferredElections:
             return _all(batch, RecoveryResult.UNKNOWN, str(error))
         except BreakglassError as error:
             return _all(batch, RecoveryResult.FAILED, str(error))
-        sent = [target for target in batch if _may_have_happened(replies[target.partition])]
+        sent = [
+            target
+            for target in batch
+            if (reply := replies[target.partition]).accepted or reply.unsettled
+        ]
         confirmed = self.observer.confirm(
             sent, Deadline.after(self.limits.confirmation), until_designee_leads=True
         )
@@ -106,10 +110,6 @@ class PreferredElections:
 def _led(target: ElectionTarget, states: Mapping[TopicPartition, PartitionState]) -> bool:
     state = states.get(target.partition)
     return state is not None and state.leader is not None
-
-
-def _may_have_happened(reply: Reply) -> bool:
-    return reply.accepted or reply.unsettled
 
 
 def _outcome(

@@ -77,6 +77,18 @@ class InternalLoss:
     """Logs that were compared: those of brokers first, then the sources."""
 
 
+def nothing_lost(found: Collection[InternalLoss]) -> str:
+    """That no log has more than the kept ones, or that none was compared; empty if one may have."""
+    if any(loss.tails or loss.unread or isinstance(loss.kept, Unknown) for loss in found):
+        return ""
+    if any(loss.compared for loss in found):
+        return "No log that was compared has anything that the kept ones have not."
+    return (
+        "Nothing was compared: followers have cut their logs to their leaders' already. Name a "
+        "dead broker's log folder, or a rescue, by --source."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class InternalSearch:
     """Which partitions and sources are searched."""

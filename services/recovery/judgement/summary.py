@@ -141,9 +141,7 @@ def _headline(
 ) -> tuple[str, int | None]:
     """The headline, and the broker before whose return it has records saved."""
     if not found:
-        doubt = _doubt(quorum)
-        so_far = f" as far as this broker knows; {doubt}" if doubt else ""
-        return f"No partition is offline{so_far}.", None
+        return none_offline(quorum), None
     if any(conclusion.action.verb is Verb.NO_QUORUM for conclusion in found):
         return "No controller quorum: restore it first, no election can work without it.", None
     return _restoring(found, led_without) or (
@@ -152,13 +150,19 @@ def _headline(
     )
 
 
-def _doubt(quorum: Quorum | Unknown | None) -> str:
-    """Why the brokers' metadata may be stale: cut off from the controllers they keep the last."""
+def none_offline(quorum: Quorum | Unknown | None) -> str:
+    """That no partition is offline, and why the metadata that says so may be stale.
+
+    Brokers that are cut off from the controllers keep what these said last.
+    """
     if isinstance(quorum, Silent):
-        return "the controllers do not answer it"
-    if isinstance(quorum, Unknown) and not isinstance(quorum, Denied):
-        return f"the quorum is unknown: {quorum.reason}"
-    return quorum_lost(quorum) if quorum is not None else ""
+        doubt = "the controllers do not answer it"
+    elif isinstance(quorum, Unknown) and not isinstance(quorum, Denied):
+        doubt = f"the quorum is unknown: {quorum.reason}"
+    else:
+        doubt = quorum_lost(quorum) if quorum is not None else ""
+    so_far = f" as far as this broker knows; {doubt}" if doubt else ""
+    return f"No partition is offline{so_far}."
 
 
 def _restoring(found: tuple[Judged, ...], led_without: LedWithout) -> tuple[str, int | None] | None:

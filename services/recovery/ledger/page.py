@@ -232,16 +232,19 @@ def _partitions(partitions: Sequence[PartitionLedger]) -> PageTable:
     ]
     waiting = any(partition.not_yet_readable not in (None, 0) for partition in partitions)
     more = ("Not yet readable",) if waiting else ()
-    columns = ("Partition", "Leader", "Held", *(_title(fate) for fate in fates), *more, "Unread")
+    columns = (
+        "Partition",
+        "Leader",
+        "Held",
+        *(str(fate).capitalize() for fate in fates),
+        *more,
+        "Unread",
+    )
     rows = tuple(
         _partition(partition, fates, waiting=waiting) for partition in partitions[:SHOWN_PARTITIONS]
     )
     title = "Partitions with more to say than that all was kept"
     return PageTable(title, columns, rows, frozenset(range(2, len(columns) - 1)))
-
-
-def _title(fate: Fate) -> str:
-    return str(fate).capitalize()
 
 
 def _partition(one: PartitionLedger, fates: Sequence[Fate], *, waiting: bool) -> tuple[str, ...]:

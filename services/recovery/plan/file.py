@@ -222,14 +222,11 @@ def _invalid(error: ValidationError, source: str, *within: int | str) -> Malform
     where = "".join(
         (f"[{step}]" if isinstance(step, int) else f".{step}") for step in (*within, *first["loc"])
     )
+    wrong = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
     return MalformedInput(
-        f"{source}: breakglass{where}: {_lower(first['msg'])}: take the file as it was "
-        "written, or drop that key to use it as a bare plan."
+        f"{source}: breakglass{where}: {wrong}: take the file as it was written, or drop that key "
+        "to use it as a bare plan."
     )
-
-
-def _lower(message: str) -> str:
-    return message[:1].lower() + message[1:]
 
 
 def _refuse_contradictions(plan: Plan, source: str) -> None:

@@ -17,7 +17,13 @@ from breakglass.services.divergence.log_source import open_log
 from breakglass.services.errors import BreakglassError, Refused, UsageError, WrongCluster
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
+from breakglass.services.model import (
+    PartitionEvidence,
+    PartitionState,
+    TopicPartition,
+    TopicSettings,
+    Unknown,
+)
 from breakglass.services.recovery.evidence.gather import gather
 from breakglass.services.recovery.judgement.starting import rescue_before
 from breakglass.services.recovery.judgement.succession import inheritors
@@ -105,7 +111,8 @@ class ReturnCheck:
         unread = sorted({broker for replica in self.leads for broker in replica.unread})
         read = sorted({self.broker, *(one.broker for one in self.beside if one.broker is not None)})
         are = "disk of {} as it is" if len(read) == 1 else "disks of {} as they are"
-        written = time_text(max(one.written_ms for one in (*self.folders, *self.beside)))
+        folders = (*self.folders, *self.beside)
+        written = time_text(max((one.written_ms for one in folders), default=0))
         conditions = [
             f"the folders that were read are the {are.format(_names(read))} now (last written "
             f"{written})",
@@ -312,18 +319,18 @@ def _beside(
         state
         for state in snapshot.offline
         if state.partition in names
-        and (
-            broker in inheritors(state)
-            or (
-                (settings := snapshot.settings.get(state.partition.topic)) is not None
-                and settings.unclean_election is True
-            )
-        )
+        and may_lead(state, broker, snapshot.settings.get(state.partition.topic))
     ]
     found: dict[TopicPartition, PartitionEvidence] = {}
     for evidence in gather(client, snapshot, leading, Deadline.after(patience.SNAPSHOT)):
         found |= {one.partition: one for one in evidence.partitions}
     return found
+
+
+def may_lead(state: PartitionState, broker: int, settings: TopicSettings | None) -> bool:
+    """Whether *broker* leads the partition once it starts, or may as far as is known."""
+    unclean = settings is None or settings.unclean_election is not False
+    return unclean or broker in inheritors(state)
 
 
 def _read_beside(

@@ -198,10 +198,12 @@ def _leaderless(
 ) -> ReturningReplica:
     """A replica without leader: it stays as it is, or leads and the others are truncated to it."""
     if broker not in inheritors(state):
-        if evidence is not None and evidence.settings.unclean_election is True:
+        unclean = evidence is not None and evidence.settings.unclean_election
+        if unclean is not False:
+            value = f"unknown ({unclean.reason})" if isinstance(unclean, Unknown) else "true"
             why = (
-                f"unclean.leader.election.enable is true: b{broker} may be elected as soon as it "
-                f"starts, with its log to {described.end:,}, and the others are truncated to it"
+                f"unclean.leader.election.enable is {value}: b{broker} may be elected as soon as "
+                f"it starts, with its log to {described.end:,}, and the others are truncated to it"
             )
             return replace(described, why=why, leads=True)
         why = "no broker leads it, so a start truncates nothing"

@@ -41,7 +41,7 @@ def _lines(account: Account) -> Iterator[str]:
 
 def _unbounded(account: Account) -> Iterator[str]:
     brief = account.brief
-    yield f"{_capital(brief.what)}: {brief.result}"
+    yield f"{brief.what[:1].upper()}{brief.what[1:]}: {brief.result}"
     yield f"Cluster  {brief.cluster_id}"
     yield f"When     {time_text(brief.opened_at_ms)} to {time_text(brief.last_at_ms)} (UTC)"
     yield f"Who      {', '.join(dict.fromkeys((brief.who, *brief.resumed_by)))}"
@@ -152,7 +152,3 @@ def _clock(at_ms: int, opened_at_ms: int) -> str:
     whole, began = time_text(at_ms), time_text(opened_at_ms)
     same_day = whole[:DATE] == began[:DATE] and len(whole) > DATE
     return whole[DATE:].strip(" Z") if same_day else whole
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -338,7 +338,7 @@ class TransactionSearch:
             return TransactionEnding(pending, leader, stable, None, why, records=Unknown(why))
         if ends:
             best = min(ends, key=_missing)
-            told = _by_log(best)
+            told = by_log(best)
             if why:
                 told = f"was committed; its coordinator {pending.left_to}: {told}"
             return TransactionEnding(pending, leader, stable, best.marker, told, best, best.present)
@@ -433,7 +433,8 @@ def _missing(end: ProvenEnd) -> tuple[bool, int]:
     return not known, end.missing if isinstance(end.missing, int) else 0
 
 
-def _by_log(end: ProvenEnd) -> str:
+def by_log(end: ProvenEnd) -> str:
+    """Which log says how it ended, and how much of it is here."""
     what = end.status or "marker"
     said = (
         f"{end.source} has its {what} at offset {end.offset:,}: {end.marker.word}, "

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ from breakglass.services.lab.security import (
 )
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.routes import ELECT
-from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
-from tests.kit.acl_page import needs_of_commands
+from tests.kit import acl_page
+from tests.kit.access import Acl, Operation, Resource, grant, revoke
 from tests.kit.client_properties import write_client_properties
 from tests.kit.commits import commit_offsets
 from tests.kit.program import Ended, breakglass
@@ -41,21 +42,7 @@ TOPIC, GROUP = "events", "billing"
 PARTITIONS = 9
 WEAKER = {Operation.READ: Operation.DESCRIBE, Operation.ALTER: Operation.DESCRIBE}
 """What is left of an ACL that includes another, once it alone is taken away."""
-NAMES = {Resource.TOPIC: TOPIC, Resource.CLUSTER: CLUSTER_NAME, Resource.GROUP: GROUP}
-
-
-def acls_of(command: str) -> list[Acl]:
-    """What the page says that *command* needs."""
-    needs = needs_of_commands()[command]
-    return [
-        Acl(OPERATOR, Operation[operation], resource, NAMES[resource])
-        for resource, operations in (
-            (Resource.TOPIC, needs.topic),
-            (Resource.CLUSTER, needs.cluster),
-            (Resource.GROUP, needs.group),
-        )
-        for operation in operations
-    ]
+acls_of = partial(acl_page.acls_of, topic=TOPIC, group=GROUP)
 
 
 def named(acl: Acl) -> str:

@@ -35,11 +35,9 @@ from tests.lab.asking import (
     LATEST,
     client_conversation,
     committed_offset,
-    election_code,
     list_offset,
     offset_question,
     quorum_question,
-    reassign_code,
     unclean_election,
 )
 from tests.lab.recover.alone import Alone, Found, found_on
@@ -324,7 +322,6 @@ class TestHungDesignee(Alone):
 class TestUnregisteredBroker(Alone):
     SCENARIO = "unregistered-broker"
     FIRST, SECOND = TopicPartition("archive", 0), TopicPartition("archive", 1)
-    INVALID_REPLICA_ASSIGNMENT = 39
 
     def test_r12_it_keeps_who_is_not_first_from_being_elected_and_the_ways_are_named(
         self, found: Found
@@ -367,17 +364,6 @@ class TestUnregisteredBroker(Alone):
         ends = {1: 125, 2: 100}
         assert ends_told(lab) == ends_on_disk(lab) == {self.FIRST: ends, self.SECOND: ends}
         assert lab.truth_of(self.SECOND).choice(2).committed == 25
-
-    def test_r12_no_order_that_names_it_is_taken(self, lab: Damaged) -> None:
-        code, message = reassign_code(lab.cluster, self.SECOND, [1, 2, 3])
-        assert code == self.INVALID_REPLICA_ASSIGNMENT
-        assert message is not None
-        assert "includes broker 3, but no such broker is registered" in message
-
-    def test_r12_an_election_can_only_follow_the_order_there_is(self, lab: Damaged) -> None:
-        assert election_code(lab.cluster, self.SECOND) == (0, None)
-        topic, number = self.SECOND.topic, self.SECOND.partition
-        lab.cluster.wait_partition(topic, number, lambda state: state.leader == 2, "b2 to lead")
 
     def test_r32_who_is_first_without_it_is_elected_and_nothing_is_reordered(
         self, found: Found, lab: Damaged, tmp_path: Path
@@ -528,21 +514,6 @@ class TestControllerDown(Alone):
     def test_r20_logs_can_still_be_read(self, lab: Damaged) -> None:
         ends = {1: 125, 2: 100}
         assert ends_told(lab) == ends_on_disk(lab) == {self.FIRST: ends, self.SECOND: ends}
-
-    def test_with_the_controller_back_elections_are_held_again(self, lab: Damaged) -> None:
-        for controller in lab.cluster.controllers:
-            controller.start()
-        lab.cluster.wait_until(
-            lambda: lab.cluster.read(lambda node: _elected(node, self.FIRST)),
-            "an election to be held",
-        )
-        lab.cluster.wait_partition("orders", 0, lambda state: state.leader == 1, "b1 to lead")
-
-
-def _elected(node: Conversation, partition: TopicPartition) -> bool:
-    """Held now, or before by a question that waited for the controller."""
-    answer = node.ask(*unclean_election(partition))
-    return answer.replica_election_results[0].partition_result[0].error_code in (0, 84)
 
 
 class TestAllReplicasGone(Alone):

@@ -12,10 +12,9 @@ from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.security import OPERATOR
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.model import TopicPartition
-from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
-from tests.kit.acl_page import needs_of_commands
+from tests.kit.access import Acl, Operation, Resource
+from tests.kit.acl_page import acls_of, allowed
 from tests.kit.client_properties import write_client_properties
-from tests.kit.program import Ended, breakglass
 from tests.lab.asking import consume
 from tests.lab.scenarios.damaged import Damaged
 
@@ -40,25 +39,6 @@ def config(lab: Damaged) -> Path:
     return write_client_properties(lab.cluster.layout, OPERATOR)
 
 
-def acls_of(command: str) -> list[Acl]:
-    """What the page says that *command* needs."""
-    needs = needs_of_commands()[command]
-    on_topic = [Acl(OPERATOR, Operation[text], Resource.TOPIC, "billing") for text in needs.topic]
-    on_cluster = [
-        Acl(OPERATOR, Operation[text], Resource.CLUSTER, CLUSTER_NAME) for text in needs.cluster
-    ]
-    return on_topic + on_cluster
-
-
-def run(lab: Damaged, config: Path, acls: list[Acl], *words: object) -> Ended:
-    servers = ("--bootstrap-server", lab.cluster.bootstrap_servers, "--command-config", config)
-    grant(lab.cluster, *acls)
-    try:
-        return breakglass(*words, *servers)
-    finally:
-        revoke(lab.cluster, *acls)
-
-
 @pytest.mark.parametrize(
     "acls",
     [
@@ -71,39 +51,41 @@ def run(lab: Damaged, config: Path, acls: list[Acl], *words: object) -> Ended:
 def test_r22_what_an_acl_hides_is_unknown_and_not_absent(
     lab: Damaged, config: Path, acls: list[Acl]
 ) -> None:
-    listed = run(lab, config, acls, "transactions", "list")
+    listed = allowed(lab.cluster, config, acls, "transactions", "list")
     assert listed.code == 0, listed.err
     assert "No transaction is open on the partitions that could be read." in listed.err
     (reason,) = [line for line in listed.said if line.startswith("? ")]
     assert "are not known" in reason
     assert "grant READ on topics" in reason
-    document = run(lab, config, acls, "transactions", "list", "--json").document
+    document = allowed(lab.cluster, config, acls, "transactions", "list", "--json").document
     assert (document["open"], len(document["unknown"])) == ([], 1)
 
 
 def test_r22_who_may_read_every_topic_is_told_what_is_open(lab: Damaged, config: Path) -> None:
     acls = [Acl(OPERATOR, Operation.READ, Resource.TOPIC, "*")]
-    document = run(lab, config, acls, "transactions", "list", "--json").document
+    document = allowed(lab.cluster, config, acls, "transactions", "list", "--json").document
     assert ([one["topic"] for one in document["open"]], document["unknown"]) == (["billing"], [])
 
 
 def test_r22_it_may_be_listed_and_not_ended_and_then_it_is(lab: Damaged, config: Path) -> None:
     (logs,) = lab.cluster.broker(3).layout.log_dirs
-    reading = acls_of("transactions list")
-    listed = run(lab, config, reading, *LIST, "--json")
+    reading = acls_of("transactions list", "billing")
+    listed = allowed(lab.cluster, config, reading, *LIST, "--json")
     assert listed.code == 0, listed.err
     (told,) = listed.document["open"]
     assert "DESCRIBE on its transactional id" in told["hanging"]["unknown"]
 
     ending = (*FINISH, "--from", f"log:{logs}", "--write")
-    asked = run(lab, config, reading, *ending)
+    asked = allowed(lab.cluster, config, reading, *ending)
     phrase = asked.said[-1].removeprefix("consent: ")
-    refused = run(lab, config, reading, *ending, "--consent", phrase)
+    refused = allowed(lab.cluster, config, reading, *ending, "--consent", phrase)
     assert refused.code == 1
     assert "not allowed: needs ALTER on CLUSTER" in refused.err
     assert consume(lab.cluster, BILLING, isolation="read_committed") == {}
 
-    ended = run(lab, config, acls_of("transactions finish"), *ending, "--consent", phrase)
+    ended = allowed(
+        lab.cluster, config, acls_of("transactions finish", "billing"), *ending, "--consent", phrase
+    )
     assert ended.code == 0, ended.err
     assert len(consume(lab.cluster, BILLING, isolation="read_committed")) == 10
 
@@ -112,7 +94,7 @@ def test_r22_without_read_on_the_topic_it_is_not_known_what_is_open(
     lab: Damaged, config: Path
 ) -> None:
     acls = [Acl(OPERATOR, Operation.DESCRIBE, Resource.TOPIC, "billing")]
-    listed = run(lab, config, acls, *LIST)
+    listed = allowed(lab.cluster, config, acls, *LIST)
     assert "? transactions on b2 are not known: grant READ on topic billing" in listed.err
 
 
@@ -122,10 +104,10 @@ def test_r22_a_topic_that_may_not_be_described_is_never_safe_to_lose(
     """Brokers leave it out of what they list, as if it had been deleted."""
     (logs,) = lab.cluster.broker(3).layout.log_dirs
     checking = ("return", "--from", f"log:{logs}/billing-0", "--json")
-    allowed = run(lab, config, acls_of("return"), *checking)
-    (told,) = allowed.document["partitions"]
+    checked = allowed(lab.cluster, config, acls_of("return", "billing"), *checking)
+    (told,) = checked.document["partitions"]
     assert (told["fate"], told["lost"]) == ("lost", SINCE)
-    hidden = run(lab, config, [], *checking)
+    hidden = allowed(lab.cluster, config, [], *checking)
     (told,) = hidden.document["partitions"]
     assert hidden.code == 1
     assert (told["fate"], "grant DESCRIBE on topic billing" in told["why"]) == ("unknown", True)

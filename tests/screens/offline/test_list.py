@@ -12,7 +12,7 @@ from breakglass.screens.terminal import Terminal
 from breakglass.services.errors import TimedOut
 from breakglass.services.incident.listing import RowOrder
 from breakglass.services.incident.row import IncidentRow
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import Silent, TopicPartition
 from tests.kit.incidents import (
     LEDGER,
     bomb,
@@ -137,7 +137,9 @@ async def test_sorting_keeps_the_cursor_and_a_reading_that_fails_keeps_the_list(
 async def test_what_is_not_read_yet_silent_or_led_again_is_said_and_every_key_is_harmless() -> None:
     others = ("DESCRIBE on group billing", "READ on topic users")
     heard = replace(half_heard(), missing_acls=others)
-    readings = unread(5), every_verdict(), heard, nothing_offline()
+    well = nothing_offline()
+    cut_off = replace(well, snapshot=replace(well.snapshot, quorum=Silent("no answer")))
+    readings = unread(5), every_verdict(), heard, cut_off
     async with opened(*readings, size=(120, 24)) as page:
         assert page.names == ["▸orders-0..4 (5)"]
         await page.shows("reading: 0 of 5", "have not been read yet")
@@ -146,7 +148,7 @@ async def test_what_is_not_read_yet_silent_or_led_again_is_said_and_every_key_is
         await page.press("ctrl+r")
         await page.shows("waiting for b2", "no answer from b3", "group billing and 1 more")
         await page.press("ctrl+r")
-        await page.shows("Nothing is offline.")
+        await page.shows("No partition is offline as far as this broker knows")
         assert "ledger" not in page.text
         await page.press("e", "d", "y", "space", "enter", "right", "left", "asterisk", "p")
 

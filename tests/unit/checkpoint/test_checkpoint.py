@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from breakglass.console.checkpoint_text import CommandText
+from breakglass.services.checkpoint.acts.restore import how_it_ended
 from breakglass.services.checkpoint.parts import alone
 from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
@@ -44,6 +46,7 @@ from breakglass.services.checkpoint.wording import (
 from breakglass.services.checkpoint.zeebe_api import backup_info
 from breakglass.services.errors import AlreadyRunning, StorageError, UsageError
 from breakglass.services.model import Unknown
+from breakglass.services.pipeline.restore.restore import TopicRestored
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from breakglass.services.topic_backup.part import part_names
 from breakglass.services.topic_backup.segment_index import ENTRY
@@ -140,6 +143,15 @@ def test_a_topic_that_is_there_keeps_its_own() -> None:
     found = given("bank", {"retention.ms": "5", "min.insync.replicas": "2"}, SAVED, exists=True)
     assert found.settings == {"min.insync.replicas": "2", "retention.ms": "5"}
     assert found.left_out == {"message.format.version": REMOVED, "retention.ms": KEPT}
+
+
+def test_a_restore_is_complete_only_if_no_step_failed_and_what_was_not_compared_is_said() -> None:
+    whole = TopicRestored("bank", "bank2", settings_back=True, verified=True)
+    unread = replace(whole, verified=None)
+    for torn in (replace(whole, verified=False), replace(whole, error="it is gone")):
+        assert "Start no members" in how_it_ended([whole, torn])
+    assert how_it_ended([whole]) != how_it_ended([whole, unread])
+    assert "not every topic was compared" in how_it_ended([whole, unread])
 
 
 def test_an_empty_folder_is_a_store_and_one_that_is_not_there_is_none(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from breakglass.services.checkpoint.protocol.flows import (
     WriterKind,
 )
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
+from breakglass.services.checkpoint.wording import Explanation
+from breakglass.services.errors import Refused
 
 STAMPED = TopicEvidence("A", 3, 100, (WriterKind.PARTICIPANT,), transactional=False)
 PLAIN = TopicEvidence(
@@ -49,6 +51,10 @@ def test_no_promise_holds_for_records_that_do_not_say_what_led_to_them() -> None
     found = of(PLAIN, GROUP)
     assert found.strongest is None
     assert "A-0 at offset 12" in "".join(found.missing(Level.VERIFIED))
+    explained = Explanation(CheckpointEvidence((PLAIN,), (GROUP,)), Declared())
+    for level in (Level.COORDINATED, Level.VERIFIED, Level.ORDERED, Level.TRANSACTIONAL):
+        with pytest.raises(Refused):
+            explained.require(level)
 
 
 def test_an_external_topic_makes_no_promise_impossible() -> None:

@@ -18,6 +18,16 @@ NOBODY = ("--bootstrap-server", "127.0.0.1:1")
 """Port 1 of loopback, where nobody listens."""
 
 
+def offline_on(cluster: FakeCluster, topic: str, count: int) -> list[TopicPartition]:
+    """Partitions without leader; b2 stands before b1 in their assignment."""
+    partitions = [TopicPartition(topic, number) for number in range(count)]
+    for partition in partitions:
+        cluster.story.offline(partition, (3, 2, 1), last=(3,))
+        for broker, records in RECORDS.items():
+            cluster.hold(broker, partition, (0, records))
+    return partitions
+
+
 @dataclass(frozen=True)
 class Fakes:
     """The brokers, and the program run against them."""
@@ -26,13 +36,7 @@ class Fakes:
     controller: FakeController
 
     def offline(self, topic: str = "orders", count: int = 1) -> list[TopicPartition]:
-        """Partitions without leader; b2 stands before b1 in their assignment."""
-        partitions = [TopicPartition(topic, number) for number in range(count)]
-        for partition in partitions:
-            self.cluster.story.offline(partition, (3, 2, 1), last=(3,))
-            for broker, records in RECORDS.items():
-                self.cluster.hold(broker, partition, (0, records))
-        return partitions
+        return offline_on(self.cluster, topic, count)
 
     @property
     def named(self) -> tuple[str, str]:

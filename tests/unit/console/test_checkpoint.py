@@ -11,12 +11,16 @@ from typing import Any
 
 import pytest
 
+from breakglass.screens.checkpoints.columns import columns
+from breakglass.screens.checkpoints.screen import verified_part
 from breakglass.services import patience
 from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import CutDocument
-from breakglass.services.checkpoint.watch import CheckpointWatch
+from breakglass.services.checkpoint.watch import CheckpointPartitionLine, CheckpointWatch
+from breakglass.services.checkpoint.wording import promise
 from breakglass.services.model import Unknown
+from breakglass.themes.roles import Role
 from tests.kit.deadlines import MOMENT
 from tests.kit.program import Ended, breakglass
 from tests.unit.checkpoint.store.stores import (
@@ -94,6 +98,8 @@ def test_h19_a_damaged_checkpoint_is_listed_with_its_reason_and_hides_no_other(
     assert checkpoint("status", store, "2").code == 2
     (url,) = CheckpointWatch((store.address,)).look()
     assert not isinstance(url.held, Unknown)
+    promises = [promise(one) for one in url.held if one.unread is not None]
+    assert ["while its documents cannot be read" in promised for promised in promises] == [True]
     assert document("retain", store, "--older-than", "1ms")["checkpoints"] == [3]
     written = ("2", "--write", "--consent", f"delete checkpoint 2 {state}")
     assert document("delete", store, *written)["deleted"] == [2]
@@ -168,6 +174,18 @@ def test_damage_ends_with_1_and_is_shown_wherever_the_checkpoint_is_until_it_is_
     assert (found["state"], found["verified"]["whole"]) == ("completed", False)
     assert found["verified"]["damage"].keys() == {"3"}
     assert "damaged" in checkpoint("list", store).out
+    ended = checkpoint("status", store, "2")
+    assert ": whole" not in ended.out + ended.err
+    held = store.read(2)
+    assert held is not None
+    cell = {column.title: column.cell for column in columns(0)}["Verified"]
+    roles = [cell(CheckpointPartitionLine("", held, part)).role for part in held.partitions]
+    assert [*roles, verified_part(held).role] == [
+        Role.VERIFIED,
+        Role.VERIFIED,
+        Role.FAILED,
+        Role.FAILED,
+    ]
     file.write_bytes(content)
     assert document("verify", store, "2")["whole"]
 

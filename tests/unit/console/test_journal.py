@@ -53,6 +53,9 @@ def test_all_journals_are_listed_newest_first_and_what_is_none_is_named(
     assert (other["cluster_id"], broken["journal"]) == ("other", str(path))
     assert "line 1" in broken["unreadable"]
     run("show", "nothing", code=2)
+    for words, code in ((["list"], 0), (["show"], 2)):
+        claimed = run(*words, "--cluster", CLUSTER, code=code).err
+        assert "changed" not in claimed, "what it has done is not known"
     notes = tmp_path / "notes.txt"
     notes.write_text("hello\n")
     run("timeline", notes, code=2)

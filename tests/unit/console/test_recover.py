@@ -234,7 +234,10 @@ def test_resume_takes_the_newest_journal_and_names_the_others(
     killed_at(ElectionClient, "reorder")
     killed_at(ElectionClient, "elect")
     newest, older = (str(journal.path) for journal in journals())
+    unreadable = Path(newest).with_name("broken.jsonl")
+    unreadable.write_text("{}\n")
     said = resume(broken).err
+    assert str(unreadable) in said
     assert said.index(newest) != said.index(f"--journal {older}")
     named = resume(broken, "--journal", older).err
     assert (older in named, newest in named.replace(f"--journal {newest}", "")) == (True, False)

@@ -68,6 +68,9 @@ def test_what_is_not_there_given_twice_or_of_another_plan_is_refused_and_hostile
     other = tmp_path / "plan.json"
     other.write_text('{"partitions": [{"topic": "t", "partition": 0, "designatedLeader": 1}]}')
     run("--plan", other, code=2)
+    for path in (state_folder() / "journal").glob("*/*.jsonl"):
+        path.write_text("{}\n")
+    assert "elected from here" not in run(code=2).err, "what was done is not known"
 
 
 def test_a_journal_under_way_can_be_looked_at(user_folders: Path) -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from breakglass.console.restoring import exit_code, print_restored
+from breakglass.services.pipeline.acts.restore import outcomes_of
+from breakglass.services.pipeline.restore.planned import RestorePlan
 from breakglass.services.pipeline.restore.restore import TopicRestored
 
 GAP = "orders-0 36..99"
+DOUBTS: tuple[dict[str, Any], ...] = ({"vouched": False}, {"unexplained": 3})
+TOPIC = SimpleNamespace(target="back", partitions=[SimpleNamespace(partition=0, records=8)])
+PLAN = cast(RestorePlan, SimpleNamespace(topics=[TOPIC]))
 
 
 @pytest.mark.parametrize(
@@ -26,15 +35,22 @@ def test_a_topic_from_a_damaged_backup_is_not_called_identical(
     print_restored([done], table=True)
     printed = capsys.readouterr()
     assert printed.out.splitlines()[-1].endswith(verdict)
-    assert "identical" not in printed.out + printed.err
+    (outcome,) = outcomes_of(done, PLAN)
+    assert "identical" not in printed.out + printed.err + outcome.text
     assert exit_code([done]) == 1
 
 
-def test_a_topic_from_a_whole_backup_is(capsys: pytest.CaptureFixture[str]) -> None:
-    done = TopicRestored("orders", "back", verified=True)
+@pytest.mark.parametrize(
+    ("doubt", "verdict"), [({}, "identical"), *[(one, "not proved") for one in DOUBTS]]
+)
+def test_a_topic_from_a_whole_backup_is_if_a_manifest_vouches_for_all_of_it(
+    capsys: pytest.CaptureFixture[str], doubt: dict[str, Any], verdict: str
+) -> None:
+    done = replace(TopicRestored("orders", "back", verified=True), **doubt)
     print_restored([done], table=True)
-    assert capsys.readouterr().out.splitlines()[-1].endswith("identical")
-    assert exit_code([done]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(verdict)
+    (outcome,) = outcomes_of(done, PLAN)
+    assert (outcome.text.endswith(verdict), exit_code([done])) == (True, 0)
 
 
 def test_without_a_table_what_failed_is_on_stderr_all_the_same(

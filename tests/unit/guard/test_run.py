@@ -18,7 +18,17 @@ from breakglass.services.errors import (
     Unreachable,
 )
 from breakglass.services.guard import run as guard
-from breakglass.services.guard.act import Act, ActEvent, Ending, Front, Frozen, JournalOpened, Means
+from breakglass.services.guard.act import (
+    PARTLY_FAILED,
+    SUCCEEDED,
+    Act,
+    ActEvent,
+    Ending,
+    Front,
+    Frozen,
+    JournalOpened,
+    Means,
+)  # fmt: skip
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.journal import Journal, JournalView, list_journals
 from breakglass.services.guard.lock import ClusterLock
@@ -180,6 +190,11 @@ def test_an_error_ends_the_journal_by_what_is_known_of_it_and_a_kill_leaves_it_o
 
 
 def test_an_act_that_was_stopped_leaves_a_journal_without_end(tmp_path: Path) -> None:
+    assert [Ending(result).whole for result in (SUCCEEDED, PARTLY_FAILED, None)] == [
+        True,
+        False,
+        False,
+    ]
     guarded = Guarded(ScriptedAct(ending=Ending(None)), tmp_path)
     guarded.carry_out(PHRASE)
     assert guarded.results == [None]

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.errors import MalformedInput, Refused
+from breakglass.services.errors import MalformedInput, Refused, StorageError
+from breakglass.services.metastore import compaction
 from breakglass.services.metastore.compaction import compact, write_compacted
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log.reader import Replay
@@ -48,6 +49,15 @@ def test_nothing_is_left_out_of_what_cannot_be_replayed() -> None:
     bad = CommandRecord(99, b'"stream/`A`/create"', b'{"statement":"x","version":99}')
     with pytest.raises(MalformedInput, match="at offset 99"):
         compact([*Generator(1).records(5), bad])
+
+
+def test_what_would_not_become_the_same_metastore_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    records = Generator(1).records(20)
+    monkeypatch.setattr(compaction, "_needless", lambda *_: range(len(records) - 1))
+    with pytest.raises(StorageError):
+        compact(records)
 
 
 def test_a_query_without_a_plan_stays_with_what_ended_it() -> None:

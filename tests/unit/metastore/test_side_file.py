@@ -90,6 +90,7 @@ def test_m17_without_a_side_file_a_part_of_a_backup_is_not_called_whole(file: Pa
     assert verified_as(file) == (1, False)
     file.with_name(file.name + SUFFIX).unlink()
     assert verified_as(file) == (4, "unknown")
+    assert "whole" not in CliRunner().invoke(app, ["verify", str(file)]).output
     assert verify_backup(file).commands == 150
     assert len(read_source(file, Skips(), compact=True).commands) == 150
 

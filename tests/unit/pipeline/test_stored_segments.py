@@ -18,6 +18,7 @@ from breakglass.services.pipeline.stored_segments import (
     runs_between,
     stored_segments,
 )
+from breakglass.services.pipeline.verify import ContentVerified, PartitionVerified
 from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.address import indexes_at, partition_of
 from breakglass.services.topic_backup.assembler import Assembler, TopicAssembler, assembling
@@ -278,6 +279,11 @@ def test_each_kind_of_difference_has_its_offsets(tmp_path: Path) -> None:
     found = compared(held, chunk_of(seen[:7]), chunk_of(seen[7:]))
     assert found.offsets == {"different": [6], "extra": [3, 40], "missing": [10]}
     assert (found.equal, found.first, found.last) == (18, 0, 40)
+    for kind in found.offsets:
+        differing = [PartitionVerified(0, 0, 41, counts={kind: 1})]
+        assert not ContentVerified("t", "t", compacted=False, partitions=differing).identical
+        compacted = ContentVerified("t", "t", compacted=True, partitions=differing)
+        assert compacted.identical is (kind == "missing")
 
 
 def test_an_index_that_lies_is_made_anew(tmp_path: Path) -> None:

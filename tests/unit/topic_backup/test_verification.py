@@ -27,6 +27,7 @@ from breakglass.services.topic_backup.layout import (
     segment_index_name,
     segment_prefix,
 )
+from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store.store import LocalStore
@@ -80,7 +81,11 @@ def by_cat(topic: Path) -> bool:
 
 
 def by_verify(topic: Path) -> bool:
-    return command("verify", "--store", topic.parent)
+    ended = CliRunner().invoke(app, ["verify", "--store", str(topic.parent)])
+    *_, verdict = ("", *ended.stdout.split())
+    assert (verdict in ("whole", "readable")) is (ended.exit_code == 0)
+    assert verdict != "whole" or read_manifest(LocalFolder(topic)), "nothing vouches for it"
+    return ended.exit_code == 0
 
 
 def by_mending(topic: Path) -> bool:
@@ -173,6 +178,8 @@ def test_no_reader_says_of_damaged_records_that_they_are_whole(
     assert place or whole_to(topic) == set(READERS)
     spoil(topic, damage, place, records_name)
     assert whole_to(topic) == set()
+    noted = verified.note(LocalFolder(topic), 1, "files", None, whole=False)
+    assert "whole" not in noted.verdict
     (topic / verified.NAME).unlink()
     found = whole_to(as_the_originals(topic)) - {by_status}
     assert found == set() or damage is one_byte_changed

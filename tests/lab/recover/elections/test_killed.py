@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -31,6 +30,7 @@ from tests.lab.recover.session import (
     Watched,
     watched,
 )
+from tests.lab.recover.settings.asking import kill_at
 from tests.lab.scenarios.damaged import Damaged
 
 PROGRAM_SECONDS = 600.0
@@ -82,22 +82,7 @@ class Interrupted:
 
     def killed_at(self, watched: Watched, kind: str, step: str, number: int) -> JournalView:
         """Killed as soon as a line is in the journal: what it announces was not sent."""
-        driver = [
-            sys.executable,
-            "-m",
-            "tests.lab.recover.elections.killed_at",
-            kind,
-            step,
-            str(number),
-        ]
-        done = subprocess.run(
-            [*driver, *self.arguments(watched)],
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            timeout=PROGRAM_SECONDS,
-        )
-        assert done.returncode == -signal.SIGKILL, done.stderr
+        kill_at(self.environment(), kind, step, number, *self.arguments(watched))
         return self.journal
 
     def killed_without_answer(

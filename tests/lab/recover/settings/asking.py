@@ -53,23 +53,23 @@ def killed_at(
     watched: Watched, kind: str, step: str, number: int, *arguments: object
 ) -> JournalView:
     """The program killed by SIGKILL once that line is in its journal, and the journal it left."""
-    driver = [
-        sys.executable,
-        "-m",
-        "tests.lab.recover.elections.killed_at",
-        kind,
-        step,
-        str(number),
-    ]
+    kill_at(dict(os.environ), kind, step, number, *map(str, arguments), *at(watched))
+    return newest_journal(watched)
+
+
+def kill_at(
+    environment: dict[str, str], kind: str, step: str, number: int, *arguments: str
+) -> None:
+    """Run the program, which is killed as soon as that line is in its journal."""
+    driver = [sys.executable, "-m", "tests.lab.recover.elections.killed_at"]
     done = subprocess.run(
-        [*driver, *map(str, arguments), *at(watched)],
-        env=dict(os.environ),
+        [*driver, kind, step, str(number), *arguments],
+        env=environment,
         capture_output=True,
         text=True,
         timeout=PROGRAM_SECONDS,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
-    return newest_journal(watched)
 
 
 def newest_journal(watched: Watched) -> JournalView:

@@ -24,10 +24,9 @@ from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.security import OPERATOR
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
-from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
-from tests.kit.acl_page import needs_of_commands
+from tests.kit.access import Acl, Operation, Resource
+from tests.kit.acl_page import acls_of, allowed
 from tests.kit.client_properties import write_client_properties
-from tests.kit.program import Ended, breakglass
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.recover.settings.asking import own
 from tests.lab.scenarios.damaged import Damaged
@@ -84,34 +83,11 @@ def config(lab: Damaged) -> Path:
     return write_client_properties(lab.cluster.layout, OPERATOR)
 
 
-def acls_of(command: str, topic: str) -> list[Acl]:
-    """What the page says that *command* needs, on *topic*."""
-    needs, names = needs_of_commands()[command], {Resource.TOPIC: topic, Resource.GROUP: "*"}
-    return [
-        Acl(OPERATOR, Operation[operation], resource, names.get(resource, CLUSTER_NAME))
-        for resource, operations in (
-            (Resource.TOPIC, needs.topic),
-            (Resource.CLUSTER, needs.cluster),
-            (Resource.GROUP, needs.group),
-        )
-        for operation in operations
-    ]
-
-
 def but(acls: list[Acl], operation: Operation, resource: Resource) -> list[Acl]:
     """*acls* without one, of which what it includes is left."""
     (gone,) = [acl for acl in acls if (acl.operation, acl.resource) == (operation, resource)]
     rest, weaker = [acl for acl in acls if acl is not gone], WEAKER.get(operation)
     return rest if weaker is None else [*rest, Acl(OPERATOR, weaker, gone.resource, gone.name)]
-
-
-def run(lab: Damaged, config: Path, acls: list[Acl], *words: object) -> Ended:
-    servers = ("--bootstrap-server", lab.cluster.bootstrap_servers, "--command-config", config)
-    grant(lab.cluster, *acls)
-    try:
-        return breakglass(*words, *servers)
-    finally:
-        revoke(lab.cluster, *acls)
 
 
 def forget(topic: str) -> tuple[object, ...]:
@@ -131,7 +107,7 @@ def remembers(lab: Damaged, topic: str) -> bool:
 def test_r22_leaders_are_forgotten_by_who_has_just_what_the_page_says(
     lab: Damaged, config: Path
 ) -> None:
-    ended = run(lab, config, acls_of("recover min-isr", "carts"), *agreed("carts"))
+    ended = allowed(lab.cluster, config, acls_of("recover min-isr", "carts"), *agreed("carts"))
     assert ended.code == 0, ended.err
     assert "ACL" not in ended.err
     assert not remembers(lab, "carts")
@@ -150,7 +126,7 @@ def test_r22_with_less_the_acl_is_named_before_it_is_agreed_to_or_it_fails(
     lab: Damaged, config: Path, operation: Operation, resource: Resource, named: str, consent: bool
 ) -> None:
     acls = but(acls_of("recover min-isr", "left"), operation, resource)
-    ended = run(lab, config, acls, *(agreed("left") if consent else forget("left")))
+    ended = allowed(lab.cluster, config, acls, *(agreed("left") if consent else forget("left")))
     assert ended.code != 0
     assert named in ended.err
     assert remembers(lab, "left")
@@ -163,7 +139,7 @@ INTERNAL = ("internal-topics", "--json", "--gone", 3, "--recovery-duration-ms", 
 def test_r22_internal_topics_are_compared_by_who_has_just_what_the_page_says(
     lab: Damaged, config: Path
 ) -> None:
-    ended = run(lab, config, acls_of("internal-topics", TRANSACTIONS), *INTERNAL)
+    ended = allowed(lab.cluster, config, acls_of("internal-topics", TRANSACTIONS), *INTERNAL)
     assert ended.code == 0, ended.err
     found: list[dict[str, Any]] = ended.document["partitions"]
     assert [one["partition"] for one in found] == list(range(PARTITIONS))
@@ -183,5 +159,5 @@ def test_r22_with_less_internal_topics_name_what_is_missing(
     lab: Damaged, config: Path, operation: Operation, resource: Resource, named: str
 ) -> None:
     acls = but(acls_of("internal-topics", TRANSACTIONS), operation, resource)
-    ended = run(lab, config, acls, *INTERNAL)
+    ended = allowed(lab.cluster, config, acls, *INTERNAL)
     assert f"missing ACL: {named}" in ended.said

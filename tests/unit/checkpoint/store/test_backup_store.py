@@ -37,11 +37,9 @@ from breakglass.services.errors import (
     BreakglassError,
     MalformedInput,
     Refused,
-    StorageError,
     UnsupportedSchema,
 )
 from breakglass.services.topic_backup.store.blobs import PROBE
-from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs
 from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
 from tests.unit.checkpoint.store.stores import (
     POSITION,
@@ -508,15 +506,6 @@ def test_a_copy_of_which_no_machine_is_known_is_anybodys(store: BackupStore) -> 
     files.remove([name])
     assert files.create(name, replace(begun, machine=None))
     on(THERE, store).copies.begin_again(ONE, POSITION)
-
-
-def test_a_store_that_overwrites_what_it_must_not_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    opened = BackupStore(f"memory://{uuid.uuid4().hex}")
-    monkeypatch.setattr(FsspecBlobs, "create", lambda *_: True)
-    with pytest.raises(StorageError):
-        opened.reserve(take(1))
 
 
 CONTENT = "segments/0/records"

@@ -9,6 +9,7 @@ from breakglass.services.metastore.restore.execution import (
     AbortPads,
     CommandRange,
     Pads,
+    RestoredMetastore,
     needs_pads,
     steps,
 )
@@ -63,3 +64,9 @@ def test_m3_a_log_without_gaps_needs_one_transaction() -> None:
     assert list(steps([0, 1, 2])) == [CommandRange(0, 3, 0)]
     assert not needs_pads([0, 1, 2])
     assert list(steps([])) == []
+
+
+def test_a_topic_is_called_identical_only_where_nothing_differs() -> None:
+    assert RestoredMetastore("a", 3, verified=True).state == "identical"
+    assert "4 is missing" in RestoredMetastore("a", 3, differences=["4 is missing"]).state
+    assert "identical" not in RestoredMetastore("a", 3).state

@@ -19,6 +19,7 @@ from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.errors import (
     MalformedMessage,
     NotAuthorized,
+    PipelineError,
     StorageError,
     TimedOut,
     WrongCluster,
@@ -318,3 +319,10 @@ def test_what_was_compacted_out_of_older_messages_is_explained(
     spans = [(3, 6), (9, 10), (11, 13)]
     gaps = list(explained(committed_log(client, log), spans, compacted=True))
     assert gaps == [Gap(*span, GapReason.COMPACTION) for span in spans]
+
+
+def test_a_committed_record_that_was_not_delivered_is_no_gap(
+    client: ReadClient, log: FakeLog
+) -> None:
+    with pytest.raises(PipelineError):
+        list(explained(committed_log(client, log), [(22, 23)], compacted=True))

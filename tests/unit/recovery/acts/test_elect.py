@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
-from breakglass.services.errors import AlreadyRunning, ConsentMissing, WrongCluster
+from breakglass.services.errors import ConsentMissing, WrongCluster
 from breakglass.services.guard.act import Armed, JournalOpened
-from breakglass.services.guard.lock import ClusterLock
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.recovery.acts.events import (
     BatchBegun,
@@ -19,7 +16,6 @@ from breakglass.services.recovery.acts.events import (
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from tests.kit.fake_controller import after
-from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.recovery.guarded.conftest import Session
 from tests.unit.topic_backup.batch_bytes import batch
@@ -57,65 +53,6 @@ def test_without_the_phrase_nothing_exists_and_nothing_is_sent(
         election.run(given)
     assert refused.value.phrase == PHRASE
     assert (session.told, session.journals(), session.controller.steps) == ([], [], [])
-
-
-def test_each_group_needs_its_own_phrase(session: Session) -> None:
-    session.offline(count=2)
-    session.offline("__consumer_offsets")
-    election = session.election(session.wanted())
-    phrases = election.phrases
-    assert phrases == [
-        "__consumer_offsets-0 lose 0 and abandon b3",
-        "2 partitions lose 0 and abandon b3",
-    ]
-    with pytest.raises(ConsentMissing):
-        election.run(phrases[1:])
-    assert len(election.run(phrases)) == 3
-
-
-def test_a_consent_is_good_for_one_run(session: Session) -> None:
-    session.offline(count=3)
-    election = session.election(session.wanted())
-    election.run([PHRASE])
-    sent = session.controller.steps
-    with pytest.raises(AlreadyRunning):
-        election.run([PHRASE])
-    assert session.controller.steps == sent
-
-
-def test_a_second_attempt_while_one_runs_is_refused(session: Session) -> None:
-    """Two elections of the same partitions, agreed to apart: the cluster's lock is held."""
-    session.offline(count=3)
-    wanted = session.wanted()
-    refused: list[BaseException] = []
-
-    def again() -> None:
-        try:
-            session.election(wanted).run([PHRASE])
-        except AlreadyRunning as error:
-            refused.append(error)
-
-    def meanwhile() -> None:
-        other = threading.Thread(target=again)
-        other.start()
-        other.join()
-
-    session.controller.next(ElectLeadersRequest, after(meanwhile))
-    session.election(wanted).run([PHRASE])
-    assert len(refused) == 1
-    assert session.controller.steps.count("elect") == 2, "the canary and the rest"
-
-
-def test_while_another_process_changes_the_cluster_nothing_is_elected(session: Session) -> None:
-    session.offline()
-    election = session.election(session.wanted())
-    lock = ClusterLock.acquire(CLUSTER_ID, session.state / "locks")
-    try:
-        with pytest.raises(AlreadyRunning):
-            election.run(election.phrases)
-    finally:
-        lock.release()
-    assert session.controller.steps == []
 
 
 def test_addresses_that_lead_elsewhere_by_now_elect_nothing(session: Session) -> None:

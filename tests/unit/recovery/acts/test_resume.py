@@ -7,13 +7,10 @@ from typing import NoReturn
 
 import pytest
 
-from breakglass.services.errors import AlreadyRunning, ConsentMissing, EvidenceChanged
-from breakglass.services.guard.act import Armed, JournalOpened
+from breakglass.services.errors import AlreadyRunning, EvidenceChanged
 from breakglass.services.guard.journal import Journal, read
 from breakglass.services.kafka.election_client import ElectionClient
-from breakglass.services.recovery.acts.events import BatchBegun
 from breakglass.services.recovery.acts.resume import open_journals
-from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.unfinished import consented
 from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.guarded.conftest import Session
@@ -42,31 +39,6 @@ def killed(session: Session, monkeypatch: pytest.MonkeyPatch, owner: type, step:
     return journal.path
 
 
-def test_what_was_agreed_to_is_finished_without_another_phrase(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = killed(session, monkeypatch, ElectionClient, "elect")
-    resumed = session.resumed(path)
-    assert resumed.phrases == []
-    outcomes = resumed.run(())
-    assert [outcome.result for outcome in outcomes] == [RecoveryResult.ELECTED] * 2
-    kinds = [type(event) for event in session.told]
-    assert kinds[:3] == [JournalOpened, Armed, BatchBegun]
-    assert session.endings == ["succeeded"]
-
-
-def test_what_was_not_agreed_to_needs_its_phrase(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = killed(session, monkeypatch, Journal, "consent")
-    resumed = session.resumed(path)
-    assert resumed.phrases == [PHRASE]
-    with pytest.raises(ConsentMissing):
-        resumed.run(())
-    assert session.controller.steps == []
-    assert len(resumed.run((PHRASE,))) == 2
-
-
 def test_a_consent_to_undo_is_none_to_elect(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,17 +47,6 @@ def test_a_consent_to_undo_is_none_to_elect(
     view = read(path)
     assert (view.result, consented(view)) == ("undone", False)
     assert session.resumed(path).phrases == [PHRASE]
-
-
-def test_orders_are_put_back_where_nobody_leads(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = killed(session, monkeypatch, ElectionClient, "elect")
-    resumed = session.resumed(path, undo=True)
-    assert (resumed.phrases, resumed.frozen.plan.subject.wanted) == ([], ())
-    outcomes = resumed.run(())
-    assert {outcome.result for outcome in outcomes} == {RecoveryResult.UNDONE}
-    assert session.endings == ["undone"]
 
 
 def test_a_resume_runs_once_and_not_after_its_journal_went_on(

@@ -598,12 +598,6 @@ class TestRescue:
         ended = self.recover(bench, [held, free], ScriptedRescue(fails={held.partition: "stopped"}))
         assert ended == [RecoveryResult.NOT_ATTEMPTED] * 2
 
-    def test_a_failed_rescue_holds_that_election_and_no_other(self, bench: Bench) -> None:
-        held, free = bench.offline(count=2)
-        ended = self.recover(bench, [held, free], ScriptedRescue(fails={held.partition: "full"}))
-        assert ended == [RecoveryResult.REFUSED, RecoveryResult.ELECTED]
-        assert (bench.leader(held), bench.leader(free)) == (None, 1)
-
     def test_what_loses_nothing_does_not_wait_for_the_rescue_of_the_others(
         self, bench: Bench
     ) -> None:

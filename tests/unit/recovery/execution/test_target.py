@@ -70,12 +70,6 @@ def test_an_exit_code_for_all(results: Sequence[RecoveryResult], code: int) -> N
     assert exit_code(outcomes(*results)) == code
 
 
-def test_an_order_that_is_left_is_no_success_though_all_lead() -> None:
-    left = [replace(outcome, order_restored=False) for outcome in outcomes(GOOD, ONLINE)]
-    assert exit_code(left[:1]) == 1
-    assert exit_code(outcomes(GOOD, ONLINE)) == 0
-
-
 @pytest.mark.parametrize("result", [result for result in RecoveryResult if result is not REFUSED])
 def test_only_a_refusal_gets_another_word_by_an_order_that_is_left(result: RecoveryResult) -> None:
     (outcome,) = outcomes(result)

@@ -33,6 +33,7 @@ from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_controller import FakeController
 from tests.kit.fake_metadata import CLUSTER_ID
 from tests.kit.waiting import DEADLINE_SECONDS
+from tests.unit.console.fakes import RECORDS, offline_on
 
 UNHURRIED = DEADLINE_SECONDS
 """Ends a hang: no broker that answers at all is this slow."""
@@ -41,7 +42,6 @@ ANSWERS = (
     *("ONE_BROKER", "REQUEST", "ROLL_CALL", "SNAPSHOT"),
 )
 """Kinds of answers that `breakglass.services.patience` waits for."""
-RECORDS = {1: 100, 2: 70}
 
 
 def limits(confirmation: float = UNHURRIED) -> ExecutionLimits:
@@ -67,13 +67,7 @@ class Session:
     """Declared gone by the operator."""
 
     def offline(self, topic: str = "orders", count: int = 1) -> list[TopicPartition]:
-        """Partitions without leader; b2 stands before b1 in their assignment."""
-        partitions = [TopicPartition(topic, number) for number in range(count)]
-        for partition in partitions:
-            self.cluster.story.offline(partition, (3, 2, 1), last=(3,))
-            for broker, records in RECORDS.items():
-                self.cluster.hold(broker, partition, (0, records))
-        return partitions
+        return offline_on(self.cluster, topic, count)
 
     def wanted(self, designee: int = 1) -> tuple[Priced, ...]:
         """The election of *designee* wherever nobody leads, on evidence read now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from breakglass.services.model import INTERNAL_TOPICS, TopicPartition
+from breakglass.services.model import INTERNAL_TOPICS, TopicPartition, Unknown
+from breakglass.services.recovery.internal_topics.finding import InternalLoss, nothing_lost
 from breakglass.services.recovery.internal_topics.meaning import LostState
 from breakglass.services.recovery.internal_topics.records import (
     GroupMembership,
@@ -301,3 +303,13 @@ def test_r17_what_follows_from_a_loss_is_said(snapshot: SnapshotAssertion) -> No
 def test_r17_memberships_and_what_is_left_and_newer_are_harmless(lost: str) -> None:
     harmless = {"a member", "an offset, and what is left is newer"}
     assert LOST[lost].harmless is (lost in harmless)
+
+
+def test_no_log_is_said_to_have_more_only_where_all_were_compared() -> None:
+    compared = InternalLoss(TopicPartition(OFFSETS, 0), 1, 1, compared=("b2",))
+    alone = replace(compared, compared=())
+    assert (
+        len({nothing_lost([compared]), nothing_lost([compared, alone]), nothing_lost([alone])}) == 2
+    )
+    doubts = ({"unread": {"b3": "it is down"}}, {"kept": Unknown("nobody leads it")})
+    assert [nothing_lost([compared, replace(alone, **doubt)]) for doubt in doubts] == ["", ""]

@@ -208,24 +208,6 @@ def test_shorter_histories_never_give_a_wrong_loss(
             assert total == len(cluster.lost_without(chosen))
 
 
-@given(simulated_clusters(), st.permutations([0, 1, 2, 3]))
-def test_the_order_of_replicas_does_not_change_a_loss(
-    cluster: SimulatedCluster, order: list[int]
-) -> None:
-    evidence = cluster.evidence()
-    shuffled = offline(*(evidence.replicas[place] for place in order))
-    for chosen in cluster.disks:
-        whole, turned = loss_of(evidence, chosen.broker), loss_of(shuffled, chosen.broker)
-        assert known_counts(turned) == known_counts(whole)
-
-
-def known_counts(loss: Loss) -> list[int | None]:
-    """None for Unknown: of several reasons, the order of replicas may choose the one given."""
-    records = loss.records
-    counts = (records.total, records.committed, records.unproven)
-    return [count if isinstance(count, int) else None for count in counts]
-
-
 def out_of_order(disks: list[Disk]) -> bool:
     """Two logs without a common offset, the lower one of a later epoch: no log can hold both."""
     held = [disk for disk in disks if disk.records]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from breakglass.services.guard.journal import Journal
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.execution.record import described
 from breakglass.services.recovery.execution.routes import ELECT
 from breakglass.services.recovery.guarded.election_quote import frozen, planned
@@ -18,7 +19,7 @@ from breakglass.services.recovery.ledger.assemble import ledger_of
 from breakglass.services.recovery.ledger.document import ledger_head, ledger_partitions
 from breakglass.services.recovery.ledger.entries import IncidentLedger
 from breakglass.services.recovery.ledger.html import page_html
-from breakglass.services.recovery.ledger.page import LedgerPage, PageTable, ledger_page
+from breakglass.services.recovery.ledger.page import LedgerPage, PageTable, ledger_page, verdict
 from breakglass.services.recovery.ledger.sources import gathered
 from breakglass.services.recovery.timeline.shelf import account_of
 from tests.unit.recovery.ledger import incidents
@@ -92,6 +93,19 @@ def test_an_earlier_journal_shows_question_marks(tmp_path: Path) -> None:
     assert row[2:8] == ("?",) * 6
     sums = {row[0]: row[1] for row in cells(page, "Records")}
     assert (sums["lost"], sums["rescued"], sums["sum"]) == ("0 + ? (4)",) * 3
+
+
+def test_no_partition_is_kept_or_counted_that_is_not(tmp_path: Path) -> None:
+    ledger = made(tmp_path, incidents.incident(tmp_path))
+    first, *rest = ledger.partitions
+    for doubt in (replace(first, differences=("by 3",)), replace(first, uncounted=("unread",))):
+        doubtful = replace(ledger, partitions=(doubt, *rest))
+        assert verdict(doubtful) != verdict(ledger)
+        assert "1 partition" in verdict(doubtful)
+    answers = (True, False, Unknown("b1 is down"))
+    asked = [replace(first, confirmed=answer) for answer in answers]
+    facts = dict(ledger_page(replace(ledger, partitions=tuple(asked), asked_cluster=True)).facts)
+    assert facts["Cluster now"].count("of 1") == 3
 
 
 class _Tags(HTMLParser):

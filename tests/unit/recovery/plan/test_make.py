@@ -27,6 +27,7 @@ from tests.unit.recovery.plans import (
     LOSS,
     MADE_AT_MS,
     SAFE,
+    UNHEARD,
     UNPROVEN,
     WAITING,
     planned,
@@ -54,6 +55,12 @@ def test_partitions_worth_waiting_for_can_be_left_out() -> None:
     plan = make_plan([assess(WAITING, HEALTHY)], CLUSTER, MADE_AT_MS, include_waiting=False)
     assert plan.entries == ()
     assert "would bring it back whole" in plan.left_out[0].left_out
+    records = planned(WAITING, UNHEARD, SAFE).records.values()
+    assert [(record.verdict, record.comes_back_whole) for record in records] == [
+        ("SAFE", False),
+        ("WAIT", True),
+        ("WAIT", False),
+    ]
 
 
 def test_the_records_keep_what_the_choice_rests_on() -> None:

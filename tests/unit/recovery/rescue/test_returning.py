@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import DamagedBackup
-from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.rescue.broker_folder import (
     META,
     ReplicaFolder,
@@ -25,6 +25,7 @@ from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionF
 from breakglass.services.recovery.rescue.return_check import (
     MOST_APART_MS,
     ReturnCheck,
+    may_lead,
     older_copies,
 )
 from breakglass.services.recovery.rescue.returning import (
@@ -39,6 +40,7 @@ from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.record import Record
 from tests.unit.divergence.test_log_source import tens, write
 from tests.unit.recovery.notation import incident
+from tests.unit.recovery.replicas import PLAIN
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 
 ORDERS = TopicPartition("orders", 0)
@@ -290,7 +292,11 @@ def test_a_stale_log_that_may_be_elected_uncleanly_as_it_starts_is_not_safe(
     log: ReplicaFolder,
 ) -> None:
     assert leading(log, "b1 isr down", isr=False).fate is ReturnFate.KEPT
-    assert leading(log, "b1 isr down | unclean", isr=False).fate is ReturnFate.UNKNOWN
+    for setting in ("unclean", "unclean?"):
+        assert leading(log, f"b1 isr down | {setting}", isr=False).fate is ReturnFate.UNKNOWN
+    alike = [replace(PLAIN, unclean_election=one) for one in (False, True, Unknown("not read"))]
+    stale = state(leader=None, isr=(1,))
+    assert [may_lead(stale, 3, one) for one in (*alike, None)] == [False, True, True, True]
 
 
 def test_r26_damage_in_a_log_that_leads_at_once_is_never_safe(log: ReplicaFolder) -> None:
@@ -349,3 +355,18 @@ def test_what_an_operator_reads_of_a_return(
         "its log is another topic's": fate(replace(log, topic_id=OTHER_ID)),
     }
     assert "\n".join(f"{what}: {found.why}" for what, found in told.items()) == snapshot
+
+
+def test_a_broker_is_safe_to_start_only_if_every_log_is_and_what_that_rests_on_is_named(
+    log: ReplicaFolder,
+) -> None:
+    def check(*found: ReturningReplica) -> ReturnCheck:
+        return ReturnCheck(3, "a", (), found)
+
+    kept, lost, unknown = fate(log, parts=100), fate(log), absent(3, OFFLINE)
+    checks = (check(kept), check(kept, lost), check(kept, unknown), check(lost, unknown))
+    assert [one.safe for one in checks] == [True, False, False, False]
+    verdicts = [" ".join(one.sentences) for one in checks]
+    assert ["what would be lost is unknown" in said for said in verdicts] == [0, 0, 1, 0]
+    assert ["20 records would be lost" in said for said in verdicts] == [0, 1, 0, 1]
+    assert "unread logs of b2" in next(check(leading(log, "b2 down")).sentences)

@@ -39,6 +39,7 @@ def test_r03_an_absent_inheritor_is_intact_and_its_partition_is_priced(role: Rol
     found = forgotten(silent(3, role=role), log(1, (0, 100), hw=90), log(2, (0, 90), hw=90))
     assert found is not None
     assert (found.bomb, found.intact, found.best) == (None, (3,), 1)
+    assert "may bring it back whole" in str(found)
     (phrase,) = phrases([found])
     assert phrase.phrase == "orders-3 lose 0 and abandon b3"
     assert phrase.why == "b3 may bring it back whole, and is not elected by itself any more"

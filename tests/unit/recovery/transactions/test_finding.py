@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,13 +15,18 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.transaction_end_client import EndMarker
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
+from breakglass.services.recovery.acts.end_transactions import unchanged
 from breakglass.services.recovery.transactions.decisions import CoordinatorDecision
 from breakglass.services.recovery.transactions.evidence import (
     FoundMarker,
     ProvenEnd,
     TransactionBatch,
 )
-from breakglass.services.recovery.transactions.finding import proof_by_marker, proofs_by_decision
+from breakglass.services.recovery.transactions.finding import (
+    by_log,
+    proof_by_marker,
+    proofs_by_decision,
+)
 from tests.kit.deadlines import be_patient
 from tests.kit.fake_cluster import FakeCluster
 from tests.unit.kafka.replicas.held_log import HeldLog
@@ -92,6 +97,12 @@ def test_r28_what_another_producer_wrote_since_changes_no_proof(cluster: FakeClu
     assert isinstance(by_marker, ProvenEnd)
     assert isinstance(by_decision, ProvenEnd)
     assert (by_marker.missing, isinstance(by_decision.missing, Unknown)) == (0, True)
+    for proof, whole in (
+        (by_marker, True),
+        (replace(by_marker, missing=3), False),
+        (by_decision, False),
+    ):
+        assert ("all of its" in by_log(proof)) is whole
 
 
 def test_r28_what_its_producer_wrote_since_is_of_another_transaction_and_nothing_is_proved(
@@ -100,3 +111,14 @@ def test_r28_what_its_producer_wrote_since_is_of_another_transaction_and_nothing
     """Its coordinator was set back, so it takes both for one; the marker would end both."""
     found = proofs(cluster, written(0), written(10, epoch=4, at_ms=9_000))
     assert [type(proof) for proof in found] == [Unknown, Unknown]
+
+
+@pytest.mark.parametrize(
+    "since", [{"last_sequence": 9}, {"producer_epoch": 3}, {"last_timestamp_ms": 9_000}]
+)
+def test_r18_a_transaction_that_its_producer_wrote_to_since_is_not_open_as_it_was_agreed_to(
+    since: dict[str, Any],
+) -> None:
+    assert unchanged(PENDING, PENDING)
+    assert not unchanged(replace(PENDING, **since), PENDING)
+    assert not unchanged(None, PENDING)
