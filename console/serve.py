@@ -58,13 +58,21 @@ def serve_dashboard(
         bool,
         typer.Option("--behind-tls", help="Browsers use https, through a proxy that ends TLS."),
     ] = False,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-host",
+            metavar="NAME",
+            help="A name by which browsers reach the dashboard; addresses need none.",
+        ),
+    ] = None,
     write: Annotated[bool, typer.Option("--write", help="Refused here.", hidden=True)] = False,
 ) -> None:
     """Show a read-only dashboard in a browser: the eight screens of the console.
 
     The dashboard listens on this machine only, unless --host is given with a certificate or with
-    --behind-tls. A browser needs the token, which is printed; a token that is set in
-    BREAKGLASS_WEB_TOKEN is not printed. Nothing can be changed from a browser.
+    --behind-tls. Its page asks for the token, which is printed unless BREAKGLASS_WEB_TOKEN sets it.
+    Nothing can be changed from a browser.
     """
     if write:
         raise ReadOnly(
@@ -72,10 +80,10 @@ def serve_dashboard(
         )
     need("web")
     from breakglass.console.web.access import Access
+    from breakglass.console.web.bearer import token_of
     from breakglass.console.web.listener import HttpListener
 
     listener = HttpListener.at(host, port, tls_certificate, tls_key, behind_tls=behind_tls)
-    access = Access.to(listener, os.environ.get(TOKEN) or None, behind_tls=behind_tls)
     # Reported now, rather than on each page.
     connection.access()
     stores_in(store or ())
@@ -86,6 +94,7 @@ def serve_dashboard(
 
         return session_environment(connection, brokers, theme, store or (), records=records)
 
+    access = Access(listener, token_of(TOKEN), tuple(allowed_host or ()), behind_tls=behind_tls)
     _serve(environment, connection.options.profile or "", access, theme)
 
 
@@ -104,7 +113,7 @@ def _serve(
 
     decide_look(LookOptions(theme), default_folder())
     of_session = environment()
-    for name in (*NO_TERMINAL, TOKEN):
+    for name in NO_TERMINAL:
         os.environ.pop(name, None)
     command = (sys.executable, "-m", "breakglass.console.web.session")
     dashboard = Dashboard(access, command, of_session, f"Breakglass {profile}".strip())
@@ -113,8 +122,8 @@ def _serve(
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        behind = f" with the token of {TOKEN} at its end" if access.own else ""
-        await serve(dashboard, stop, lambda bound: say(f"Open {access.url(bound)}{behind}"))
+        url = access.listener.url
+        await serve(dashboard, stop, lambda bound: say(f"Open {url(bound, '/')}"))
         say("The dashboard has ended.")
 
     asyncio.run(run())
