@@ -272,15 +272,13 @@ async def serve_until(
     runner = web.AppRunner(application, shutdown_timeout=answer_seconds)
     await runner.setup()
     assert runner.server is not None
-    peer = partial(
-        Peer,
-        runner.server,
-        loop=loop,
-        access_log=None,
-        keepalive_timeout=patience.PEER,
-        lingering_time=UNREAD_SECONDS,
+    limits: dict[str, Any] = {
+        "access_log": None,
+        "keepalive_timeout": patience.PEER,
+        "lingering_time": UNREAD_SECONDS,
         **HEAD,
-    )
+    }
+    peer = partial(Peer, runner.server, loop=loop, **limits)
     take = partial(loop.connect_accepted_socket, peer)
     if listener.tls is not None:
         take = partial(
