@@ -85,7 +85,7 @@ def serve_dashboard(
 
     listener = HttpListener.at(host, port, tls_certificate, tls_key, behind_tls=behind_tls)
     # Reported now, rather than on each page.
-    connection.access()
+    connection.noted_access()
     stores_in(store or ())
     brokers = broker_ids(gone, "--gone")
 

@@ -21,6 +21,7 @@ from breakglass.services.recovery.plan.document import (
 )
 from breakglass.services.recovery.plan.json_text import UnreadableJson, load_json, parse_json
 from breakglass.services.recovery.plan.partition_file import Election, elections_of
+from breakglass.services.regular_file import require_replaceable
 from breakglass.services.rights import open_new
 
 
@@ -169,6 +170,7 @@ def _write_new(plan: Plan, path: Path) -> str:
 
 
 def _write_over(plan: Plan, path: Path) -> str:
+    require_replaceable(path)
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         written = _write_new(plan, beside)
