@@ -11,10 +11,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import BufferedReader, FileIO
 from pathlib import Path
 from secrets import token_hex
+from typing import BinaryIO
 
 _OWN_DESCRIPTORS = (Path("/dev/fd"), Path("/proc/self/fd"))
 NO_REGULAR_FILE = "it is no regular file"
@@ -61,19 +63,26 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def replace_regular(path: Path, content: bytes, mode: int) -> None:
-    """Replace the file at *path*: a reader sees the old content or the new.
+    """Replace the file at *path* by *content*; as `replacing`."""
+    with replacing(path, mode) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path, mode: int) -> Iterator[BinaryIO]:
+    """A file that replaces that at *path* after the block: a reader sees the old or the new.
 
     It has the rights *mode*, whatever the umask. Raises OSError, as `require_replaceable` does.
     """
     require_replaceable(path)
     beside = path.with_name(f".{path.name}.{token_hex(8)}.new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with open(os.open(beside, flags, mode), "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
+        with open(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            yield file
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(descriptor)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
