@@ -225,7 +225,8 @@ async def _accept(
             connection, peer = await loop.sock_accept(listening)
         except OSError as error:
             if error.errno not in EXHAUSTED:
-                continue  # It ended before it was accepted.
+                await asyncio.sleep(0)  # It ended before it was accepted.
+                continue
             waiting.close_longest()
             if loop.time() - said >= COMPLAINT_SECONDS:
                 said = loop.time()
@@ -312,6 +313,7 @@ async def serve_until(
             for task in accepting:
                 task.cancel()
             await asyncio.gather(*accepting, return_exceptions=True)
+            opened.close()
             await runner.cleanup()
 
 
