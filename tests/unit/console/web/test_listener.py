@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from aiohttp import ClientConnectorCertificateError, ClientSession
+from aiohttp import ClientConnectorCertificateError, ClientSession, TCPConnector
 
 from breakglass.console.checkpoint_serve import TOKEN
 from breakglass.console.web.bearer import SHORTEST, token_of
@@ -154,7 +154,11 @@ async def test_s05_where_too_many_wait_the_longest_waits_end_and_a_request_is_an
 
     for listener in (HttpListener("127.0.0.1", 0), HttpListener.at("127.0.0.1", 0, *server)):
         trusted = True if listener.tls is None else authority.trusted()
-        async with served(listener, answer) as port, ClientSession(headers=BEARER) as client:
+        each = TCPConnector(force_close=True)
+        async with (
+            served(listener, answer) as port,
+            ClientSession(headers=BEARER, connector=each) as client,
+        ):
             url = listener.url(port, PATH)
             early = asyncio.create_task(client.get(url, ssl=trusted))
             assert await asyncio.to_thread(begun.wait, DEADLINE_SECONDS)
