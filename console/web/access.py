@@ -1,6 +1,6 @@
 """Who may see the dashboard: who has the token, on this machine too, where others have accounts.
 
-A browser sends cookies to every port of a host, whoever listens there, and remembers addresses. So
+A browser sends cookies to every port of a host, other accounts' too, and remembers addresses. So
 the page, which holds nothing, asks for the token, and exchanges it for a key that it alone has: the
 key opens the page's websocket, and this server forgets it when it ends.
 A page of another site that the operator has open must not reach the dashboard through their

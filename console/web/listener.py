@@ -3,7 +3,7 @@
 All servers (checkpoints, metrics, the dashboard) ask for a token. Off this machine they listen only
 with TLS, because others would read the token otherwise.
 
-Whoever reaches the port can open connections and send nothing. Such a connection has a deadline,
+Any account that reaches the port can open connections and send nothing. Such a connection has a deadline,
 and where too many wait, the one that has waited longest is closed for a new one: a client that
 sends its request at once is answered whatever others do.
 """
@@ -148,7 +148,7 @@ def server_tls(certificate: Path, key: Path) -> ssl.SSLContext:
     return context
 
 
-class Waiting:
+class WaitingPeers:
     """The connections of a server that wait for their peers: for a request, or the rest of one."""
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ class Peer(web.RequestHandler):
 
 async def _accept(
     listening: socket.socket,
-    waiting: Waiting,
+    waiting: WaitingPeers,
     take: Callable[[socket.socket], Awaitable[object]],
 ) -> None:
     """Take connections until this is cancelled; without a descriptor, say so once a minute."""
@@ -267,7 +267,7 @@ async def serve_until(
     """
     # Before any request: aiohttp answers bytes that are no request, too.
     web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]
-    loop, waiting = asyncio.get_running_loop(), Waiting()
+    loop, waiting = asyncio.get_running_loop(), WaitingPeers()
     application.middlewares.insert(0, waiting.middleware)
     application.on_response_prepare.append(_with_headers)
     runner = web.AppRunner(application, shutdown_timeout=answer_seconds)
