@@ -47,19 +47,17 @@ class Access:
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer requests for this host: a name that leads here may be anybody's."""
-        if not self._is_ours(request.host):
+        try:
+            name = urlsplit(f"//{request.host}").hostname or ""
+            # No name server has a say in an address.
+            ours = name in self._names or bool(ip_address(name))
+        except ValueError:
+            ours = False
+        if not ours:
             raise web.HTTPMisdirectedRequest(
                 text="This name is not one of the dashboard's: start it with --allowed-host."
             )
         return await handler(request)
-
-    def _is_ours(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-            # No name server has a say in an address.
-            return name in self._names or bool(ip_address(name))
-        except ValueError:
-            return False
 
     def new_key(self, request: web.Request) -> str:
         """The key of a page that brings the token, or the key of its last loading, which ends.

@@ -3,9 +3,9 @@
 All servers (checkpoints, metrics, the dashboard) ask for a token. Off this machine they listen only
 with TLS, because others would read the token otherwise.
 
-Any account that reaches the port can open connections and send nothing. Such a connection has a deadline,
-and where too many wait, the one that has waited longest is closed for a new one: a client that
-sends its request at once is answered whatever others do.
+Any account that reaches the port can open connections and send nothing. Such a connection has a
+deadline, and where too many wait, the one that has waited longest is closed for a new one: a client
+that sends its request at once is answered whatever others do.
 """
 
 from __future__ import annotations
@@ -244,13 +244,6 @@ async def _accept(
         await asyncio.sleep(0)
 
 
-async def _with_headers(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(HEADERS)
-    if response.status in REFUSALS:
-        response.force_close()
-        response.headers[hdrs.CONNECTION] = "close"
-
-
 async def serve_until(
     application: web.Application,
     listener: HttpListener,
@@ -267,9 +260,16 @@ async def serve_until(
     """
     # Before any request: aiohttp answers bytes that are no request, too.
     web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]
+
+    async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(HEADERS)
+        if response.status in REFUSALS:
+            response.force_close()
+            response.headers[hdrs.CONNECTION] = "close"
+
     loop, waiting = asyncio.get_running_loop(), WaitingPeers()
     application.middlewares.insert(0, waiting.middleware)
-    application.on_response_prepare.append(_with_headers)
+    application.on_response_prepare.append(add_headers)
     runner = web.AppRunner(application, shutdown_timeout=answer_seconds)
     await runner.setup()
     assert runner.server is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,6 @@ from typing_extensions import override
 
 from breakglass.console.output import say
 from breakglass.console.web.access import PROTOCOL, Access
-from breakglass.console.web.listener import HttpListener, serve_until
 
 SESSIONS = 8
 """Open at once; each holds its own connections to the brokers."""
@@ -98,10 +97,6 @@ class Dashboard:
         """By the key of their page, which opens one."""
         self._ending: set[asyncio.Task[None]] = set()
         """Consoles that are asked to end."""
-
-    @property
-    def listener(self) -> HttpListener:
-        return self._access.listener
 
     def application(self) -> web.Application:
         """What aiohttp runs."""
@@ -191,11 +186,3 @@ def _size(said: object) -> int:
     except ValueError:
         size = 0
     return size if size in SIZES else 80
-
-
-async def serve(
-    dashboard: Dashboard, stop: asyncio.Event, started: Callable[[int], object]
-) -> None:
-    """Answer until *stop*; *started* gets the port. Raises UsageError where it cannot listen."""
-    application = dashboard.application()
-    await serve_until(application, dashboard.listener, stop, started, SHUTDOWN_SECONDS)
