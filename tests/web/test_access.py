@@ -15,8 +15,8 @@ import pytest
 from aiohttp import ClientSession, CookieJar, WSServerHandshakeError
 
 from breakglass.console.web.access import Access
-from breakglass.console.web.listener import HEADERS, HttpListener
-from breakglass.console.web.server import SESSIONS, Dashboard, serve
+from breakglass.console.web.listener import HEADERS, HttpListener, serve_until
+from breakglass.console.web.server import SESSIONS, Dashboard
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.web.conftest import ServeDashboard
 
@@ -185,12 +185,11 @@ async def test_a_browser_that_sends_nonsense_loses_its_console(
 async def test_a_server_that_has_ended_has_waited_for_every_console(
     client: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("breakglass.console.web.server.SHUTDOWN_SECONDS", 0.01)
     monkeypatch.setattr("breakglass.console.web.server.END_SECONDS", 0.5)
     busy = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
-    dashboard = Dashboard(here(), (sys.executable, "-c", busy), {}, "Breakglass")
+    application = Dashboard(here(), (sys.executable, "-c", busy), {}, "Breakglass").application()
     stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(dashboard, stop, port.set_result))
+    serving = asyncio.create_task(serve_until(application, LOOPBACK, stop, port.set_result, 0.01))
     own = f"http://127.0.0.1:{await port}"
 
     try:
