@@ -153,9 +153,9 @@ async def test_s12_another_account_finds_no_secret_no_name_and_no_place_to_write
                 while b"orders" not in shown:
                     message = await console.receive(DEADLINE_SECONDS)
                     shown += message.data if isinstance(message.data, bytes) else b""
-                url = f"http://127.0.0.1:{ports[0]}/metrics"
+                metrics_url = f"http://127.0.0.1:{ports[0]}/metrics"
                 bearer = {"Authorization": f"Bearer {tokens[0]}"}
-                async with client.get(url, headers=bearer) as answer:
+                async with client.get(metrics_url, headers=bearer) as answer:
                     metrics = await answer.text()
                 found, by_root = [
                     await asyncio.to_thread(probed, account, root, programs, ports)
