@@ -136,9 +136,7 @@ def capture(
         rules=ContentRules(names_in(contents_of), patterns),
         records_each=records,
     )
-    access = replace(connection.access(), contents=verify_contents)
-    for note in access.settings.notes:
-        say(note)
+    access = replace(connection.noted_access(), contents=verify_contents)
     capturing = Capture(access, asked)
     try:
         if watch:

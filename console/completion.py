@@ -60,6 +60,7 @@ def _topics_now(given: dict[str, Any]) -> list[str]:
     from breakglass.console.wiring import Connection
     from breakglass.services.connection.sources import ConnectionOptions
     from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.recovery.plan.partition_file import LEGAL_TOPIC
 
     options = ConnectionOptions(
         bootstrap_server=given.get("bootstrap_server"),
@@ -70,7 +71,9 @@ def _topics_now(given: dict[str, Any]) -> list[str]:
     )
     with Connection(options).access().reading() as client:
         partitions = client.partitions((), Deadline.after(patience.COMPLETION))
-    return sorted({state.partition.topic for state in partitions})
+    found = {state.partition.topic for state in partitions}
+    # The shell puts it into a line that it runs: a false broker may call a topic `$(reboot)`.
+    return sorted(topic for topic in found if LEGAL_TOPIC.fullmatch(topic))
 
 
 def _in_time(read: Callable[[], list[str]]) -> list[str]:

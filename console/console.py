@@ -158,7 +158,8 @@ def run_console(
     context = make_context(connection, gone, look, backups, metastore, schema_registry, checkpoints)
     from breakglass.console.app import BreakglassApp
 
-    return show_console(BreakglassApp, context, look, start, typed=typed)
+    notes = context.access.settings.notes
+    return show_console(BreakglassApp, context, look, start, notes, typed=typed)
 
 
 def prepared_look(options: LookOptions) -> Look:

@@ -44,6 +44,8 @@ def run_app(app: typer.Typer, name: str) -> int:
     """Run *app* on the command line under the program's *name*; returns the exit code."""
     from typer.main import get_command
 
+    # What is made is for its owner alone, also by libraries and by programs that this one starts.
+    os.umask(0o077)
     collect_cycles_seldom()
     end_alike_by_any_signal()
     command = get_command(app)

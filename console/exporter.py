@@ -96,7 +96,7 @@ def export(
 
     listener = HttpListener.at(host, port, tls_certificate, tls_key)
     watch = MonitoringWatch(
-        connection.access(),
+        connection.noted_access(),
         _places(connection, store or ()),
         every / 1000,
         _report if not once else lambda *_: None,

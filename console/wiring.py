@@ -88,8 +88,15 @@ class Connection:
 
         environ = without_variables(os.environ) if self.own else os.environ
         settings = connection_settings(self.options, environ, client_file=self.client_file)
-        known = KnownAddresses(settings.bootstrap_servers, state_folder() / "addresses")
+        known = KnownAddresses(settings.bootstrap_servers, state_folder(say) / "addresses")
         return ReadAccess(settings, self.native_rpc, known=known)
+
+    def noted_access(self) -> ReadAccess:
+        """The same, once what the settings give to note is said."""
+        access = self.access()
+        for note in access.settings.notes:
+            say(note)
+        return access
 
     @contextmanager
     def reading(self, client_id: str | None = None) -> Iterator[ReadClient]:
@@ -98,10 +105,7 @@ class Connection:
         One of a *client_id* of its own is a second one, so what the settings give to note was
         said before.
         """
-        access = self.access()
-        if client_id is None:
-            for note in access.settings.notes:
-                say(note)
+        access = self.noted_access() if client_id is None else self.access()
         with access.reading(client_id) as client:
             yield client
 

@@ -21,6 +21,8 @@ LOOK: Final = 2.0
 ALARM: Final = 1.0
 """One look of a watch whose purpose is to notice a change within a second or two."""
 
+PEER: Final = 30.0
+"""A client of a server, to send its next request; the body of a request has REQUEST."""
 COMPLETION: Final = 1.0
 """The topics of a cluster, for a shell that completes a word."""
 

@@ -11,9 +11,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import BufferedReader, FileIO
 from pathlib import Path
+from secrets import token_hex
+from typing import BinaryIO
 
 _OWN_DESCRIPTORS = (Path("/dev/fd"), Path("/proc/self/fd"))
 NO_REGULAR_FILE = "it is no regular file"
@@ -60,14 +63,37 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def replace_regular(path: Path, content: bytes, mode: int) -> None:
-    """Replace the file at *path*: a reader sees the old content or the new. Raises OSError."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
+    """Replace the file at *path* by *content*; as `replacing`."""
+    with replacing(path, mode) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path, mode: int) -> Iterator[BinaryIO]:
+    """A file that replaces that at *path* after the block: a reader sees the old or the new.
+
+    It has the rights *mode*, whatever the umask. Raises OSError, as `require_replaceable` does.
+    """
+    require_replaceable(path)
+    beside = path.with_name(f".{path.name}.{token_hex(8)}.new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with open(os.open(beside, flags, mode), "wb") as file:
-            file.write(content)
+        with open(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            yield file
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(descriptor)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def require_replaceable(path: Path) -> None:
+    """Return if *path* is a regular file, or nothing yet; raises OSError if not.
+
+    A device, a FIFO or a link is there for others: as root, even ``/dev/null`` would be replaced.
+    What is put there a moment later is replaced, but never followed or written to.
+    """
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise OSError(errno.EINVAL, NO_REGULAR_FILE, str(path))

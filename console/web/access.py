@@ -1,110 +1,92 @@
 """Who may see the dashboard: who has the token, on this machine too, where others have accounts.
 
-A page of another site that the operator has open must not reach it through their browser: the
-cookie goes with requests of the dashboard's own page alone, whose Origin a websocket has to have.
+A browser sends cookies to every port of a host, other accounts' too, and remembers addresses. So
+the page, which holds nothing, asks for the token, and exchanges it for a key that it alone has: the
+key opens the page's websocket, and this server forgets it when it ends.
+A page of another site that the operator has open must not reach the dashboard through their
+browser: requests have to name one of its hosts, and keys go to its own page.
 """
 
 from __future__ import annotations
 
-import hmac
 import secrets
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from urllib.parse import urlencode
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
-from breakglass.console.web.listener import HttpListener
-from breakglass.services.errors import UsageError
+from breakglass.console.web.bearer import bears
+from breakglass.console.web.listener import Handler, HttpListener
 
-COOKIE = "breakglass"
-PARAMETER = "token"
-PAGE = "/"
-WHY = "Open the address with the token: `breakglass serve` prints it, or who runs it chose one."
-SHORTEST = 16
-"""Characters of a token that somebody chose."""
-HEADERS = {
-    hdrs.CACHE_CONTROL: "no-store",
-    hdrs.CONTENT_SECURITY_POLICY: "default-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; connect-src 'self' ws: wss:; "
-    "frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+PROTOCOL = "breakglass"
+"""The websocket's protocol; the key of the page is named beside it."""
+WHY = "Type the token that `breakglass serve` printed, or that who runs it chose."
+ELSEWHERE = "Open the dashboard's own page."
+KEYS = 64
+"""Pages that are known at once: open ones, and ones that may be loaded again."""
 
 
-@dataclass(frozen=True, slots=True)
 class Access:
-    """What a request has to bring."""
+    """What a request has to bring; *names*: hosts by which browsers reach the dashboard."""
 
-    listener: HttpListener
-    token: str
-    own: bool = False
-    """The operator chose the token: it is not printed."""
-    behind_tls: bool = False
-    """A proxy with TLS stands in front: browsers are asked for https and wss alone."""
-
-    @classmethod
-    def to(
-        cls, listener: HttpListener, chosen: str | None = None, *, behind_tls: bool = False
-    ) -> Access:
-        """Decide what reaching *listener* takes; *chosen* is the operator's own token.
-
-        Raises:
-            UsageError: the token is too short to keep anyone out.
-        """
-        if chosen is None:
-            return cls(listener, secrets.token_urlsafe(24), behind_tls=behind_tls)
-        if len(chosen) < SHORTEST:
-            raise UsageError(
-                f"the token has {len(chosen)} characters, and needs {SHORTEST}: choose a longer one"
-            )
-        return cls(listener, chosen, own=True, behind_tls=behind_tls)
-
-    def url(self, port: int) -> str:
-        """Where to open it; the token is left out if the operator knows it."""
-        token = "" if self.own else self.token
-        return self.listener.url(port, f"{PAGE}?{urlencode({PARAMETER: token})}")
-
-    @property
-    def https(self) -> bool:
-        """Whether browsers use https and wss alone: TLS ends here, or at a proxy in front."""
-        return self.behind_tls or self.listener.tls is not None
-
-    def permits(self, request: web.Request) -> bool:
-        """Whether *request* may be answered."""
-        given = request.query.get(PARAMETER) or request.cookies.get(COOKIE) or ""
-        return hmac.compare_digest(_bytes(given), _bytes(self.token))
-
-    def of_own_page(self, request: web.Request) -> bool:
-        """Whether a websocket is asked for by the page this server has sent."""
-        scheme = "https" if self.https else "http"
-        return request.headers.get(hdrs.ORIGIN, "") == f"{scheme}://{request.host}"
+    def __init__(
+        self,
+        listener: HttpListener,
+        token: str,
+        names: tuple[str, ...] = (),
+        *,
+        behind_tls: bool = False,
+    ) -> None:
+        self.listener, self._token = listener, token
+        self._names = {name.casefold() for name in (*names, listener.host, "localhost")}
+        self._https = behind_tls or listener.tls is not None
+        """TLS ends here, or at a proxy in front: browsers use https and wss alone."""
+        self._keys: dict[str, None] = {}
+        """Of pages, the oldest first."""
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer who may see it, and nobody else."""
-        if not self.permits(request):
-            raise web.HTTPForbidden(text=WHY, headers=HEADERS)
-        if PARAMETER in request.query:
-            return self._remembered(request)
+        """Answer requests for this host: a name that leads here may be anybody's."""
+        try:
+            name = urlsplit(f"//{request.host}").hostname or ""
+            # No name server has a say in an address.
+            ours = name in self._names or bool(ip_address(name))
+        except ValueError:
+            ours = False
+        if not ours:
+            raise web.HTTPMisdirectedRequest(
+                text="This name is not one of the dashboard's: start it with --allowed-host."
+            )
         return await handler(request)
 
-    def _remembered(self, request: web.Request) -> web.Response:
-        """Move the token from the address, where others read it, into a cookie.
+    def new_key(self, request: web.Request) -> str:
+        """The key of a page that brings the token, or the key of its last loading, which ends.
 
-        The address is this server's page, whatever was asked for: `//evil.example/` is a path
-        here, and another server in a browser.
+        Raises:
+            web.HTTPException: it is another site's page, or brings neither.
         """
-        if request.path != PAGE:
-            raise web.HTTPNotFound(text="There is one page here.", headers=HEADERS)
-        location = str(request.rel_url.without_query_params(PARAMETER))
-        response = web.Response(status=303, headers={**HEADERS, hdrs.LOCATION: location})
-        response.set_cookie(COOKIE, self.token, httponly=True, samesite="Strict", secure=self.https)
-        return response
+        self.require_own_page(request)
+        known = next((key for key in self._keys if bears(request, key)), None)
+        if known is None and not bears(request, self._token):
+            raise web.HTTPUnauthorized(text=WHY)
+        for ended in (known, *list(self._keys)[: len(self._keys) - KEYS + 1]):
+            self._keys.pop(ended or "", None)
+        key = secrets.token_urlsafe(24)
+        self._keys[key] = None
+        return key
 
+    def key_of(self, request: web.Request) -> str:
+        """The key that a websocket brings. Raises web.HTTPException where it brings none."""
+        self.require_own_page(request)
+        offered = request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")
+        given = {one.strip() for one in offered}
+        for key in self._keys:
+            if key in given:
+                return key
+        raise web.HTTPForbidden(text=WHY)
 
-def _bytes(text: str) -> bytes:
-    """*text* as bytes to compare; what came as bytes that are no UTF-8 is text that has none."""
-    return text.encode("utf-8", "backslashreplace")
+    def require_own_page(self, request: web.Request) -> None:
+        """Return if the page that this server has sent asks; raises web.HTTPForbidden if not."""
+        scheme = "https" if self._https else "http"
+        if request.headers.get(hdrs.ORIGIN, "") != f"{scheme}://{request.host}":
+            raise web.HTTPForbidden(text=ELSEWHERE)

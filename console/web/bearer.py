@@ -1,7 +1,7 @@
-"""The token of servers for programs: where it is from, and whether a request brings it.
+"""The token of a server: where it is from, and whether a request brings it.
 
-Both servers of this kind (checkpoints, metrics) ask for ``Authorization: Bearer TOKEN``, on this
-machine too: every account of a bastion reaches its ports.
+All servers ask for ``Authorization: Bearer TOKEN``, on this machine too: every account of a bastion
+reaches its ports.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from aiohttp import hdrs, web
 
 from breakglass.console.output import say
-from breakglass.console.web.access import SHORTEST
 from breakglass.services.errors import Refused, UsageError
 from breakglass.services.regular_file import open_regular
 
-HEADERS = {hdrs.CACHE_CONTROL: "no-store", "X-Content-Type-Options": "nosniff"}
+SHORTEST = 16
+"""Characters of a token that somebody chose."""
 WITHOUT_TOKEN = "Send the token that this server was started with: Authorization: Bearer"  # noqa: S105
 LARGEST_TOKEN = 4096
 """Bytes of a token file."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from aiohttp import hdrs, web
 
-from breakglass.console.web.bearer import HEADERS, WITHOUT_TOKEN, bears
+from breakglass.console.web.bearer import WITHOUT_TOKEN, bears
+from breakglass.console.web.listener import Handler
 from breakglass.services import patience
 from breakglass.services.checkpoint.coordinator import Checkpoints
 from breakglass.services.checkpoint.metrics import CONTENT_TYPE, exposition
@@ -58,7 +59,6 @@ STATUSES: tuple[tuple[type[BreakglassError], int], ...] = (
     (BreakglassError, 500),
 )
 """What each error is answered with, the first that fits."""
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
 
 
@@ -123,7 +123,6 @@ class CheckpointApi:
             response = _error(status, str(error))
         if response.status == 401:
             response.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
-        response.headers.update(HEADERS)
         # The route's own name: nothing that a client chooses becomes a label.
         self._answered[request.match_info.route.name or "other", response.status] += 1
         return response

@@ -2,28 +2,64 @@
 
 All servers (checkpoints, metrics, the dashboard) ask for a token. Off this machine they listen only
 with TLS, because others would read the token otherwise.
+
+Any account that reaches the port can open connections and send nothing. Such a connection has a
+deadline, and where too many wait, the one that has waited longest is closed for a new one: a client
+that sends its request at once is answered whatever others do.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import resource
 import signal
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
-from aiohttp import web, web_response
+from aiohttp import hdrs, web, web_response
+from aiohttp.http_exceptions import HttpProcessingError
+from typing_extensions import override
 
+from breakglass.console.output import say
+from breakglass.services import patience
 from breakglass.services.errors import Refused, UsageError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SERVER = "breakglass"
 """What the header of that name says; aiohttp's own text has versions."""
+HEADERS = {
+    hdrs.CACHE_CONTROL: "no-store",
+    hdrs.CONTENT_SECURITY_POLICY: "default-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Of every answer, whatever it answers."""
 AIOHTTP_SECONDS = 60.0
 """What aiohttp itself gives requests under way."""
+WAITING = 128
+"""Connections that wait for their peers, of all peers; one address has half of them."""
+HEAD = {"max_line_size": 8190, "max_field_size": 4096, "max_headers": 64}
+"""How much a request's head may have, in bytes and headers: every waiting connection holds one."""
+UNREAD_SECONDS = 2.0
+"""For the rest of a body that was not asked for, before the connection is closed."""
+COMPLAINT_SECONDS = 60.0
+"""Between two lines that say that no descriptor is left."""
+REFUSALS = frozenset((401, 403, 421))
+"""Answers that end the connection: who is refused does not ask on and on, and read nothing."""
+EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +148,102 @@ def server_tls(certificate: Path, key: Path) -> ssl.SSLContext:
     return context
 
 
+class WaitingPeers:
+    """The connections of a server that wait for their peers: for a request, or the rest of one."""
+
+    def __init__(self) -> None:
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most = min(WAITING, descriptors // 4)
+        self._sockets: dict[Any, socket.socket] = {}
+        """By the peer's address, the longest wait first."""
+
+    def add(self, peer: Any, connection: socket.socket) -> None:
+        """Count a new *connection* of *peer*, and close another where there are too many."""
+        self._sockets = {one: held for one, held in self._sockets.items() if held.fileno() >= 0}
+        self._sockets[peer] = connection
+        of_host = [one for one in self._sockets if one[0] == peer[0]]
+        if len(of_host) > self._most // 2:
+            self._close(of_host[0])
+        elif len(self._sockets) > self._most:
+            self.close_longest()
+
+    def close_longest(self) -> None:
+        """Close the connection that has waited longest."""
+        if self._sockets:
+            self._close(next(iter(self._sockets)))
+
+    def _close(self, peer: Any) -> None:
+        # Its transport finds the end at once, in the middle of a TLS handshake too, and closes it.
+        with suppress(OSError):
+            self._sockets.pop(peer).shutdown(socket.SHUT_RDWR)
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """A connection whose request is being answered does not wait for its peer."""
+        peer = request.get_extra_info("peername")
+        connection = self._sockets.pop(peer, None)
+        try:
+            return await handler(request)
+        finally:
+            if connection is not None:
+                self._sockets[peer] = connection
+
+
+class Peer(web.RequestHandler):
+    """One connection, whose peer may send what is no request."""
+
+    @override
+    def handle_error(self, *args: Any, **kw: Any) -> web.StreamResponse:
+        response = super().handle_error(*args, **kw)
+        response.headers.update(HEADERS)
+        return response
+
+    @override
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """A defect of ours is worth a traceback; what a peer sends is not."""
+        if not isinstance(kw.get("exc_info"), HttpProcessingError | web.RequestPayloadError):
+            super().log_exception(*args, **kw)
+
+
+async def _accept(
+    listening: socket.socket,
+    waiting: WaitingPeers,
+    take: Callable[[socket.socket], Awaitable[object]],
+) -> None:
+    """Take connections until this is cancelled; without a descriptor, say so once a minute."""
+    loop = asyncio.get_running_loop()
+    handshakes: set[asyncio.Task[None]] = set()
+    said = -COMPLAINT_SECONDS
+
+    async def connect(connection: socket.socket) -> None:
+        # TLS that was not agreed on, or not in time.
+        with suppress(OSError):
+            await take(connection)
+
+    while True:
+        try:
+            connection, peer = await loop.sock_accept(listening)
+        except OSError as error:
+            if error.errno not in EXHAUSTED:
+                await asyncio.sleep(0)  # It ended before it was accepted.
+                continue
+            waiting.close_longest()
+            if loop.time() - said >= COMPLAINT_SECONDS:
+                said = loop.time()
+                say(
+                    f"no connection can be accepted ({error.strerror}): raise the limit of open "
+                    "files (`ulimit -n`), or end what opens so many connections to this port"
+                )
+            await asyncio.sleep(patience.ALARM)
+            continue
+        waiting.add(peer, connection)
+        task = loop.create_task(connect(connection))
+        handshakes.add(task)
+        task.add_done_callback(handshakes.discard)
+        # One that is accepted at once does not let others run.
+        await asyncio.sleep(0)
+
+
 async def serve_until(
     application: web.Application,
     listener: HttpListener,
@@ -128,21 +260,61 @@ async def serve_until(
     """
     # Before any request: aiohttp answers bytes that are no request, too.
     web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=answer_seconds)
+
+    async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(HEADERS)
+        if response.status in REFUSALS:
+            response.force_close()
+            response.headers[hdrs.CONNECTION] = "close"
+
+    loop, waiting = asyncio.get_running_loop(), WaitingPeers()
+    application.middlewares.insert(0, waiting.middleware)
+    application.on_response_prepare.append(add_headers)
+    runner = web.AppRunner(application, shutdown_timeout=answer_seconds)
     await runner.setup()
-    try:
-        site = web.TCPSite(runner, listener.host, listener.port, ssl_context=listener.tls)
+    assert runner.server is not None
+    limits: dict[str, Any] = {
+        "access_log": None,
+        "keepalive_timeout": patience.PEER,
+        "lingering_time": UNREAD_SECONDS,
+        **HEAD,
+    }
+    peer = partial(Peer, runner.server, loop=loop, **limits)
+    take = partial(loop.connect_accepted_socket, peer)
+    if listener.tls is not None:
+        take = partial(
+            take,
+            ssl=listener.tls,
+            ssl_handshake_timeout=patience.REQUEST,
+            ssl_shutdown_timeout=UNREAD_SECONDS,
+        )
+    accepting: list[asyncio.Task[None]] = []
+    with ExitStack() as opened:
         try:
-            await site.start()
-        except OSError as error:
-            raise UsageError(
-                f"cannot listen on {listener.host}, port {listener.port} ({error.strerror}): "
-                "choose another"
-            ) from None
-        started(runner.addresses[0][1])
-        await stopped.wait()
-    finally:
-        await runner.cleanup()
+            try:
+                # It binds; what it accepted, no deadline before TLS and no limit would end.
+                bound = await loop.create_server(
+                    asyncio.Protocol, listener.host, listener.port, start_serving=False
+                )
+                opened.callback(bound.close)
+                sockets = [opened.enter_context(closing(one.dup())) for one in bound.sockets]
+                for one in sockets:
+                    one.setblocking(False)
+                    one.listen()
+            except OSError as error:
+                raise UsageError(
+                    f"cannot listen on {listener.host}, port {listener.port} ({error.strerror}): "
+                    "choose another"
+                ) from None
+            accepting += [loop.create_task(_accept(one, waiting, take)) for one in sockets]
+            started(sockets[0].getsockname()[1])
+            await stopped.wait()
+        finally:
+            for task in accepting:
+                task.cancel()
+            await asyncio.gather(*accepting, return_exceptions=True)
+            opened.close()
+            await runner.cleanup()
 
 
 async def serve_until_signal(

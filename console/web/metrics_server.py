@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from aiohttp import hdrs, web
 
-from breakglass.console.web.bearer import HEADERS, WITHOUT_TOKEN, bears
+from breakglass.console.web.bearer import WITHOUT_TOKEN, bears
+from breakglass.console.web.listener import Handler
 from breakglass.services.monitoring.meters import CONTENT_TYPE
 
 PATH = "/metrics"
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def metrics_application(answer: Callable[[], bytes], token: str) -> web.Application:
@@ -20,13 +20,13 @@ def metrics_application(answer: Callable[[], bytes], token: str) -> web.Applicat
     @web.middleware
     async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
         if not bears(request, token):
-            headers = {**HEADERS, hdrs.WWW_AUTHENTICATE: "Bearer"}
+            headers = {hdrs.WWW_AUTHENTICATE: "Bearer"}
             raise web.HTTPUnauthorized(text=WITHOUT_TOKEN, headers=headers)
         return await handler(request)
 
     async def metrics(_: web.Request) -> web.Response:
         body = await asyncio.to_thread(answer)
-        return web.Response(body=body, headers={**HEADERS, hdrs.CONTENT_TYPE: CONTENT_TYPE})
+        return web.Response(body=body, headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
 
     application = web.Application(middlewares=[admit])
     application.add_routes([web.get(PATH, metrics)])

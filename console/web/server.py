@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from string import Template
 
 import textual_serve
 from aiohttp import WSMsgType, web
@@ -21,8 +20,7 @@ from textual_serve.download_manager import DownloadManager
 from typing_extensions import override
 
 from breakglass.console.output import say
-from breakglass.console.web.access import HEADERS, Access
-from breakglass.console.web.listener import HttpListener, serve_until
+from breakglass.console.web.access import PROTOCOL, Access
 
 SESSIONS = 8
 """Open at once; each holds its own connections to the brokers."""
@@ -95,22 +93,19 @@ class Dashboard:
 
     def __init__(self, access: Access, command: Sequence[str], env: Mapping[str, str], title: str):
         self._access, self._command, self._env, self._title = access, command, env, title
-        self._page = Template(PAGE.read_text("utf-8"))
-        self._open: set[web.WebSocketResponse] = set()
+        self._open: dict[str, web.WebSocketResponse] = {}
+        """By the key of their page, which opens one."""
         self._ending: set[asyncio.Task[None]] = set()
         """Consoles that are asked to end."""
-
-    @property
-    def listener(self) -> HttpListener:
-        return self._access.listener
 
     def application(self) -> web.Application:
         """What aiohttp runs."""
         application = web.Application(middlewares=[self._access.middleware])
         application.add_routes(
             [
-                web.get("/", self._index),
-                web.get("/page.js", _script),
+                web.get("/", partial(_file, PAGE)),
+                web.get("/page.js", partial(_file, SCRIPT)),
+                web.post("/session", self._session),
                 web.get("/ws", self._websocket),
                 web.static("/static", STATIC),
             ]
@@ -119,25 +114,25 @@ class Dashboard:
         application.on_cleanup.append(self._wait_for_all)
         return application
 
-    async def _index(self, request: web.Request) -> web.Response:
-        websocket = f"{'wss' if self._access.https else 'ws'}://{request.host}/ws"
-        page = self._page.substitute(title=escape(self._title), websocket=escape(websocket))
-        return web.Response(text=page, content_type="text/html", headers=HEADERS)
+    async def _session(self, request: web.Request) -> web.Response:
+        key = self._access.new_key(request)
+        return web.json_response({"key": key, "title": self._title})
 
     async def _websocket(self, request: web.Request) -> web.WebSocketResponse:
-        if not self._access.of_own_page(request):
-            raise web.HTTPForbidden(text="Open the dashboard's own page.")
+        key = self._access.key_of(request)
+        if key in self._open:
+            raise web.HTTPConflict(text="This page has a console.")
         if len(self._open) >= SESSIONS:
             raise web.HTTPServiceUnavailable(text=f"{SESSIONS} pages are open already.")
-        websocket = web.WebSocketResponse(heartbeat=15, max_msg_size=LARGEST)
-        await websocket.prepare(request)
-        self._open.add(websocket)
+        websocket = web.WebSocketResponse(heartbeat=15, max_msg_size=LARGEST, protocols=(PROTOCOL,))
+        self._open[key] = websocket
         session = Session(self._command, self._env, websocket)
         try:
+            await websocket.prepare(request)
             await session.start(*(_size(request.query.get(name)) for name in ("width", "height")))
             await _relay(websocket, session)
         finally:
-            self._open.discard(websocket)
+            del self._open[key]
             # A handler is cancelled when the server ends; its console is waited for all the same.
             ending = asyncio.create_task(session.end())
             self._ending.add(ending)
@@ -146,15 +141,15 @@ class Dashboard:
         return websocket
 
     async def _close_all(self, _: web.Application) -> None:
-        for websocket in tuple(self._open):
+        for websocket in tuple(self._open.values()):
             await websocket.close()
 
     async def _wait_for_all(self, _: web.Application) -> None:
         await asyncio.gather(*self._ending, return_exceptions=True)
 
 
-async def _script(_: web.Request) -> web.FileResponse:
-    return web.FileResponse(SCRIPT, headers=HEADERS)
+async def _file(path: Path, _: web.Request) -> web.FileResponse:
+    return web.FileResponse(path)
 
 
 async def _closed(websocket: web.WebSocketResponse) -> None:
@@ -191,11 +186,3 @@ def _size(said: object) -> int:
     except ValueError:
         size = 0
     return size if size in SIZES else 80
-
-
-async def serve(
-    dashboard: Dashboard, stop: asyncio.Event, started: Callable[[int], object]
-) -> None:
-    """Answer until *stop*; *started* gets the port. Raises UsageError where it cannot listen."""
-    application = dashboard.application()
-    await serve_until(application, dashboard.listener, stop, started, SHUTDOWN_SECONDS)

@@ -33,7 +33,7 @@ def export(
         UsageError: *to* exists already.
         StorageError: *to* cannot be written.
     """
-    if to.exists():
+    if os.path.lexists(to):
         raise UsageError(f"{to} is there already: name another file or folder.")
     records = records_at(source, marked, reading)
     if to.suffix in JSON_LINES:

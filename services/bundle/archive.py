@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 from breakglass.services.bundle.values import Unfit, decode, encode
 from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema
 from breakglass.services.model import Unknown
-from breakglass.services.regular_file import open_regular
+from breakglass.services.regular_file import open_regular, replacing
 from breakglass.services.rights import sync_folder
 
 FORMAT = "breakglass-bundle"
@@ -168,20 +168,14 @@ def write_archive(
     """
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with _new_file(beside) as file:
+        with replacing(path, 0o600) as file:
             _write(file, manifest, entries)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
         sync_folder(path.parent)
     except OSError as error:
         raise StorageError(
             f"{path} cannot be written ({error.strerror}): name a file in a folder with room."
         ) from error
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def read_archive(path: Path, take: Take, opened: Callable[[BundleManifest], None]) -> None:
@@ -203,14 +197,6 @@ def read_archive(path: Path, take: Take, opened: Callable[[BundleManifest], None
         raise StorageError(
             f"{path} cannot be read ({error.strerror}): check its name and its rights."
         ) from error
-
-
-def _new_file(path: Path) -> BinaryIO:
-    path.unlink(missing_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
-    os.fchmod(descriptor, 0o600)  # Whatever the umask took away.
-    return os.fdopen(descriptor, "wb")
 
 
 def _write(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -173,6 +176,33 @@ def overlay(layers: Iterable[Properties], name: str) -> Properties:
 def is_security_key(key: str) -> bool:
     """Whether *key* is about how client and broker authenticate each other."""
     return key.startswith(("security.", "sasl.", "ssl."))
+
+
+def writable_by_others(path: Path) -> bool:
+    """Whether users other than the owner may write *path*, or put another file in its place.
+
+    A group of the owner's own, as Linux gives each user, is no other user. False if not known.
+    """
+    try:
+        file, folder = os.stat(path), os.stat(path.parent)
+    except OSError:
+        return False
+    in_place = not folder.st_mode & stat.S_ISVTX and _writable(folder)
+    return in_place or _writable(file)
+
+
+def _writable(found: os.stat_result) -> bool:
+    shared = found.st_mode & 0o002
+    return bool(shared or (found.st_mode & 0o020 and not _is_own_group(found)))
+
+
+def _is_own_group(found: os.stat_result) -> bool:
+    """Whether nobody but the owner is in the group of a file."""
+    try:
+        owner, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
+    except KeyError:
+        return False
+    return owner.pw_gid == group.gr_gid and set(group.gr_mem) <= {owner.pw_name}
 
 
 def readable_by_others(path: Path) -> bool:

@@ -88,9 +88,11 @@ def settings_from(properties: Properties) -> ConnectionSettings:
     protocol = SecurityProtocol(properties.choice(PROTOCOL, protocols, SecurityProtocol.PLAINTEXT))
     servers = properties.text(BOOTSTRAP)
     if servers is None:
+        # Most likely one of these was to name it.
+        unread = keys_without_effect(properties)
         raise BadConnectionSettings(
             "no broker is named: give --bootstrap-server HOST:PORT, or --profile NAME, or set "
-            "BREAKGLASS_BOOTSTRAP_SERVER."
+            "BREAKGLASS_BOOTSTRAP_SERVER." + "".join(f" {note}" for note in unread)
         )
     return ConnectionSettings(
         bootstrap_servers=parse_endpoints(servers, properties[BOOTSTRAP].origin),

@@ -19,6 +19,7 @@ from breakglass.services.connection.properties import (
     overlay,
     read_properties,
     readable_by_others,
+    writable_by_others,
 )
 from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.settings import (
@@ -223,6 +224,7 @@ def connection_settings(
     )
     given = [source.broker_addresses for source in reversed(sources)]
     addresses = {broker: at for source in given for broker, at in source.items()}
+    _require_own(layers)
     settings = settings_from(merged)
     return replace(
         settings,
@@ -333,6 +335,23 @@ def _layers(sources: list[_Source], client_file: ClientFile | None) -> Iterator[
         if source.command_config is not None and not config_read:
             yield _Layer(read_properties(source.command_config), source.command_config)
             config_read = True
+
+
+def _require_own(layers: list[_Layer]) -> None:
+    """Return unless others can write a file that decides where a secret is sent.
+
+    Raises:
+        BadConnectionSettings: they can, and there is a secret.
+    """
+    if not any(key in layer.properties for layer in layers for key in _SECRET_KEYS):
+        return
+    for layer in layers:
+        if layer.file and writable_by_others(layer.file):
+            raise BadConnectionSettings(
+                f"other accounts can write {layer.file}, and could have your password sent to a "
+                "broker of theirs: look at what is in it, then chmod 600 it, and keep it in a "
+                "folder that is yours to write alone."
+            )
 
 
 def _loose_rights(layers: list[_Layer]) -> Iterator[str]:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from breakglass.console.web.access import Access
-from breakglass.console.web.server import Dashboard, serve
+from breakglass.console.web.listener import serve_until
+from breakglass.console.web.server import SHUTDOWN_SECONDS, Dashboard
 from tests.screens.turns import keys_without_clocks
 from tests.web.browser import Page, browser
 
@@ -31,9 +32,10 @@ async def serve_dashboard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Serv
     served: list[asyncio.Task[None]] = []
 
     async def start(access: Access, command: Sequence[str] = CANNED) -> int:
-        dashboard = Dashboard(access, command, {}, "Breakglass <canned>")
+        application = Dashboard(access, command, {}, "Breakglass <canned>").application()
         port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        served.append(asyncio.create_task(serve(dashboard, stop, port.set_result)))
+        serving = serve_until(application, access.listener, stop, port.set_result, SHUTDOWN_SECONDS)
+        served.append(asyncio.create_task(serving))
         return await port
 
     yield start

@@ -15,21 +15,20 @@ import pytest
 from aiohttp import ClientSession, CookieJar, WSServerHandshakeError
 
 from breakglass.console.web.access import Access
-from breakglass.console.web.listener import HttpListener
-from breakglass.console.web.server import SESSIONS, Dashboard, serve
-from breakglass.services.errors import UsageError
+from breakglass.console.web.listener import HEADERS, HttpListener, serve_until
+from breakglass.console.web.server import SESSIONS, Dashboard
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.web.conftest import ServeDashboard
 
-ANY = "0.0.0.0"  # noqa: S104 - the address that takes a token
 TOKEN = "a-token-of-the-operators"
 LOOPBACK = HttpListener("127.0.0.1", 0)
-HERE = Access(LOOPBACK, TOKEN)
-BEHIND_TLS = Access(LOOPBACK, TOKEN, behind_tls=True)
 IDLE = (sys.executable, "-c", "import signal; signal.pause()")
 """In place of a console."""
-KNOWN = {"Cookie": f"breakglass={TOKEN}"}
-"""Of a browser that has opened the address with the token."""
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+def here(*names: str, behind_tls: bool = False) -> Access:
+    return Access(LOOPBACK, TOKEN, names, behind_tls=behind_tls)
 
 
 @pytest.fixture
@@ -39,15 +38,32 @@ async def client() -> AsyncIterator[ClientSession]:
         yield session
 
 
+async def entered(client: ClientSession, own: str, bearer: str = TOKEN) -> dict[str, str]:
+    """What a websocket of the page at *own* sends, once it has exchanged *bearer*."""
+    headers = {"Origin": own, "Authorization": f"Bearer {bearer}"}
+    async with client.post(f"{own}/session", headers=headers) as answer:
+        assert answer.status == 200
+        key = (await answer.json())["key"]
+    return {"Origin": own, "Sec-WebSocket-Protocol": f"breakglass, {key}"}
+
+
+async def refusal(client: ClientSession, own: str, headers: dict[str, str]) -> int:
+    """The status with which a websocket is refused."""
+    with pytest.raises(WSServerHandshakeError) as refused:
+        await client.ws_connect(f"{own}/ws", headers=headers)
+    return refused.value.status
+
+
 class Head(NamedTuple):
     status: int
     headers: Message
 
 
-async def raw(port: int, *lines: bytes) -> Head:
+async def raw(port: int, *lines: bytes, host: str = "127.0.0.1") -> Head:
+    """The answer to a request of these lines, once the server has closed the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    host = f"Host: 127.0.0.1:{port}".encode()
-    writer.write(b"\r\n".join((*lines, host, b"Connection: close", b"", b"")))
+    named = f"Host: {host}:{port}".encode()
+    writer.write(b"\r\n".join((*lines, named, b"Connection: close", b"", b"")))
     answer = await reader.read()
     writer.close()
     await writer.wait_closed()
@@ -55,141 +71,111 @@ async def raw(port: int, *lines: bytes) -> Head:
     return Head(int(first.split()[1]), message_from_bytes(rest))
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", ANY, "10.1.2.3"])
-def test_every_address_takes_a_token_this_machines_own_too(host: str) -> None:
-    first, second = Access.to(HttpListener(host, 0)).token, Access.to(HttpListener(host, 0)).token
-    assert len(first) >= 32
-    assert first != second
-    with pytest.raises(UsageError):
-        Access.to(HttpListener(host, 0), "short")
-
-
-@pytest.mark.parametrize(
-    ("access", "url"),
-    [
-        (Access(HttpListener("::1", 0), TOKEN), f"http://[::1]:8417/?token={TOKEN}"),
-        (Access(HttpListener(ANY, 0), "a/b c"), "http://0.0.0.0:8417/?token=a%2Fb+c"),
-        (Access.to(LOOPBACK, TOKEN), "http://127.0.0.1:8417/?token="),
-    ],
-    ids=["made here", "made here, to be quoted", "the operator's own is not told"],
-)
-def test_the_address_to_open_holds_a_token_that_was_made_here(access: Access, url: str) -> None:
-    assert access.url(8417) == url
-
-
-async def test_without_the_token_there_is_nothing(
+async def test_s01_the_page_holds_nothing_and_a_key_takes_the_token_and_the_pages_own_origin(
     client: ClientSession, serve_dashboard: ServeDashboard
 ) -> None:
-    port = await serve_dashboard(HERE)
-    for path in ("/", "/ws", "/static/js/textual.js", "/nowhere"):
-        for query in ("", "?token=", "?token=a-token-of-the-operator", "?token=%ff"):
-            async with client.get(f"http://127.0.0.1:{port}{path}{query}") as answer:
-                assert answer.status == 403, path + query
-                assert "token" in await answer.text()
-
-
-async def test_bytes_of_any_kind_are_refused_and_tell_no_version(
-    serve_dashboard: ServeDashboard,
-) -> None:
-    port = await serve_dashboard(HERE)
-    for line in (
-        b"Cookie: breakglass=\xff\xfe",
-        b"Cookie: breakglass=\xed\xa0\x80",
-        b"Cookie: \xff=1",
-        b"Content-Type: text/plain; charset=none-such",
-        b"Content-Type: \xff",
-        b"Cookie breakglass",
-        b"Transfer-Encoding: none-such",
+    own = f"http://127.0.0.1:{await serve_dashboard(here(), IDLE)}"
+    for path in ("/", "/page.js", "/static/js/textual.js"):
+        async with client.get(f"{own}{path}?token={TOKEN}") as answer:
+            page = await answer.text()
+            assert (answer.status, answer.cookies, "canned" in page) == (200, {}, False)
+    wrong = ("", "Bearer ", "Bearer a-token-of-the-operator", f"Basic {TOKEN}", "Bearer \xff")
+    for origin, authorization, status in (
+        *((own, one, 401) for one in wrong),
+        *((one, BEARER["Authorization"], 403) for one in ("http://evil.example", "null", "")),
     ):
-        head = await raw(port, b"GET / HTTP/1.1", line)
-        assert head.status in (400, 403), line
-        assert head.headers["Server"] == "breakglass"
+        headers = {"Origin": origin, "Authorization": authorization}
+        async with client.post(f"{own}/session", headers=headers) as answer:
+            assert (answer.status, answer.cookies) == (status, {}), headers
+            assert answer.headers["Connection"] == "close"
+    key = await entered(client, own)
+    assert TOKEN not in str(key)
+    for headers in (BEARER, {"Cookie": f"breakglass={TOKEN}"}, {"Sec-WebSocket-Protocol": TOKEN}):
+        assert await refusal(client, own, {"Origin": own, **headers}) == 403
+    for origin in ("http://evil.example", "http://127.0.0.1:1", "null", ""):
+        assert await refusal(client, own, {**key, "Origin": origin}) == 403
 
 
-async def test_the_token_leads_to_no_other_place_and_what_else_the_address_says_stays(
+async def test_s01_a_key_opens_one_console_and_ends_when_its_page_is_loaded_again(
+    client: ClientSession, serve_dashboard: ServeDashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("breakglass.console.web.access.KEYS", 2)
+    own = f"http://127.0.0.1:{await serve_dashboard(here(), IDLE)}"
+    first = await entered(client, own)
+    async with client.ws_connect(f"{own}/ws", headers=first):
+        assert await refusal(client, own, first) == 409
+    again = await entered(client, own, first["Sec-WebSocket-Protocol"].split()[1])
+    assert await refusal(client, own, first) == 403
+    others = [await entered(client, own) for _ in range(2)]
+    assert await refusal(client, own, again) == 403, "older than as many pages as are known"
+    assert len({str(key) for key in (first, again, *others)}) == 4
+
+
+async def test_s02_only_addresses_and_names_of_the_dashboard_are_answered(
     serve_dashboard: ServeDashboard,
 ) -> None:
-    port = await serve_dashboard(HERE)
-    elsewhere = ("//evil.example/", "//evil.example", "/\\evil.example/", "/%2fevil.example/")
-    for target in (*elsewhere, "/ws"):
-        head = await raw(port, f"GET {target}?token={TOKEN} HTTP/1.1".encode())
-        assert 400 <= head.status < 500, target
-        assert "Location" not in head.headers
-        assert "Set-Cookie" not in head.headers
-    head = await raw(port, f"GET /?fontsize=20&token={TOKEN} HTTP/1.1".encode())
-    assert (head.status, head.headers["Location"]) == (303, "/?fontsize=20")
-    assert head.headers["Server"] == "breakglass"
+    port = await serve_dashboard(here("Dash.prod"))
+    for host, status in {
+        **dict.fromkeys(("127.0.0.1", "[::1]", "10.1.2.3", "localhost", "dash.prod"), 200),
+        **dict.fromkeys(("evil.example", "127.0.0.1.evil.example", "[", "a@b", ""), 421),
+    }.items():
+        for path in ("/", "/ws", "/session", "/static/js/textual.js"):
+            head = await raw(port, f"GET {path} HTTP/1.1".encode(), host=host)
+            assert (head.status == 421) == (status == 421), (host, path)
 
 
-async def test_the_token_opens_a_page_that_needs_nothing_from_elsewhere_and_leaves_the_address(
+async def test_s03_every_answer_has_the_same_headers_and_tells_no_version(
+    serve_dashboard: ServeDashboard, capfd: pytest.CaptureFixture[str]
+) -> None:
+    port = await serve_dashboard(here())
+    get = b"GET / HTTP/1.1"
+    for status, lines in (
+        *((200, (get, line)) for line in (b"Cookie: a=\xff", b"Content-Type: \xff", b"A: b")),
+        (200, (b"GET /static/js/textual.js HTTP/1.1",)),
+        (403, (b"GET /ws HTTP/1.1",)),
+        (404, (b"GET /nowhere HTTP/1.1",)),
+        (404, (b"GET /static/../access.py HTTP/1.1",)),
+        (405, (b"DELETE / HTTP/1.1",)),
+        (401, (b"POST /session HTTP/1.1", f"Origin: http://127.0.0.1:{port}".encode())),
+        *((400, (get, line)) for line in (b"Cookie breakglass", b"Transfer-Encoding: none-such")),
+        *((400, (line,)) for line in (b"\x16\x03\x01", b"GET / HTTP/1.1\r\nA: " + b"a" * 9000)),
+        (400, (get, *(b"A: b" for _ in range(100)))),
+    ):
+        head = await raw(port, *lines)
+        assert head.status == status, lines
+        assert head.headers["Server"] == "breakglass"
+        assert {name: head.headers[name] for name in HEADERS} == HEADERS
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_behind_tls_only_a_page_that_came_by_https_gets_a_key(
     client: ClientSession, serve_dashboard: ServeDashboard
 ) -> None:
-    port = await serve_dashboard(HERE)
-    address = f"http://127.0.0.1:{port}/"
-    async with client.get(f"{address}?token={TOKEN}") as answer:
-        assert (answer.status, str(answer.url)) == (200, address)
-        (moved,) = answer.history
-        cookie = moved.headers["Set-Cookie"]
-        assert "HttpOnly" in cookie
-        assert "SameSite=Strict" in cookie
-        assert "Secure" not in cookie
-        assert answer.headers["Cache-Control"] == "no-store"
-        assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
-    async with client.get(f"{address}static/js/textual.js") as answer:
-        assert answer.status == 200
-    # A server that was not told of TLS does not believe a header.
-    async with client.get(address, headers=KNOWN | {"X-Forwarded-Proto": "https"}) as answer:
-        page = await answer.text()
-    assert "<title>Breakglass &lt;canned&gt;</title>" in page
-    assert "http://" not in page
-    assert "https://" not in page
-    assert f'"ws://127.0.0.1:{port}/ws"' in page
+    own = f"http://127.0.0.1:{await serve_dashboard(here(behind_tls=True), IDLE)}"
+    for origin, status in ((own, 403), (own.replace("http", "https"), 200)):
+        # A server that was not told of TLS does not believe a header, nor does one that was.
+        headers = {"Origin": origin, "X-Forwarded-Proto": "https", **BEARER}
+        async with client.post(f"{own}/session", headers=headers) as answer:
+            assert answer.status == status
 
 
-async def test_behind_tls_cookie_page_and_socket_ask_for_tls(
-    client: ClientSession, serve_dashboard: ServeDashboard
-) -> None:
-    port = await serve_dashboard(BEHIND_TLS, IDLE)
-    address = f"http://127.0.0.1:{port}"
-    moved = await raw(port, f"GET /?token={TOKEN} HTTP/1.1".encode())
-    assert "Secure" in moved.headers["Set-Cookie"]
-    async with client.get(f"{address}/", headers=KNOWN) as answer:
-        assert f'"wss://127.0.0.1:{port}/ws"' in await answer.text()
-    plain = KNOWN | {"Origin": address}
-    with pytest.raises(WSServerHandshakeError):
-        await client.ws_connect(f"{address}/ws", headers=plain)
-    own = KNOWN | {"Origin": f"https://127.0.0.1:{port}"}
-    async with client.ws_connect(f"{address}/ws", headers=own) as socket:
-        assert not socket.closed
-
-
-async def test_only_so_many_consoles_are_started_and_none_for_a_page_of_another_site(
+async def test_only_so_many_consoles_are_started(
     client: ClientSession, serve_dashboard: ServeDashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert SESSIONS > 1
     monkeypatch.setattr("breakglass.console.web.server.SESSIONS", 1)
-    port = await serve_dashboard(HERE, IDLE)
-
-    async def refusal(origin: str) -> int:
-        headers = KNOWN | {"Origin": origin}
-        with pytest.raises(WSServerHandshakeError) as refused:
-            await client.ws_connect(f"http://127.0.0.1:{port}/ws", headers=headers)
-        return refused.value.status
-
-    for origin in ("http://evil.example", "http://127.0.0.1:1", "null", ""):
-        assert await refusal(origin) == 403
-    own = f"http://127.0.0.1:{port}"
-    async with client.ws_connect(f"{own}/ws", headers=KNOWN | {"Origin": own}):
-        assert await refusal(own) == 503
+    own = f"http://127.0.0.1:{await serve_dashboard(here(), IDLE)}"
+    async with client.ws_connect(f"{own}/ws", headers=await entered(client, own)):
+        assert await refusal(client, own, await entered(client, own)) == 503
 
 
 async def test_a_browser_that_sends_nonsense_loses_its_console(
     client: ClientSession, serve_dashboard: ServeDashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("breakglass.console.web.server.END_SECONDS", 0.1)
-    own = f"http://127.0.0.1:{await serve_dashboard(HERE, IDLE)}"
+    own = f"http://127.0.0.1:{await serve_dashboard(here(), IDLE)}"
     for sent in ("", "{}", "3", '["stdin"]', '["stdin", 3]', '["resize", {"width": 1}]'):
-        async with client.ws_connect(f"{own}/ws", headers=KNOWN | {"Origin": own}) as socket:
+        async with client.ws_connect(f"{own}/ws", headers=await entered(client, own)) as socket:
             await socket.send_str(sent)
             async for _ in socket:
                 continue
@@ -199,16 +185,15 @@ async def test_a_browser_that_sends_nonsense_loses_its_console(
 async def test_a_server_that_has_ended_has_waited_for_every_console(
     client: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("breakglass.console.web.server.SHUTDOWN_SECONDS", 0.01)
     monkeypatch.setattr("breakglass.console.web.server.END_SECONDS", 0.5)
     busy = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
-    dashboard = Dashboard(HERE, (sys.executable, "-c", busy), {}, "Breakglass")
+    application = Dashboard(here(), (sys.executable, "-c", busy), {}, "Breakglass").application()
     stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(dashboard, stop, port.set_result))
-    own = KNOWN | {"Origin": f"http://127.0.0.1:{await port}"}
+    serving = asyncio.create_task(serve_until(application, LOOPBACK, stop, port.set_result, 0.01))
+    own = f"http://127.0.0.1:{await port}"
 
     try:
-        await client.ws_connect(f"http://127.0.0.1:{await port}/ws", headers=own)
+        await client.ws_connect(f"{own}/ws", headers=await entered(client, own))
         async with asyncio.timeout(DEADLINE_SECONDS):
             while not (started := consoles(busy)):
                 await asyncio.sleep(0.01)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from pydantic import ValidationError
 
@@ -21,7 +22,8 @@ from breakglass.services.recovery.plan.document import (
 )
 from breakglass.services.recovery.plan.json_text import UnreadableJson, load_json, parse_json
 from breakglass.services.recovery.plan.partition_file import Election, elections_of
-from breakglass.services.rights import open_new
+from breakglass.services.regular_file import replacing
+from breakglass.services.rights import file_mode, open_new
 
 
 def parse_plan(text: str, source: str) -> Plan:
@@ -157,27 +159,26 @@ def fingerprint(text: Iterable[str]) -> str:
 
 
 def _write_new(plan: Plan, path: Path) -> str:
-    found = hashlib.sha256()
     with open(path, "xb", opener=open_new) as file:
-        for piece in rendered(plan):
-            encoded = piece.encode()
-            found.update(encoded)
-            file.write(encoded)
+        written = _write(plan, file)
         file.flush()
         os.fsync(file.fileno())
-    return found.hexdigest()
+    return written
 
 
 def _write_over(plan: Plan, path: Path) -> str:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        written = _write_new(plan, beside)
-        if path.exists():
-            shutil.copymode(path, beside)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-    return written
+    mode = path.stat().st_mode if path.exists() else file_mode()
+    with replacing(path, stat.S_IMODE(mode)) as file:
+        return _write(plan, file)
+
+
+def _write(plan: Plan, file: BinaryIO) -> str:
+    found = hashlib.sha256()
+    for piece in rendered(plan):
+        encoded = piece.encode()
+        found.update(encoded)
+        file.write(encoded)
+    return found.hexdigest()
 
 
 def _elections(document: object, source: str) -> tuple[Election, ...]:

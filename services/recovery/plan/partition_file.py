@@ -17,7 +17,7 @@ from breakglass.services.rights import open_new
 LARGEST_ID = 2**31 - 1
 """Partition numbers and broker ids are int32."""
 
-_LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class _Entry:
 
     def wrong(self, what: str) -> MalformedInput:
         topic = self.fields.get("topic")
-        named = f" ({topic})" if isinstance(topic, str) and _LEGAL_TOPIC.fullmatch(topic) else ""
+        named = f" ({topic})" if isinstance(topic, str) and LEGAL_TOPIC.fullmatch(topic) else ""
         return MalformedInput(f"{self.source}, entry {self.number}{named}: {what}.")
 
 
@@ -128,7 +128,7 @@ def _topic(entry: _Entry) -> str:
         raise entry.wrong('it has no "topic": name one')
     if topic == "":
         raise entry.wrong("its topic is empty: name one")
-    if not isinstance(topic, str) or not _LEGAL_TOPIC.fullmatch(topic):
+    if not isinstance(topic, str) or not LEGAL_TOPIC.fullmatch(topic):
         raise entry.wrong(f"{_shown(topic)} is no name of a topic: correct it")
     return topic
 

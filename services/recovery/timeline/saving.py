@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from breakglass.services.errors import StorageError
+from breakglass.services.regular_file import replace_regular
 
 
 def save_timeline(text: str, folder: Path, name: str, suffix: str = ".txt") -> Path:
@@ -19,9 +19,7 @@ def save_timeline(text: str, folder: Path, name: str, suffix: str = ".txt") -> P
     path = folder / f"{name}{suffix}"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as out:
-            out.write(text + "\n")
+        replace_regular(path, f"{text}\n".encode(), 0o600)
     except OSError as error:
         raise StorageError(
             f"{path} cannot be written ({error.strerror}): check that folder's rights and space"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import grp
+import os
+import pwd
+import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +24,7 @@ from breakglass.services.connection.sources import (
 )
 from breakglass.services.errors import BadConnectionSettings
 
+ROOT = Path(__file__).parents[3]
 SASL = (
     "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
     'sasl.jaas.config=x.PlainLoginModule required username="{}" password="hunter2";\n'
@@ -179,6 +185,82 @@ def test_a_readable_secret_is_noted(folder: Path, password: str, mode: int, note
     flags = ConnectionOptions(bootstrap_server="b:1", command_config=str(file))
     notes = connection_settings(flags, {"P": "hunter2"}, folder).notes
     assert any("chmod 600" in note for note in notes) is noted
+
+
+@pytest.mark.parametrize("password", ["hunter2", "${env:P}"])
+@pytest.mark.parametrize(
+    ("name", "mode", "refused"),
+    [
+        ("profiles.toml", 0o666, True),
+        ("profiles.toml", 0o662, True),
+        ("profile.properties", 0o602, True),
+        (".", 0o777, True),
+        (".", 0o1777, False),
+        ("profiles.toml", 0o644, False),
+    ],
+)
+def test_s10_a_secret_goes_nowhere_by_a_file_that_others_can_write(
+    folder: Path, password: str, name: str, mode: int, refused: bool
+) -> None:
+    environ = {"P": "hunter2"}
+    file = folder / "profile.properties"
+    declared = f"config.providers=env\nconfig.providers.env.class={ENV_PROVIDER}\n"
+    file.write_text(SASL.format("ops").replace("hunter2", password) + declared)
+    (folder / name).chmod(mode)
+    with pytest.raises(BadConnectionSettings) if refused else nullcontext() as found:
+        connection_settings(ConnectionOptions(profile="prod"), environ, folder)
+    assert "hunter2" not in str(found)
+    file.write_text("client.id=no-secret\n")
+    connection_settings(ConnectionOptions(profile="prod"), environ, folder)
+
+
+def test_s10_a_group_of_others_can_write_and_the_owners_own_group_cannot(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder / "profile.properties"
+    file.chmod(0o660)
+    owner = pwd.getpwuid(os.getuid())
+    for group, members, refused in (
+        (owner.pw_gid, [], False),
+        (owner.pw_gid, [owner.pw_name], False),
+        (owner.pw_gid, ["another"], True),
+        (owner.pw_gid + 1, [], True),
+    ):
+        found = grp.struct_group(("g", "x", group, members))
+        monkeypatch.setattr(grp, "getgrgid", lambda _, found=found: found)
+        with pytest.raises(BadConnectionSettings) if refused else nullcontext():
+            settle(folder, profile="prod")
+
+
+def test_s11_every_key_of_a_profile_that_nothing_reads_is_named(folder: Path) -> None:
+    (folder / "profiles.toml").write_text(
+        """
+        [typo]
+        bootstrap-server = "b:1"
+        retries = 3
+        [typo.broker-adress]
+        1 = "b:2"
+        """
+    )
+    unread = ("bootstrap-server", "retries", "broker-adress.1")
+    with pytest.raises(BadConnectionSettings) as refused:
+        settle(folder, profile="typo")
+    notes = settle(folder, profile="typo", bootstrap_server="b:1").notes
+    assert [note.split()[4] for note in notes] == list(unread)
+    assert all(str(refused.value).count(f" {key} ") == 1 for key in unread)
+
+
+@pytest.mark.parametrize("page", ["connecting.md", "container.md"])
+def test_s11_a_profile_of_the_documentation_connects_as_it_stands(
+    tmp_path: Path, page: str
+) -> None:
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    (written,) = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "profiles.toml").write_text(written)
+    (tmp_path / "prod.properties").touch(0o600)
+    settings = settle(tmp_path, profile="prod")
+    assert settings.notes == ()
+    assert settings.bootstrap_servers[0].host in text
 
 
 def test_every_option_has_an_environment_variable() -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from breakglass.console.commands import COMMANDS
 from breakglass.console.console import SCREENS
+from breakglass.services.model import TopicPartition
+from tests.kit.fake_cluster import FakeCluster
 from tests.kit.program import offered
 
 
@@ -41,6 +43,15 @@ def test_no_topics_are_offered_while_no_cluster_answers_and_no_older_name_ever()
         assert offered(f"breakglass triage --bootstrap-server 127.0.0.1:{port} --topics o") == []
     assert "--topics" in offered("breakglass triage --top")
     assert "--topic" not in offered("breakglass triage --top")
+
+
+@pytest.mark.parametrize("name", ["o\x1b]0;x\x07", "o;reboot", "o\nx", "o$(reboot)", "o r", ""])
+def test_s13_a_name_that_no_topic_can_have_is_not_offered_to_a_shell(name: str) -> None:
+    with FakeCluster(1) as cluster:
+        for topic in ("orders", name):
+            cluster.story.offline(TopicPartition(topic, 0), (1,))
+        server = cluster.brokers[1].endpoint
+        assert offered(f"breakglass triage --bootstrap-server {server} --topics o") == ["orders"]
 
 
 def test_profiles_are_offered_and_none_where_they_cannot_be_read(user_folders: Path) -> None:
