@@ -229,7 +229,7 @@ def connection_settings(
         bootstrap_servers=_certified(settings.bootstrap_servers, addresses.values()),
         broker_addresses=addresses,
         listener=None if in_profile else listener,
-        notes=(*keys_without_effect(merged), *_loose_rights(layers)),
+        notes=(*keys_without_effect(merged), *_loose_rights(layers), *_in_clear(settings)),
     )
 
 
@@ -333,6 +333,17 @@ def _layers(sources: list[_Source], client_file: ClientFile | None) -> Iterator[
         if source.command_config is not None and not config_read:
             yield _Layer(read_properties(source.command_config), source.command_config)
             config_read = True
+
+
+def _in_clear(settings: ConnectionSettings) -> Iterator[str]:
+    """A sentence if whoever listens, or claims to be a broker, gets what the login is made of."""
+    sasl = settings.sasl
+    if sasl is not None and settings.tls is None and sasl.mechanism in ("PLAIN", "OAUTHBEARER"):
+        what = "password" if sasl.mechanism == "PLAIN" else "token"
+        yield (
+            f"{sasl.mechanism} without TLS sends the {what} as it is to every address that the "
+            "cluster's metadata names: use SASL_SSL, or SCRAM."
+        )
 
 
 def _loose_rights(layers: list[_Layer]) -> Iterator[str]:
