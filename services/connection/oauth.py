@@ -196,11 +196,6 @@ def _post(endpoint: TokenEndpoint, seconds: float) -> Secret | Unreachable:
         def redirect_request(self, *_: Any) -> None:
             return None
 
-        def http_error_302(self, *_: Any) -> None:
-            """Do not even read where it leads."""
-
-        http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
-
     class Http(urllib.request.HTTPHandler):
         def do_open(self, http_class: Any, req: Any, **given: Any) -> Any:
             return super().do_open(partial(connection, http_class), req, **given)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-import socket
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -22,6 +20,7 @@ from breakglass.services.connection.sasl import TokenEndpoint, TokenFile, Unsecu
 from breakglass.services.connection.secret import Secret
 from breakglass.services.errors import AuthenticationFailed, NoIdentityProvider, Unreachable
 from tests.kit.deadlines import HOUR
+from tests.kit.raw_http import OK, answer_of, raw_http
 from tests.kit.waiting import wait_until
 
 NOW = 1_700_000_000.0
@@ -168,37 +167,9 @@ def test_a_source_gives_the_same_token_until_it_grows_old(provider: Provider) ->
         assert len(provider.asked) == asked
 
 
-OK = b"HTTP/1.1 200 OK\r\n"
-
-
-def json_answer(text: bytes) -> list[bytes]:
-    return [OK + b"Content-Length: %d\r\n\r\n" % len(text) + text]
-
-
-@contextmanager
-def raw_provider(
-    pieces: Iterable[bytes], timeout_ms: int = 300_000
-) -> Iterator[tuple[TokenEndpoint, list[bytes]]]:
-    """A provider that sends *pieces* to whoever asks, then hangs up; and what it was asked."""
-    asked: list[bytes] = []
-
-    def answer() -> None:
-        # The client hangs up, or the test ends.
-        while True:
-            with suppress(OSError):
-                connection, _ = listener.accept()
-                with connection:
-                    asked.append(connection.recv(65_536))
-                    for piece in pieces:
-                        connection.sendall(piece)
-            if listener.fileno() < 0:
-                return
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=answer, daemon=True).start()
-        port = listener.getsockname()[1]
-        url = f"http://me:own-password@127.0.0.1:{port}/token?key=hush"
-        yield TokenEndpoint(url, "me", Secret("hush=hush"), None, False, timeout_ms), asked
+def provider_at(address: str, timeout_ms: int = 300_000) -> TokenEndpoint:
+    url = f"http://me:own-password@{address}/token?key=hush"
+    return TokenEndpoint(url, "me", Secret("hush=hush"), None, False, timeout_ms)
 
 
 HOSTILE: dict[str, list[bytes]] = {
@@ -211,10 +182,10 @@ HOSTILE: dict[str, list[bytes]] = {
     "chunks of no size": [OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"],
     "a redirect to no address": [b"HTTP/1.1 302 Found\r\nLocation: http://[\r\n\r\n"],
     "the secret in its status": [b"hush=hush\x1b[31m\r\n\r\n"],
-    "nested JSON": json_answer(b"[" * 200_000),
-    "too much": json_answer(b" " * 2_000_000),
-    "an escape for a token": json_answer(b'{"access_token": "a\\u001b[2J"}'),
-    "a field in a token": json_answer(b'{"access_token": "a\\u0001auth=b"}'),
+    "nested JSON": answer_of(b"[" * 200_000),
+    "too much": answer_of(b" " * 2_000_000),
+    "an escape for a token": answer_of(b'{"access_token": "a\\u001b[2J"}'),
+    "a field in a token": answer_of(b'{"access_token": "a\\u0001auth=b"}'),
 }
 
 
@@ -222,8 +193,8 @@ HOSTILE: dict[str, list[bytes]] = {
 def test_s40_whatever_a_provider_answers_is_a_sentence_that_names_it_and_has_no_secret(
     pieces: list[bytes],
 ) -> None:
-    with raw_provider(pieces) as (endpoint, asked), pytest.raises(Unreachable) as refused:
-        obtain(endpoint, NOW)
+    with raw_http(pieces) as (address, asked), pytest.raises(Unreachable) as refused:
+        obtain(provider_at(address), NOW)
     assert len(asked) == 1
     text = str(refused.value)
     assert text.isprintable()
@@ -234,8 +205,8 @@ def test_s40_whatever_a_provider_answers_is_a_sentence_that_names_it_and_has_no_
 
 def test_s40_a_provider_that_never_ends_is_cut_off() -> None:
     flood = itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n")
-    with raw_provider(flood, 500) as (endpoint, _), pytest.raises(NoIdentityProvider) as refused:
-        TokenSource(endpoint).token(HOUR)
+    with raw_http(flood) as (address, _), pytest.raises(NoIdentityProvider) as refused:
+        TokenSource(provider_at(address, 500)).token(HOUR)
     assert refused.value.reason == "its identity provider is silent"
 
 
