@@ -190,12 +190,6 @@ def _post(endpoint: TokenEndpoint, seconds: float) -> Secret | Unreachable:
         made._create_connection = connect
         return made
 
-    class KeepToTheUrl(urllib.request.HTTPRedirectHandler):
-        """A redirect would carry the Authorization header to another host."""
-
-        def redirect_request(self, *_: Any) -> None:
-            return None
-
     class Http(urllib.request.HTTPHandler):
         def do_open(self, http_class: Any, req: Any, **given: Any) -> Any:
             return super().do_open(partial(connection, http_class), req, **given)
@@ -204,9 +198,13 @@ def _post(endpoint: TokenEndpoint, seconds: float) -> Secret | Unreachable:
         def do_open(self, http_class: Any, req: Any, **given: Any) -> Any:
             return super().do_open(partial(connection, http_class), req, **given)
 
-    opener = urllib.request.build_opener(
-        KeepToTheUrl, Http, Https(context=client_context(endpoint.tls))
-    )
+    # Without the handler of redirects, which would carry the Authorization header to another host.
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        *(urllib.request.ProxyHandler(), Http(), Https(context=client_context(endpoint.tls))),
+        *(urllib.request.HTTPDefaultErrorHandler(), urllib.request.HTTPErrorProcessor()),
+    ):
+        opener.add_handler(handler)
     body = "grant_type=client_credentials"
     if endpoint.scope:
         body += "&scope=" + quote_plus(endpoint.scope)
