@@ -10,7 +10,7 @@
 confluent-kafka's deserializers read the payload. The registry is asked only for schemas, and
 only for bytes that begin with this frame.
 
-A registry and whoever writes records choose how deeply and how often a payload nests: five thousand
+A registry and the writers of records choose how deeply and how often a payload nests: five thousand
 levels of Avro end the process that reads them, and five bytes can be a list of a billion nulls. So
 a process of its own decodes, with little memory, and is replaced where it ends or does not answer.
 """
@@ -29,6 +29,7 @@ import time
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
 
@@ -186,7 +187,7 @@ class Schemas:
         self._process = None
         if over:
             return {"why": "the registry did not answer in time, or it takes too long to decode"}
-        return {"why": "its schema and these bytes cannot be decoded: they are nested too deeply"}
+        return {"why": "it cannot be decoded by its schema: nested too deeply, or too large"}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -324,8 +325,6 @@ def _message(file: Any, indexes: list[int]) -> Any:
 
 def _add_well_known(pool: Any, name: str) -> None:
     """Add one of Google's well-known files, which registries do not store."""
-    from importlib import import_module
-
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     if not name.startswith("google/") or not name.endswith(".proto"):

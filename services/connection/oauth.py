@@ -165,7 +165,6 @@ def _post(endpoint: TokenEndpoint, seconds: float) -> Secret | Unreachable:
     Whatever the provider sends, and however slowly, the connection is cut after *seconds*.
     """
     import http.client
-    import urllib.error
     import urllib.request
 
     if seconds <= 0:
@@ -220,7 +219,7 @@ def _post(endpoint: TokenEndpoint, seconds: float) -> Secret | Unreachable:
     try:
         with opener.open(request, timeout=seconds) as response:
             answer = response.read(MAX_ANSWER_BYTES + 1)
-    except urllib.error.HTTPError as error:
+    except urllib.request.HTTPError as error:
         error.close()
         return AuthenticationFailed(
             f"{_named(endpoint)} refused to give a token (HTTP {error.code}): check client id, "

@@ -78,7 +78,7 @@ class ClientSecurity:
 
 
 FEWEST_ITERATIONS = 4096
-"""Of SCRAM (RFC 7677 section 4): fewer let whoever asked for them guess the password."""
+"""Of SCRAM (RFC 7677 section 4): with fewer a false broker can guess the password."""
 MOST_ROUNDS = 10
 """Answers of a broker in one login; Kerberos needs three."""
 

@@ -224,12 +224,23 @@ def connection_settings(
     given = [source.broker_addresses for source in reversed(sources)]
     addresses = {broker: at for source in given for broker, at in source.items()}
     settings = settings_from(merged)
+    in_clear = []
+    if (
+        settings.sasl is not None
+        and settings.tls is None
+        and settings.sasl.mechanism in ("PLAIN", "OAUTHBEARER")
+    ):
+        what = "password" if settings.sasl.mechanism == "PLAIN" else "token"
+        in_clear = [
+            f"{settings.sasl.mechanism} without TLS sends the {what} as it is to every address "
+            "that the cluster's metadata names: use SASL_SSL, or SCRAM."
+        ]
     return replace(
         settings,
         bootstrap_servers=_certified(settings.bootstrap_servers, addresses.values()),
         broker_addresses=addresses,
         listener=None if in_profile else listener,
-        notes=(*keys_without_effect(merged), *_loose_rights(layers), *_in_clear(settings)),
+        notes=(*keys_without_effect(merged), *_loose_rights(layers), *in_clear),
     )
 
 
@@ -333,17 +344,6 @@ def _layers(sources: list[_Source], client_file: ClientFile | None) -> Iterator[
         if source.command_config is not None and not config_read:
             yield _Layer(read_properties(source.command_config), source.command_config)
             config_read = True
-
-
-def _in_clear(settings: ConnectionSettings) -> Iterator[str]:
-    """A sentence if whoever listens, or claims to be a broker, gets what the login is made of."""
-    sasl = settings.sasl
-    if sasl is not None and settings.tls is None and sasl.mechanism in ("PLAIN", "OAUTHBEARER"):
-        what = "password" if sasl.mechanism == "PLAIN" else "token"
-        yield (
-            f"{sasl.mechanism} without TLS sends the {what} as it is to every address that the "
-            "cluster's metadata names: use SASL_SSL, or SCRAM."
-        )
 
 
 def _loose_rights(layers: list[_Layer]) -> Iterator[str]:

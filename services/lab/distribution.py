@@ -168,19 +168,8 @@ def _resolve(cache: Path, version: str) -> tuple[Path, ...]:
     if not version.startswith("3."):
         binding = _jars(_build(cache, LOG4J_BINDING, version))
         jars += [jar for jar in binding if jar.name.startswith("log4j-slf4j-impl-")]
-    if version in PINNED_VERSIONS:
-        _require_pinned(jars, version)
-    _remember(cache, version, jars)
-    return tuple(jars)
-
-
-def _require_pinned(jars: Iterable[Path], version: str) -> None:
-    """Refuse jars that this release does not know: nothing in a repository says whose they are.
-
-    Raises:
-        LabError: a mirror, or somebody between here and Maven Central, has another jar.
-    """
-    for jar in jars:
+    for jar in jars if version in PINNED_VERSIONS else ():
+        # Nothing in a repository says whose jars it has, and its own lists say which are needed.
         with jar.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if (found, jar.name) not in pinned_jars():
@@ -189,6 +178,8 @@ def _require_pinned(jars: Iterable[Path], version: str) -> None:
                 f"SHA-256 is {found}): remove {jar.resolve()}, and fetch it from another "
                 f"repository than {bounded_url(repository(), SHOWN)} ({REPOSITORY_VARIABLE})."
             )
+    _remember(cache, version, jars)
+    return tuple(jars)
 
 
 @memoized

@@ -72,8 +72,8 @@ def errors_file(log: Path) -> Path:
 def private_folder() -> str:
     """The temporary folder of this process's Spark, which lasts as long as the process.
 
-    Spark keeps blocks, native libraries and sockets in it, and whoever connects to a socket is not
-    asked for a login. Its name is short: the path of a socket has at most 103 bytes on macOS.
+    Spark keeps blocks, native libraries and sockets in it, and a process that connects to a socket
+    is not asked for a login. Its name is short: a socket's path has at most 103 bytes on macOS.
     """
     folder = mkdtemp(prefix="bg-")
     atexit.register(rmtree, folder, ignore_errors=True)

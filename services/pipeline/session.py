@@ -124,20 +124,25 @@ def start(wanted: WantedSpark, begun: Callable[[Gateway], None]) -> SparkContext
     archive = _class_archive(java, class_path, "directly" if directly else "by scripts")
     private = f"-Djava.io.tmpdir={private_folder()}"
     options = (*LEAN, private, *archive.options, logging_option(wanted.log))
-    with _environment(environment), _private_files():
-        if not directly:
-            context = _by_scripts(wanted, archive, options)
-            _require_login(wanted, context)
-            return context
-        launch = Launch(
-            java_home(java) / "bin" / "java",
-            class_path,
-            wanted.settings.get("spark.driver.memory", "1g"),
-            options,
-            environment,
-            errors_file(wanted.log),
-        )
-        return _directly(wanted, launch, archive, begun)
+    # What the start makes is for its owner alone, PySpark's sockets too.
+    before = os.umask(0o077)
+    try:
+        with _environment(environment):
+            if not directly:
+                context = _by_scripts(wanted, archive, options)
+                require_login(wanted, context)
+                return context
+            launch = Launch(
+                java_home(java) / "bin" / "java",
+                class_path,
+                wanted.settings.get("spark.driver.memory", "1g"),
+                options,
+                environment,
+                errors_file(wanted.log),
+            )
+            return _directly(wanted, launch, archive, begun)
+    finally:
+        os.umask(before)
 
 
 def _directly(
@@ -164,7 +169,7 @@ def _by_scripts(wanted: WantedSpark, archive: ClassArchive, options: Sequence[st
     return context
 
 
-def _require_login(wanted: WantedSpark, context: SparkContext) -> None:
+def require_login(wanted: WantedSpark, context: SparkContext) -> None:
     """Refuse processes of Spark that anybody who reaches them can send objects and listen to.
 
     In one JVM Spark makes a secret of its own, which is in its memory alone. Elsewhere the secret
@@ -197,7 +202,7 @@ def _conf(wanted: WantedSpark, given: Mapping[str, str]) -> SparkConf:
     settings = {**SETTINGS, **given}
     if wanted.one_jvm:
         settings["spark.python.daemon.module"] = "breakglass.services.pipeline.daemon"
-        # Otherwise Spark deserializes the objects of whoever connects to its port.
+        # Otherwise Spark deserializes the objects of any process that connects to its port.
         settings[LOGIN] = settings[ENCRYPTION] = "true"
         settings["spark.network.crypto.saslFallback"] = "false"
         settings["spark.python.unix.domain.socket.dir"] = private_folder()
@@ -282,16 +287,6 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-@contextmanager
-def _private_files() -> Iterator[None]:
-    """Let what the block and its processes make be for their owner alone, PySpark's sockets too."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 @contextmanager

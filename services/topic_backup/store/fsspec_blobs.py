@@ -64,15 +64,14 @@ def store_errors(where: str) -> Iterator[None]:
         known = isinstance(error, MISREAD) or type(error).__module__.split(".")[0] in CLIENTS
         if not known:
             raise
-        raise StorageError(f"{where}: {_reason(error)}; {_next_step(error)}.") from error
-
-
-def _reason(error: Exception) -> str:
-    told = error.strerror if isinstance(error, OSError) else None
-    if not told and type(error).__module__ == "builtins" and not isinstance(error, OSError):
-        told = f"its answer cannot be read, {type(error).__name__}"
-    words = " ".join((told or str(error) or type(error).__name__).split())
-    return bounded(words, MAX_REASON).rstrip(".")
+        if isinstance(error, OSError):
+            told = error.strerror or str(error)
+        elif type(error).__module__ == "builtins":
+            told = "its answer cannot be read"
+        else:
+            told = str(error)
+        words = bounded(" ".join((told or type(error).__name__).split()), MAX_REASON).rstrip(".")
+        raise StorageError(f"{where}: {words}; {_next_step(error)}.") from error
 
 
 def _next_step(error: Exception) -> str:
@@ -105,7 +104,7 @@ MOST_PAGES = 1_000
 """Of one listing: a million objects."""
 BUCKET_REGION = "x-amz-bucket-region"
 """The header with which S3 itself redirects: the client knows the region's address."""
-_RANGE = re.compile(r"bytes=(\d+)-(\d+)")
+_RANGE = re.compile(rb"bytes=(\d+)-(\d+)")
 S3_RETRIES = 2
 """Additional retries of s3fs, for responses that break off while they are read."""
 
@@ -120,7 +119,7 @@ them to a second, in which an object can be replaced twice.
 _RAISED = object()
 
 
-def _bounded_session() -> type:
+def bounded_session() -> type:
     """The client's way to a server, which takes no more of an answer than was asked for.
 
     A server that sends two gigabytes for a range of ten bytes would fill the memory, and one whose
@@ -139,7 +138,23 @@ def _bounded_session() -> type:
             request.stream_output, streamed = True, request.stream_output
             response = await super().send(request)
             try:
-                await self._bound(request, response, streamed=streamed)
+                if 300 <= response.status_code < 400 and BUCKET_REGION not in response.headers:
+                    raise OSError("it sends this client elsewhere, which is not followed")
+                if streamed and response.status_code < 300:
+                    given = request.headers.get("Range", b"")
+                    asked = _RANGE.fullmatch(given.encode() if isinstance(given, str) else given)
+                    length = response.headers.get("Content-Length")
+                    most = int(asked[2]) - int(asked[1]) + 1 if asked else None
+                    if most is not None and (length is None or int(length) > most):
+                        told = "bytes without end" if length is None else f"{int(length):,} bytes"
+                        raise OSError(f"it sends {told} of {most:,} asked")
+                    return response
+                body = bytearray()
+                async for piece in response.raw.content.iter_chunked(BUFFER_BYTES):
+                    body += piece
+                    if len(body) > MOST_ANSWER_BYTES:
+                        raise OSError(f"it answers with more than {MOST_ANSWER_BYTES:,} bytes")
+                response._content = bytes(body)
             except BaseException:
                 response.raw.close()
                 raise
@@ -150,29 +165,7 @@ def _bounded_session() -> type:
             session = await super()._get_session(proxy_url)
             return SimpleNamespace(request=partial(session.request, allow_redirects=False))
 
-        async def _bound(self, request: Any, response: Any, *, streamed: bool) -> None:
-            """Refuse a redirect, more of an object than was asked for, and another long answer."""
-            if 300 <= response.status_code < 400 and BUCKET_REGION not in response.headers:
-                raise OSError("it sends this client elsewhere, which is not followed")
-            if streamed and response.status_code < 300:
-                asked = _RANGE.fullmatch(_as_text(request.headers.get("Range", "")))
-                length = response.headers.get("Content-Length")
-                most = int(asked[2]) - int(asked[1]) + 1 if asked else None
-                if most is not None and (length is None or int(length) > most):
-                    raise OSError(f"it sends {length or 'any number of'} bytes of {most:,} asked")
-                return
-            told = bytearray()
-            async for piece in response.raw.content.iter_chunked(BUFFER_BYTES):
-                told += piece
-                if len(told) > MOST_ANSWER_BYTES:
-                    raise OSError(f"it answers with more than {MOST_ANSWER_BYTES:,} bytes")
-            response._content = bytes(told)
-
     return BoundedSession
-
-
-def _as_text(header: str | bytes) -> str:
-    return header.decode("latin-1") if isinstance(header, bytes) else header
 
 
 def answered(where: str, seconds: float, act: Callable[[], T]) -> T:
@@ -320,7 +313,7 @@ class FsspecBlobs:
         from fsspec.core import url_to_fs
 
         s3 = self.url.split(":", 1)[0] in ("s3", "s3a")
-        session = {"http_session_cls": _bounded_session()} if s3 else {}
+        session = {"http_session_cls": bounded_session()} if s3 else {}
         options = {"config_kwargs": {**S3_OPTIONS["config_kwargs"], **session}} if s3 else {}
         fs, root = url_to_fs(self.url, use_listings_cache=False, **options)
         if s3:

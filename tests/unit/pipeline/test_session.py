@@ -18,8 +18,8 @@ from breakglass.services.pipeline.session import (
     WantedSpark,
     _conf,
     _context,
-    _require_login,
     forget_jvm,
+    require_login,
 )
 
 
@@ -72,5 +72,5 @@ def test_s43_a_spark_of_other_machines_has_to_say_whether_it_asks_for_a_login(
     stopped: list[None] = []
     context: Any = SimpleNamespace(getConf=lambda: configured, stop=lambda: stopped.append(None))
     with pytest.raises(UsageError) if refused else nullcontext():
-        _require_login(WantedSpark(master, {}, tmp_path / "log", 0), context)
+        require_login(WantedSpark(master, {}, tmp_path / "log", 0), context)
     assert bool(stopped) is refused

@@ -525,7 +525,7 @@ def test_s47_whatever_a_store_answers_is_a_sentence_and_takes_no_memory(
 
 
 def test_s47_a_listing_that_never_ends_is_ended() -> None:
-    session = fsspec_blobs._bounded_session()()
+    session = fsspec_blobs.bounded_session()()
 
     async def page() -> None:
         await session.send(SimpleNamespace(url="http://b/?continuation-token=x"))
