@@ -125,7 +125,7 @@ def bounded_session() -> type:
     A server that sends two gigabytes for a range of ten bytes would fill the memory, and one whose
     listing never ends, too.
     """
-    from aiobotocore.httpsession import AIOHTTPSession
+    from aiobotocore.httpsession import AIOHTTPSession  # type: ignore[import-untyped]
 
     class BoundedSession(AIOHTTPSession):  # type: ignore[misc]
         pages = 0

@@ -223,13 +223,18 @@ def test_s44_a_bundle_that_names_topics_without_end_is_refused_before_they_fill_
     kept = [entries[name] for name in (CLUSTER, PARTITIONS, TOPICS, BROKERS)]
     monkeypatch.setattr(contents, "MOST_KEPT_BYTES", 10 * sum(map(len, kept)))
     topic = json.loads(entries[TOPICS].splitlines()[0])
-    read: list[str] = []
+    read: list[bytes] = []
     known = contents._TAKES[TOPICS]
 
-    def count(reading: Any, name: str, lines: Iterator[bytes]) -> None:
-        known(reading, name, (read.append(name) or line for line in lines))  # type: ignore[func-returns-value]
+    def counted(lines: Iterator[bytes]) -> Iterator[bytes]:
+        for line in lines:
+            read.append(line)
+            yield line
 
-    monkeypatch.setitem(contents._TAKES, TOPICS, count)  # type: ignore[arg-type]
+    def take(reading: Any, name: str, lines: Iterator[bytes]) -> None:
+        known(reading, name, counted(lines))
+
+    monkeypatch.setattr(contents, "_TAKES", {**contents._TAKES, TOPICS: take})
     named = [json.dumps({**topic, "name": f"t{number}"}) for number in range(10_000)]
     entries[TOPICS] = "".join(f"{line}\n" for line in named).encode()
     refused(rebuilt(entries, tmp_path / "b.tar.gz"))

@@ -219,7 +219,8 @@ def test_s40_logins_that_wait_for_a_silent_provider_share_its_failure(
         frames = [f for f in sys._current_frames().values() if f.f_code.co_name == "token"]
         return sum("patience" in frame.f_locals for frame in frames) == 2
 
-    asked, failures = [], []
+    asked: list[int] = []
+    failures: list[NoIdentityProvider] = []
 
     def silent(*_: object) -> None:
         asked.append(1)
