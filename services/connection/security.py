@@ -197,15 +197,10 @@ def reached_by_librdkafka(settings: ConnectionSettings) -> bool:
     """Whether librdkafka reaches the brokers by itself.
 
     It knows neither other addresses of brokers nor other listeners, and its wheels are built
-    without Kerberos. With SCRAM it hashes as seldom as a false broker asks, so without TLS, which
-    proves whose broker it is, the login is ours.
+    without Kerberos.
     """
-    sasl = settings.sasl
-    ours = sasl is not None and (
-        isinstance(sasl.login, KerberosLogin)
-        or (sasl.mechanism.startswith("SCRAM") and settings.tls is None)
-    )
-    return not (settings.broker_addresses or settings.listener or ours)
+    kerberos = settings.sasl is not None and isinstance(settings.sasl.login, KerberosLogin)
+    return not (settings.broker_addresses or settings.listener or kerberos)
 
 
 def _confluent_tls(tls: TlsSettings) -> dict[str, Any]:

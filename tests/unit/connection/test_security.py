@@ -188,13 +188,11 @@ def test_confluent_kafka_asks_us_for_tokens() -> None:
     [
         (settings(), True),
         (settings(password_login("PLAIN")), True),
-        (settings(password_login("SCRAM-SHA-512")), False),
-        (settings(password_login("SCRAM-SHA-512"), tls=TlsSettings()), True),
         (settings(KERBEROS), False),
         (settings(listener="vpn"), False),
         (settings(broker_addresses={1: Endpoint("localhost", 19092)}), False),
     ],
-    ids=["plain", "login", "SCRAM", "SCRAM by TLS", "Kerberos", "listener", "addresses"],
+    ids=["plain", "login", "Kerberos", "listener", "addresses"],
 )
 def test_what_it_cannot_reach_is_relayed(connection: ConnectionSettings, *, reached: bool) -> None:
     assert reached_by_librdkafka(connection) is reached
