@@ -27,6 +27,7 @@
     │   └── MalformedMessage                         bytes that are not the message they should be
     ├── Unreachable                         exit 1   a broker could not be spoken to; retriable
     │   ├── ConnectFailed
+    │   │   ├── NoIdentityProvider                   the provider of tokens, not the broker
     │   │   └── SessionClosing                       not retriable
     │   ├── AuthenticationFailed                     not retriable
     │   └── TimedOut                                 a read that did not answer in time
@@ -180,6 +181,10 @@ class Unreachable(BreakglassError):
 
 class ConnectFailed(Unreachable):
     """No connection: refused, reset, no route, no such host, TLS."""
+
+
+class NoIdentityProvider(ConnectFailed):
+    """The provider of tokens does not answer, so no broker could be logged in to."""
 
 
 class SessionClosing(ConnectFailed):

@@ -9,22 +9,37 @@
 
 confluent-kafka's deserializers read the payload. The registry is asked only for schemas, and
 only for bytes that begin with this frame.
+
+A registry and the writers of records choose how deeply and how often a payload nests: five thousand
+levels of Avro end the process that reads them, and five bytes can be a list of a billion nulls. So
+a process of its own decodes, with little memory, and is replaced where it ends or does not answer.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import resource
+import select
 import struct
+import subprocess
+import sys
 import threading
+import time
+import weakref
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import urlsplit
 
 from breakglass.services import patience
+from breakglass.services.connection.secret import Secret
 from breakglass.services.divergence.align import RecordPair
 from breakglass.services.divergence.entry import Content, Item, RecordEntry
 from breakglass.services.errors import UsageError
-from breakglass.services.extras import missing
+from breakglass.services.extras import need
+from breakglass.services.words.inert import bounded, bounded_url
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -36,6 +51,14 @@ FRAME = struct.Struct(
 MAGIC = 0
 MOST_INDEXES = 100
 """How deeply Protobuf messages may be nested."""
+MOST_REFERENCES = 100
+"""Files that a Protobuf schema imports from the registry."""
+MOST_MEMORY = 512 << 20
+"""Bytes of the process that decodes."""
+MOST_DECODED = 4 << 20
+"""Bytes of one decoded key or value."""
+SHOWN = 200
+"""Characters of a foreign text in a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +86,27 @@ class Schemas:
     """Decodes keys and values with the schemas of one registry."""
 
     def __init__(self, url: str) -> None:
-        """Create clients for *url*; they connect only when something is decoded.
+        """Remember *url*; a process begins, and connects, when something is decoded.
 
         Raises:
             MissingExtra: the client library is not installed.
             UsageError: *url* is not a URL.
         """
+        need("schemas")
         try:
-            from confluent_kafka.schema_registry import SchemaRegistryClient
-        except ModuleNotFoundError as error:
-            raise missing("schemas", str(error.name)) from None
-        try:
-            settings = {"url": url, "timeout": patience.BRIEF, "max.retries": 1}
-            self._client: SchemaRegistryClient = SchemaRegistryClient(settings)
-            # A client caches a schema by its id alone, whatever format was requested, so each
-            # format needs a client.
-            self._serialized: SchemaRegistryClient = SchemaRegistryClient(settings)
-        except ValueError as error:
-            raise UsageError(f"{url} is no schema registry's URL ({error}): correct it.") from None
+            parts = urlsplit(url)
+            self._password = Secret(parts.password or "")
+            usable = parts.scheme in ("http", "https") and parts.hostname
+        except ValueError:
+            usable = None
+        if not usable:
+            raise UsageError(
+                f"{bounded_url(url, SHOWN)} is no schema registry's URL: give http://HOST:PORT."
+            )
+        self._url = Secret(url)
         self._lock = threading.Lock()
-        """Guards decoding: deserializers cache parsed schemas."""
+        """Guards the process, which answers one question at a time."""
+        self._process: subprocess.Popen[bytes] | None = None
 
     def pair(self, pair: RecordPair, topic: str) -> DecodedPair:
         """Decode the keys and values of *pair* that were read completely."""
@@ -116,19 +140,96 @@ class Schemas:
 
     def decode(self, data: bytes, topic: str, *, of_key: bool = False) -> Decoded | str:
         """Decode *data*, which begin with the frame; return the reason if that fails."""
+        asked = {"data": base64.b64encode(data).decode(), "topic": topic, "of_key": of_key}
+        (_, id) = FRAME.unpack_from(data)
+        with self._lock:
+            answer = self._ask(json.dumps(asked).encode() + b"\n")
+        if "text" in answer:
+            return Decoded(base64.b64decode(answer["text"]), answer["how"])
+        return f"schema {id}: {bounded(self._password.masked_in(answer['why']), SHOWN)}"
+
+    def _ask(self, question: bytes) -> dict[str, str]:
+        """The answer of the process, which is ended if it gives none."""
+        seconds = patience.REQUEST
+        if self._process is None:
+            seconds += patience.COMMAND  # It imports its libraries before it answers.
+            self._process = subprocess.Popen(
+                # -P: no module of the current folder takes the place of a library.
+                [sys.executable, "-P", "-m", "breakglass.services.browse.schemas"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            weakref.finalize(self, _end, self._process)
+            question = json.dumps(self._url.reveal()).encode() + b"\n" + question
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        ends = time.monotonic() + seconds
+        line = b""
+        with suppress(OSError):
+            process.stdin.write(question)
+            process.stdin.flush()
+            while not line.endswith(b"\n"):
+                left = max(ends - time.monotonic(), 0)
+                if not select.select([process.stdout], [], [], left)[0]:
+                    break
+                piece = process.stdout.read1()  # type: ignore[attr-defined]
+                if not piece:
+                    break
+                line += piece
+        if line.endswith(b"\n"):
+            found: dict[str, str] = json.loads(line)
+            return found
+        over = time.monotonic() >= ends
+        _end(process)
+        self._process = None
+        if over:
+            return {"why": "the registry did not answer in time, or it takes too long to decode"}
+        return {"why": "it cannot be decoded by its schema: nested too deeply, or too large"}
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+
+
+class _Decoder:
+    """Decodes in the process that is there for it."""
+
+    def __init__(self, url: str) -> None:
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+
+        settings = {"url": url, "timeout": patience.BRIEF, "max.retries": 1}
+        self._client: SchemaRegistryClient = SchemaRegistryClient(settings)
+        # A client caches a schema by its id alone, whatever format was requested, so each
+        # format needs a client.
+        self._serialized: SchemaRegistryClient = SchemaRegistryClient(settings)
+
+    def answer(self, data: bytes, topic: str, *, of_key: bool) -> Decoded | str:
+        """Decode *data*, or return the reason if that fails."""
         from confluent_kafka import KafkaException
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         (_, id) = FRAME.unpack_from(data)
         try:
-            with self._lock:
-                return self._decode(data, id, topic, of_key)
+            found = self._decode(data, id, topic, of_key)
         except SchemaRegistryError as error:
-            return f"schema {id}: the registry says {error.error_message}"
+            return f"the registry says {error.error_message}"
         except KafkaException as error:
-            return f"schema {id}: {error}"
+            return str(error)
+        except MemoryError:
+            return f"it takes more than {MOST_MEMORY >> 20:,} MB to decode"
         except Exception as error:  # noqa: BLE001 -- bytes and schemas are not trusted
-            return f"schema {id}: it does not fit ({type(error).__name__}: {error})"
+            return f"it does not fit ({type(error).__name__}: {error})"
+        if len(found.text) > MOST_DECODED:
+            return f"decoded it has more than {MOST_DECODED >> 20} MB"
+        return found
 
     def _decode(self, data: bytes, id: int, topic: str, of_key: bool) -> Decoded:
         from confluent_kafka.serialization import MessageField, SerializationContext
@@ -162,16 +263,19 @@ class Schemas:
         )
         return MessageToDict(read(data, context), preserving_proto_field_name=True)
 
-    def _add(self, pool: Any, schema: Any, name: str | None) -> str:
+    def _add(self, pool: Any, schema: Any, name: str | None, left: int = MOST_REFERENCES) -> str:
         from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
+        if left < 0:
+            raise ValueError("its references do not end")
         file = FileDescriptorProto.FromString(base64.b64decode(schema.schema_str))
         file.name = name or file.name or "schema.proto"
         for reference in schema.references or ():
             held = self._serialized.get_version(
                 reference.subject, reference.version, fmt="serialized"
             )
-            self._add(pool, held.schema, reference.name)
+            left -= 1
+            self._add(pool, held.schema, reference.name, left)
         for imported in file.dependency:
             _add_well_known(pool, imported)
         pool.Add(file)
@@ -221,8 +325,6 @@ def _message(file: Any, indexes: list[int]) -> Any:
 
 def _add_well_known(pool: Any, name: str) -> None:
     """Add one of Google's well-known files, which registries do not store."""
-    from importlib import import_module
-
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     if not name.startswith("google/") or not name.endswith(".proto"):
@@ -242,3 +344,29 @@ def _json(value: Any) -> bytes:
 def _plain(value: Any) -> str:
     """Convert a value that JSON lacks: bytes to base64, times and decimals to text."""
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def answer_from(questions: BinaryIO, answers: BinaryIO) -> None:
+    """Decode what is asked for, a line each, until nothing more is; the first line is the URL."""
+    decoder = _Decoder(json.loads(questions.readline()))
+    for line in questions:
+        asked = json.loads(line)
+        data = base64.b64decode(asked["data"])
+        found = decoder.answer(data, asked["topic"], of_key=asked["of_key"])
+        if isinstance(found, Decoded):
+            told = {"text": base64.b64encode(found.text).decode(), "how": found.how}
+        else:
+            told = {"why": found[: 2 * SHOWN]}
+        answers.write(json.dumps(told).encode() + b"\n")
+        answers.flush()
+
+
+def main() -> None:
+    """Limit this process, then answer its parent."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+    answer_from(sys.stdin.buffer, sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    main()

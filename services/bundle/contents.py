@@ -77,6 +77,9 @@ END_OF_TIME_MS = 253_402_300_800_000
 """The end of the year 9999, after which there is no date."""
 MOST_RAW_BYTES = 128 << 20
 """Of all journals together, which are kept in memory."""
+MOST_KEPT_BYTES = 128 << 20
+"""Of all lines together whose values are kept in memory, where they take some times as much:
+500,000 partitions."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,8 @@ class _Reading:
     backed_up: list[BundledBackup] = field(default_factory=list)
     records: list[BundledRecords] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
+    kept: int = 0
+    """Bytes of the lines whose values are kept."""
 
     def opened(self, manifest: BundleManifest) -> None:
         """Take the manifest."""
@@ -181,11 +186,15 @@ class _Reading:
 
     def values(self, kind: type[T], name: str, lines: Iterator[bytes]) -> Iterator[T]:
         """The values of an entry's lines. Raises MalformedInput."""
+        kept = name not in (EVIDENCE, GROUPS)
         for number, line in enumerate(lines, start=1):
             try:
                 document = json.loads(line, parse_constant=_no_constant)
             except (ValueError, RecursionError) as error:
                 raise no_bundle(self.source, f"{name}, line {number} is not JSON") from error
+            self.kept += len(line) if kept else 0
+            if self.kept > MOST_KEPT_BYTES:
+                raise no_bundle(self.source, f"{name} has more than a console can keep in memory")
             try:
                 yield decode(kind, document)
             except Unfit as error:
@@ -194,8 +203,6 @@ class _Reading:
     def contents(self) -> BundleContents:
         """All of it, once it was checked. Raises MalformedInput."""
         (manifest,) = self.manifests
-        if len(self.cluster) > 1 or len(self.backups) > 1:
-            raise no_bundle(self.source, "an entry that is one value has more")
         cluster = next(iter(self.cluster), None)
         snapshot = None if cluster is None else self._snapshot(cluster)
         found = BundleContents(
@@ -252,10 +259,11 @@ class _Reading:
 
     def know(self, name: str, lines: Iterator[bytes]) -> None:
         """Take the partitions of the cluster in *lines*. Raises MalformedInput."""
-        self.partitions.extend(self.values(PartitionState, name, lines))
+        _into(PartitionState, lambda _: self.partitions, lambda state: state.partition)(
+            self, name, lines
+        )
         self.states = {state.partition: state for state in self.partitions}
-        twice = len(self.states) < len(self.partitions)
-        if twice or not all(map(_sound_state, self.partitions)):
+        if not all(map(_sound_state, self.partitions)):
             raise no_bundle(self.source, "its partitions contradict each other")
         if sum(state.offline for state in self.partitions) > MOST_OFFLINE:
             raise no_bundle(self.source, "it has more offline partitions than can be")
@@ -279,9 +287,20 @@ class _Reading:
 Taker = Callable[[_Reading, str, Iterator[bytes]], None]
 
 
-def _into(kind: type[Any], list_of: Callable[[_Reading], list[Any]]) -> Taker:
+def _into(
+    kind: type[Any],
+    list_of: Callable[[_Reading], list[Any]],
+    key: Callable[[Any], object] = lambda _: None,
+) -> Taker:
+    """Takes values of one *kind*, of which each *key* has one; without a key there is one value."""
+
     def take(reading: _Reading, name: str, lines: Iterator[bytes]) -> None:
-        list_of(reading).extend(reading.values(kind, name, lines))
+        known: set[object] = set()
+        for number, value in enumerate(reading.values(kind, name, lines), start=1):
+            known.add(key(value))
+            if len(known) < number:
+                raise no_bundle(reading.source, f"{name}, line {number} has what another line has")
+            list_of(reading).append(value)
 
     return take
 
@@ -290,12 +309,18 @@ _TAKES: Mapping[str, Taker] = {
     CLUSTER: _into(BundledCluster, lambda reading: reading.cluster),
     PARTITIONS: _Reading.know,
     EVIDENCE: _Reading.judge,
-    TOPICS: _into(BundledTopic, lambda reading: reading.topics),
-    BROKERS: _into(BundledBroker, lambda reading: reading.brokers),
+    TOPICS: _into(BundledTopic, lambda reading: reading.topics, lambda topic: topic.name),
+    BROKERS: _into(BundledBroker, lambda reading: reading.brokers, lambda broker: broker.id),
     GROUPS: _Reading.check_offsets,
     BACKUPS: _into(BundledBackups, lambda reading: reading.backups),
-    BACKED_UP: _into(BundledBackup, lambda reading: reading.backed_up),
-    RECORDS: _into(BundledRecords, lambda reading: reading.records),
+    BACKED_UP: _into(
+        BundledBackup,
+        lambda reading: reading.backed_up,
+        lambda held: (held.url, held.topic, held.generation),
+    ),
+    RECORDS: _into(
+        BundledRecords, lambda reading: reading.records, lambda held: (held.partition, held.broker)
+    ),
 }
 
 

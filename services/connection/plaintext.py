@@ -13,6 +13,6 @@ class Plaintext:
         """The socket itself."""
         return sock
 
-    def sasl(self, host: str) -> tuple[str, Any] | None:  # noqa: ARG002
+    def sasl(self, host: str, seconds: float) -> tuple[str, Any] | None:  # noqa: ARG002
         """No login."""
         return None

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn, Self
 
+SHORTEST_MASKED = 4
+"""Characters: a shorter secret would mask words that are none."""
+
 
 class Secret:
     """A string that only `reveal` shows.
@@ -24,6 +27,13 @@ class Secret:
     def reveal(self) -> str:
         """The value itself; pass it directly to its user, and never keep it in a variable."""
         return self._value
+
+    def masked_in(self, text: str) -> str:
+        """A foreign *text* without this value, which its author may have been sent."""
+        if len(self._value) < SHORTEST_MASKED:
+            return text
+        # Also as Python's own errors quote it.
+        return text.replace(self._value, "***").replace(repr(self._value)[1:-1], "***")
 
     def __repr__(self) -> str:
         return "Secret(***)"

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import ssl
 from typing import Any
 
-from breakglass.services.connection.oauth import TokenSource
+from breakglass.services.connection.oauth import SHOWN, TokenSource
 from breakglass.services.connection.sasl import (
     KerberosLogin,
     OAuthLogin,
     PasswordLogin,
     SaslSettings,
 )
+from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.connection.tls import TlsSettings
 from breakglass.services.connection.tls_context import client_context
-from breakglass.services.errors import AuthenticationFailed, BadConnectionSettings, ConnectFailed
+from breakglass.services.errors import (
+    AuthenticationFailed,
+    BadConnectionSettings,
+    BreakglassError,
+    ConnectFailed,
+)
+from breakglass.services.words.inert import bounded
 
 LONGEST_SOCKET_TIMEOUT_MS = 300_000
 """librdkafka's limit of ``socket.timeout.ms``."""
@@ -55,42 +63,89 @@ class ClientSecurity:
             sock.close()
             raise ConnectFailed(_tls_failure(host, error)) from error
 
-    def sasl(self, host: str) -> tuple[str, SaslExchange] | None:
-        """Mechanism name and a new exchange of it, or None without SASL."""
+    def sasl(self, host: str, seconds: float = math.inf) -> tuple[str, SaslExchange] | None:
+        """Mechanism name and a new exchange of it, or None without SASL.
+
+        *seconds* are left for the login, a token of an identity provider included.
+        """
         if self._sasl is None:
             return None
         from kafka.net.sasl import get_sasl_mechanism
 
         mechanism = get_sasl_mechanism(self._sasl.mechanism)
-        inner = mechanism(host=host, **_mechanism_config(self._sasl, self._tokens))
-        return self._sasl.mechanism, SaslExchange(inner, host)
+        inner = mechanism(host=host, **_mechanism_config(self._sasl, self._tokens, seconds))
+        return self._sasl.mechanism, SaslExchange(inner, host, self._sasl, self._tokens)
+
+
+FEWEST_ITERATIONS = 4096
+"""Of SCRAM (RFC 7677 section 4): with fewer a false broker can guess the password."""
+MOST_ROUNDS = 10
+"""Answers of a broker in one login; Kerberos needs three."""
 
 
 class SaslExchange:
     """One login by kafka-python's mechanism, whose errors are turned into ours."""
 
-    def __init__(self, mechanism: Any, host: str) -> None:
+    def __init__(
+        self, mechanism: Any, host: str, sasl: SaslSettings, tokens: TokenSource | None
+    ) -> None:
         self._mechanism = mechanism
         self._host = host
+        self._sasl = sasl
+        self._sent: Secret | TokenSource | None = tokens
+        if isinstance(sasl.login, PasswordLogin):
+            self._sent = sasl.login.password
+        self._rounds = 0
 
     def auth_bytes(self) -> bytes:
-        """What to send next."""
-        return bytes(self._mechanism.auth_bytes())
+        """What to send next.
 
-    def receive(self, answer: bytes) -> None:
+        Raises:
+            AuthenticationFailed: there is no token or ticket, or the broker asks without end.
+            NoIdentityProvider: the provider of tokens does not answer.
+        """
+        self._rounds += 1
+        if self._rounds > MOST_ROUNDS:
+            raise self._refused("does not end")
+        try:
+            return bytes(self._mechanism.auth_bytes())
+        except BreakglassError:
+            raise
+        except Exception as error:
+            raise self._refused(f"cannot go on ({type(error).__name__})") from error
+
+    def receive(self, answer: bytes | None) -> None:
         """Take the broker's answer.
 
         Raises: AuthenticationFailed when the broker does not prove that it knows the password.
         """
+        few = False
         try:
-            self._mechanism.receive(answer)
-        except (ValueError, KeyError, AssertionError):
+            if answer is None:
+                raise ValueError
+            if self._sasl.mechanism.startswith("SCRAM"):
+                asked = [part[2:] for part in answer.split(b",") if part.startswith(b"i=")]
+                few = any(int(number) < FEWEST_ITERATIONS for number in asked)
+            if not few:
+                self._mechanism.receive(answer)
+                return
+        except Exception:  # noqa: BLE001, S110 - libraries read what a stranger may have sent
             pass
-        else:
-            return
-        raise AuthenticationFailed(
-            f"{self._host} gave an answer to the SASL login that cannot be right: check that it is "
-            "a broker of yours, and sasl.mechanism"
+        if few:
+            raise self._refused(
+                f"asks for fewer than {FEWEST_ITERATIONS:,} iterations of SCRAM, from which the "
+                "password could be guessed"
+            )
+        raise self._refused("got an answer that cannot be right")
+
+    def inert(self, text: str) -> str:
+        """What the broker says of the login, without what it was sent for it."""
+        return bounded(text if self._sent is None else self._sent.masked_in(text), SHOWN)
+
+    def _refused(self, why: str) -> AuthenticationFailed:
+        return AuthenticationFailed(
+            f"the SASL login at {self._host} {why}: check that it is a broker of yours, and "
+            "sasl.mechanism"
         )
 
     def is_done(self) -> bool:
@@ -186,7 +241,9 @@ def _oauth_callback(login: OAuthLogin) -> Any:
     return callback
 
 
-def _mechanism_config(sasl: SaslSettings, tokens: TokenSource | None) -> dict[str, Any]:
+def _mechanism_config(
+    sasl: SaslSettings, tokens: TokenSource | None, seconds: float
+) -> dict[str, Any]:
     """Arguments of kafka-python's mechanism classes."""
     if isinstance(sasl.login, PasswordLogin):
         # Escape = and , in a SCRAM user name (RFC 5802), which kafka-python does not do.
@@ -201,16 +258,16 @@ def _mechanism_config(sasl: SaslSettings, tokens: TokenSource | None) -> dict[st
         }
     if isinstance(sasl.login, OAuthLogin):
         source = tokens or TokenSource(sasl.login.source)
-        return {"sasl_oauth_token_provider": _token_provider(sasl.login, source)}
+        return {"sasl_oauth_token_provider": _token_provider(sasl.login, source, seconds)}
     return {"sasl_kerberos_service_name": sasl.login.service_name}
 
 
-def _token_provider(login: OAuthLogin, tokens: TokenSource) -> Any:
+def _token_provider(login: OAuthLogin, tokens: TokenSource, seconds: float) -> Any:
     from kafka.net.sasl.oauth import AbstractTokenProvider
 
     class Provider(AbstractTokenProvider):  # type: ignore[misc]
         def token(self) -> str:
-            return tokens.token().value.reveal()
+            return tokens.token(seconds).value.reveal()
 
         def extensions(self) -> dict[str, str]:
             return dict(login.extensions)

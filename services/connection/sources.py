@@ -226,12 +226,23 @@ def connection_settings(
     addresses = {broker: at for source in given for broker, at in source.items()}
     _require_own(layers)
     settings = settings_from(merged)
+    in_clear = []
+    if (
+        settings.sasl is not None
+        and settings.tls is None
+        and settings.sasl.mechanism in ("PLAIN", "OAUTHBEARER")
+    ):
+        what = "password" if settings.sasl.mechanism == "PLAIN" else "token"
+        in_clear = [
+            f"{settings.sasl.mechanism} without TLS sends the {what} as it is to every address "
+            "that the cluster's metadata names: use SASL_SSL, or SCRAM."
+        ]
     return replace(
         settings,
         bootstrap_servers=_certified(settings.bootstrap_servers, addresses.values()),
         broker_addresses=addresses,
         listener=None if in_profile else listener,
-        notes=(*keys_without_effect(merged), *_loose_rights(layers)),
+        notes=(*keys_without_effect(merged), *_loose_rights(layers), *in_clear),
     )
 
 

@@ -17,8 +17,8 @@ SCHEMA = 1
 UNKNOWN = "unknown"
 """The result of a partition whose request was sent and not answered."""
 
-MOST_BYTES = 1024 * 1024 * 1024
-"""The largest journal that is read, in bytes."""
+MOST_BYTES = 256 * 1024 * 1024
+"""The largest journal that is read, in bytes: an election of 100,000 partitions has a third."""
 
 
 class EntryKind(StrEnum):
@@ -220,7 +220,7 @@ def _known_entry(document: dict[str, Any], place: JournalLine) -> JournalEntry |
             for item in document.get("items", [])
         }
         entry = JournalEntry(int(document["seq"]), kind, int(document["at_ms"]), document, items)
-    except (KeyError, ValueError, TypeError, AttributeError):
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError):
         return place.malformed("an entry without its kind, number, time or partitions")
     missing = missing_field(kind, document)
     if missing is not None:
@@ -247,17 +247,17 @@ def _view(path: Path, entries: list[JournalEntry], torn: bool, whole_bytes: int)
 
 
 def _steps(entries: Iterable[JournalEntry], path: Path) -> tuple[JournalStep, ...]:
-    steps: dict[int, JournalStep] = {}
+    requests: dict[int, JournalEntry] = {}
+    outcomes: dict[int, dict[TopicPartition, StepOutcome]] = {}
     for entry in entries:
         if entry.kind is EntryKind.REQUEST:
-            steps[entry.seq] = JournalStep(entry)
+            requests[entry.seq], outcomes[entry.seq] = entry, {}
         elif entry.kind is EntryKind.OUTCOME:
             request = entry.payload["request"]
-            step = steps.get(request) if isinstance(request, int) else None
-            if step is None:
+            if not isinstance(request, int) or request not in requests:
                 raise JournalLine(path, entry.seq).malformed("an outcome of no request")
-            steps[step.request.seq] = replace(step, outcomes={**step.outcomes, **_outcomes(entry)})
-    return tuple(steps.values())
+            outcomes[request].update(_outcomes(entry))
+    return tuple(JournalStep(request, outcomes[seq]) for seq, request in requests.items())
 
 
 def _outcomes(entry: JournalEntry) -> dict[TopicPartition, StepOutcome]:

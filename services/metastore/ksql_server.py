@@ -34,7 +34,7 @@ from breakglass.services.errors import (
     UsageError,
 )
 from breakglass.services.model import Unknown
-from breakglass.services.words.inert import bounded, inert
+from breakglass.services.words.inert import bounded, bounded_url, inert
 
 MOST_INFO_BYTES = 64 * 1024
 MOST_SERVERS = 32
@@ -96,7 +96,7 @@ def ask_servers(
     ends = time.monotonic() + seconds
     for one in asked:
         told = one.answer(ends)
-        where = inert(one.url.geturl())
+        where = bounded_url(one.url.geturl(), SHOWN)
         if isinstance(told, Unknown):
             unknown.append(f"{where}: {told.reason}")
         elif isinstance(told, str):
@@ -252,7 +252,7 @@ class KsqlServer:
             raise UsageError(f"{self} is reached without TLS: give an https:// address.")
 
     def __str__(self) -> str:
-        return inert(self.url.geturl())
+        return bounded_url(self.url.geturl(), SHOWN)
 
     def info(self, seconds: float = patience.COMMAND) -> ServerInfo:
         """What the server says of itself.

@@ -6,6 +6,7 @@ answer ten times a second. The scripts are used only if the environment configur
 
 from __future__ import annotations
 
+import atexit
 import os
 import resource
 import struct
@@ -14,8 +15,10 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import TemporaryDirectory, mkdtemp
 
 from breakglass.services.errors import PipelineError
 from breakglass.services.pipeline.java import NICENESS
@@ -63,6 +66,18 @@ def logging_option(log: Path) -> str:
 def errors_file(log: Path) -> Path:
     """The file next to *log* for stderr of the JVM and of Python workers, with their tracebacks."""
     return log.with_suffix(".err")
+
+
+@cache
+def private_folder() -> str:
+    """The temporary folder of this process's Spark, which lasts as long as the process.
+
+    Spark keeps blocks, native libraries and sockets in it, and a process that connects to a socket
+    is not asked for a login. Its name is short: a socket's path has at most 103 bytes on macOS.
+    """
+    folder = mkdtemp(prefix="bg-")
+    atexit.register(rmtree, folder, ignore_errors=True)
+    return folder
 
 
 OPEN_FILES = 1024

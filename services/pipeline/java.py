@@ -32,6 +32,8 @@ NICENESS = "BREAKGLASS_NICENESS"
 """The variable with the niceness of Java and its children."""
 SHIM = """\
 #!/bin/sh
+# What Spark and its workers write, and the sockets they listen on, are for their owner alone.
+umask 077
 # Spark asks for a module that a trimmed runtime does not have.
 for option do
   shift
@@ -80,10 +82,10 @@ def shim(java: Path, home: Path) -> Path:
     script = home / "bin" / "java"
     content = SHIM.format(java=java)
     if not script.exists() or script.read_text(encoding="utf-8") != content:
-        script.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(script.parent)
         partial = script.with_name(f"java.{os.getpid()}.partial")
         partial.write_text(content, encoding="utf-8")
-        partial.chmod(0o755)
+        partial.chmod(0o700)
         partial.replace(script)
     return home
 

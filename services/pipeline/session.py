@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from breakglass.services.errors import PipelineError
+from breakglass.services.errors import PipelineError, UsageError
 from breakglass.services.extras import missing
 from breakglass.services.pipeline.gateway import (
     Gateway,
@@ -26,6 +26,7 @@ from breakglass.services.pipeline.gateway import (
     errors_file,
     log_file,
     logging_option,
+    private_folder,
     scripted,
     to_check,
 )
@@ -37,6 +38,7 @@ from breakglass.services.pipeline.java import (
     java_home,
 )
 from breakglass.services.rights import open_new
+from breakglass.services.words.inert import bounded_url
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -45,6 +47,8 @@ LOOPBACK = "127.0.0.1"
 STDERR = 2
 """The file descriptor that every child process inherits."""
 
+SHOWN = 100
+"""Characters of an address in a message."""
 MEBIBYTE = 2**20
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -62,8 +66,12 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
 }
-LEAN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""No record passes the driver's JVM, so one compiler tier and one collector thread are enough."""
+LEAN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+"""No record passes the driver's JVM, so one compiler tier and one collector thread are enough.
+Performance data would be a file in the shared temporary folder."""
+LOGIN, ENCRYPTION = "spark.authenticate", "spark.network.crypto.enabled"
+TLS = "spark.ssl.rpc.enabled"
+"""Spark's own alternative to its AES encryption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +122,27 @@ def start(wanted: WantedSpark, begun: Callable[[Gateway], None]) -> SparkContext
     home = Path(spark.origin).parent
     class_path = os.pathsep.join([str(home / "conf"), str(home / "jars" / "*")])
     archive = _class_archive(java, class_path, "directly" if directly else "by scripts")
-    options = (*LEAN, *archive.options, logging_option(wanted.log))
-    with _environment(environment):
-        if not directly:
-            return _by_scripts(wanted, archive, options)
-        launch = Launch(
-            java_home(java) / "bin" / "java",
-            class_path,
-            wanted.settings.get("spark.driver.memory", "1g"),
-            options,
-            environment,
-            errors_file(wanted.log),
-        )
-        return _directly(wanted, launch, archive, begun)
+    private = f"-Djava.io.tmpdir={private_folder()}"
+    options = (*LEAN, private, *archive.options, logging_option(wanted.log))
+    # What the start makes is for its owner alone, PySpark's sockets too.
+    before = os.umask(0o077)
+    try:
+        with _environment(environment):
+            if not directly:
+                context = _by_scripts(wanted, archive, options)
+                require_login(wanted, context)
+                return context
+            launch = Launch(
+                java_home(java) / "bin" / "java",
+                class_path,
+                wanted.settings.get("spark.driver.memory", "1g"),
+                options,
+                environment,
+                errors_file(wanted.log),
+            )
+            return _directly(wanted, launch, archive, begun)
+    finally:
+        os.umask(before)
 
 
 def _directly(
@@ -153,6 +169,29 @@ def _by_scripts(wanted: WantedSpark, archive: ClassArchive, options: Sequence[st
     return context
 
 
+def require_login(wanted: WantedSpark, context: SparkContext) -> None:
+    """Refuse processes of Spark that anybody who reaches them can send objects and listen to.
+
+    In one JVM Spark makes a secret of its own, which is in its memory alone. Elsewhere the secret
+    belongs to the master and the workers, and only their operator can say that none is needed.
+
+    Raises:
+        UsageError: nothing says whether there is a login, and encryption.
+    """
+    conf = context.getConf()
+    wanted_keys = [LOGIN] if conf.get(TLS) == "true" else [LOGIN, ENCRYPTION]
+    missing = [key for key in wanted_keys if conf.get(key) is None]
+    if wanted.one_jvm or not missing:
+        return
+    context.stop()
+    raise UsageError(
+        f"Spark on {bounded_url(wanted.master, SHOWN)} would get records and passwords, and "
+        f"{' and '.join(missing)} not set: set both to true, with spark.authenticate.secret, in "
+        "the spark-defaults.conf of master, workers and this machine, or to false where nobody "
+        "else reaches them."
+    )
+
+
 def _conf(wanted: WantedSpark, given: Mapping[str, str]) -> SparkConf:
     """All settings; our daemon module is set only if all workers run on this machine.
 
@@ -163,6 +202,10 @@ def _conf(wanted: WantedSpark, given: Mapping[str, str]) -> SparkConf:
     settings = {**SETTINGS, **given}
     if wanted.one_jvm:
         settings["spark.python.daemon.module"] = "breakglass.services.pipeline.daemon"
+        # Otherwise Spark deserializes the objects of any process that connects to its port.
+        settings[LOGIN] = settings[ENCRYPTION] = "true"
+        settings["spark.network.crypto.saslFallback"] = "false"
+        settings["spark.python.unix.domain.socket.dir"] = private_folder()
     conf = SparkConf().setMaster(wanted.master).setAppName("breakglass")
     return conf.setAll(list({**settings, **wanted.settings}.items()))
 

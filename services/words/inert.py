@@ -6,6 +6,8 @@ passes them through `inert`, or `bounded` where there is not room for all of it.
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 CUT = "..."
 """Replaces the end of a text that does not fit."""
 LONGEST_CHARACTER = 4
@@ -40,3 +42,14 @@ def bounded(text: str, limit: int) -> str:
 def bounded_bytes(content: bytes, limit: int) -> str:
     """As `bounded`, for bytes that should be UTF-8; invalid bytes become U+FFFD."""
     return bounded(content[: LONGEST_CHARACTER * (limit + 1)].decode("utf-8", "replace"), limit)
+
+
+def bounded_url(url: str, limit: int) -> str:
+    """As `bounded`, without what in a URL may be a secret: user, password, query and fragment."""
+    try:
+        parts = urlsplit(url)
+        # Not `hostname` and `port`: the first loses the case, the second may raise.
+        kept = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
+        return bounded(kept.geturl(), limit)
+    except ValueError:
+        return bounded(url.partition("://")[0] or "?", limit)

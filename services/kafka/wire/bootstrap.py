@@ -17,6 +17,7 @@ from breakglass.services.errors import (
     AuthenticationFailed,
     BreakglassError,
     ConnectFailed,
+    NoIdentityProvider,
     SessionClosing,
 )
 from breakglass.services.kafka.wire.connection import Begun, BrokerConnection
@@ -38,6 +39,7 @@ def first_to_answer(
 
     Raises:
         AuthenticationFailed: a server rejected the credentials and no server accepted them.
+        NoIdentityProvider: the provider of tokens does not answer, so no server was logged in to.
         ConnectFailed: no server answered; the message names each server's error.
     """
     outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
@@ -105,7 +107,7 @@ def _nobody(
     servers: Sequence[Endpoint], failures: dict[Endpoint, BreakglassError], others: int
 ) -> ConnectFailed | AuthenticationFailed:
     for failure in failures.values():
-        if isinstance(failure, AuthenticationFailed):
+        if isinstance(failure, AuthenticationFailed | NoIdentityProvider):
             return failure
     said = "; ".join(str(failures.get(server, f"{server} is silent")) for server in servers)
     besides = f"; nor does any of {others:,} other known addresses" if others else ""

@@ -44,8 +44,8 @@ class Security(Protocol):
         """The socket after its TLS handshake, or as it was where TLS is off."""
         ...
 
-    def sasl(self, host: str) -> tuple[str, Any] | None:
-        """Mechanism name and a fresh kafka-python SaslMechanism, or None without SASL."""
+    def sasl(self, host: str, seconds: float) -> tuple[str, Any] | None:
+        """Mechanism name and a new `SaslExchange` of *seconds*, or None without SASL."""
         ...
 
 
@@ -208,7 +208,7 @@ class BrokerConnection:
         return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
     def _authenticate(self, security: Security, host: str, deadline: Deadline) -> None:
-        sasl = security.sasl(host)
+        sasl = security.sasl(host, deadline.remaining())
         if sasl is None:
             return
         from kafka.protocol.sasl import (
@@ -223,7 +223,7 @@ class BrokerConnection:
             SaslHandshakeRequest(mechanism=name), SaslHandshakeResponse, deadline, max_version=1
         )
         if shaken.error_code:
-            offered = ", ".join(shaken.mechanisms) or "none"
+            offered = mechanism.inert(", ".join(shaken.mechanisms or ())) or "none"
             raise AuthenticationFailed(
                 f"{self._where} does not accept SASL mechanism {name} (it offers {offered}): "
                 "set sasl.mechanism to one it offers"
@@ -236,9 +236,10 @@ class BrokerConnection:
                 max_version=2,
             )
             if answer.error_code:
-                raise self._rejected(answer.error_message or "no reason given")
+                said = mechanism.inert(answer.error_message or "no reason given")
+                raise self._rejected(said)
             mechanism.receive(answer.auth_bytes)
-            if answer.session_lifetime_ms:
+            if (answer.session_lifetime_ms or 0) > 0:
                 lifetime = answer.session_lifetime_ms / 1000
                 self._expires_at = time.monotonic() + lifetime * REAUTHENTICATE_AT
         if not mechanism.is_authenticated():

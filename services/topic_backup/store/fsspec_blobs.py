@@ -7,6 +7,7 @@ recognized by their package, because any client may be missing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -15,12 +16,15 @@ from errno import ENOENT
 from functools import cached_property, partial
 from operator import methodcaller
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any, BinaryIO, TypeVar
+from urllib.parse import urlsplit
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, StorageError, UsageError
 from breakglass.services.topic_backup.folder import NewFile, State
 from breakglass.services.topic_backup.store.local_blobs import range_file
+from breakglass.services.words.inert import bounded
 
 T = TypeVar("T")
 
@@ -28,6 +32,8 @@ CLIENTS = frozenset(
     {"adlfs", "aiobotocore", "aiohttp", "azure", "botocore", "fsspec", "gcsfs", "google", "s3fs"}
 )
 """Packages whose exceptions come from a store."""
+MISREAD = (OSError, LookupError, RecursionError, TypeError, ValueError)
+"""What clients raise, too: they trust that an answer has what S3's answers have."""
 MAX_REASON = 300
 """Maximum length of a client's own text in a message, in characters."""
 
@@ -55,15 +61,17 @@ def store_errors(where: str) -> Iterator[None]:
             "`pip install 'breakglass[s3]'`."
         ) from error
     except Exception as error:
-        if not (isinstance(error, OSError) or type(error).__module__.split(".")[0] in CLIENTS):
+        known = isinstance(error, MISREAD) or type(error).__module__.split(".")[0] in CLIENTS
+        if not known:
             raise
-        raise StorageError(f"{where}: {_reason(error)}; {_next_step(error)}.") from error
-
-
-def _reason(error: Exception) -> str:
-    told = error.strerror if isinstance(error, OSError) else None
-    words = " ".join((told or str(error) or type(error).__name__).split())
-    return words[:MAX_REASON].rstrip(".")
+        if isinstance(error, OSError):
+            told = error.strerror or str(error)
+        elif type(error).__module__ == "builtins":
+            told = "its answer cannot be read"
+        else:
+            told = str(error)
+        words = bounded(" ".join((told or type(error).__name__).split()), MAX_REASON).rstrip(".")
+        raise StorageError(f"{where}: {words}; {_next_step(error)}.") from error
 
 
 def _next_step(error: Exception) -> str:
@@ -90,6 +98,13 @@ S3_OPTIONS = {
 """Retries refused and lost requests and 5xx responses, with growing waits. A store that becomes
 silent in the middle of an upload is given up within two minutes.
 """
+MOST_ANSWER_BYTES = 16 * 1024 * 1024
+"""Of an answer that is no object: a page of a listing has a thousand names of 1 kB."""
+MOST_PAGES = 1_000
+"""Of one listing: a million objects."""
+BUCKET_REGION = "x-amz-bucket-region"
+"""The header with which S3 itself redirects: the client knows the region's address."""
+_RANGE = re.compile(rb"bytes=(\d+)-(\d+)")
 S3_RETRIES = 2
 """Additional retries of s3fs, for responses that break off while they are read."""
 
@@ -102,6 +117,55 @@ them to a second, in which an object can be replaced twice.
 
 
 _RAISED = object()
+
+
+def bounded_session() -> type:
+    """The client's way to a server, which takes no more of an answer than was asked for.
+
+    A server that sends two gigabytes for a range of ten bytes would fill the memory, and one whose
+    listing never ends, too.
+    """
+    from aiobotocore.httpsession import AIOHTTPSession  # type: ignore[import-untyped]
+
+    class BoundedSession(AIOHTTPSession):  # type: ignore[misc]
+        pages = 0
+
+        async def send(self, request: Any) -> Any:
+            query = urlsplit(request.url).query
+            self.pages = self.pages + 1 if "continuation-token=" in query else 0
+            if self.pages > MOST_PAGES:
+                raise OSError(f"its listing has more than {MOST_PAGES:,} pages")
+            request.stream_output, streamed = True, request.stream_output
+            response = await super().send(request)
+            try:
+                if 300 <= response.status_code < 400 and BUCKET_REGION not in response.headers:
+                    raise OSError("it sends this client elsewhere, which is not followed")
+                if streamed and response.status_code < 300:
+                    given = request.headers.get("Range", b"")
+                    asked = _RANGE.fullmatch(given.encode() if isinstance(given, str) else given)
+                    length = response.headers.get("Content-Length")
+                    most = int(asked[2]) - int(asked[1]) + 1 if asked else None
+                    if most is not None and (length is None or int(length) > most):
+                        told = "bytes without end" if length is None else f"{int(length):,} bytes"
+                        raise OSError(f"it sends {told} of {most:,} asked")
+                    return response
+                body = bytearray()
+                async for piece in response.raw.content.iter_chunked(BUFFER_BYTES):
+                    body += piece
+                    if len(body) > MOST_ANSWER_BYTES:
+                        raise OSError(f"it answers with more than {MOST_ANSWER_BYTES:,} bytes")
+                response._content = bytes(body)
+            except BaseException:
+                response.raw.close()
+                raise
+            return response
+
+        async def _get_session(self, proxy_url: str | None) -> Any:
+            # A redirect would take records, and a session's token, to a host that the server names.
+            session = await super()._get_session(proxy_url)
+            return SimpleNamespace(request=partial(session.request, allow_redirects=False))
+
+    return BoundedSession
 
 
 def answered(where: str, seconds: float, act: Callable[[], T]) -> T:
@@ -141,8 +205,14 @@ class FsspecBlobs:
 
     def names(self) -> list[str]:
         found = self._ask(lambda fs: fs.find(self._root), seconds=patience.STORE_BULK)
-        start = len(self._root) + 1
-        return [str(one)[start:] for one in found]
+        below = f"{self._root}/"
+        listed = dict.fromkeys(map(str, found))
+        if not all(one.startswith(below) for one in listed):
+            raise StorageError(
+                f"{self.where()}: the store lists objects that are not below that address; check "
+                "that it is your store"
+            )
+        return [one.removeprefix(below) for one in listed if one != below]
 
     def folders(self) -> list[str]:
         """The names of the folders directly below the URL."""
@@ -185,7 +255,10 @@ class FsspecBlobs:
         seconds = patience.STORE if end - start <= BUFFER_BYTES else patience.STORE_BULK
 
         def read(fs: Any) -> bytes:
-            return bytes(fs.cat_file(self._path(name), start=start, end=end))
+            found = bytes(fs.cat_file(self._path(name), start=start, end=end))
+            if len(found) > end - start:
+                raise OSError(f"it sends {len(found):,} bytes of {end - start:,} asked")
+            return found
 
         return bytes(self._ask(read, name, seconds=seconds))
 
@@ -202,7 +275,7 @@ class FsspecBlobs:
                 # Either another object exists, or the response to this request was lost: the
                 # content shows which.
                 try:
-                    return bool(fs.cat_file(path) == content)
+                    return bool(fs.cat_file(path, start=0, end=len(content) + 1) == content)
                 except FileNotFoundError:
                     pass
                 raise
@@ -240,7 +313,8 @@ class FsspecBlobs:
         from fsspec.core import url_to_fs
 
         s3 = self.url.split(":", 1)[0] in ("s3", "s3a")
-        options = S3_OPTIONS if s3 else {}
+        session = {"http_session_cls": bounded_session()} if s3 else {}
+        options = {"config_kwargs": {**S3_OPTIONS["config_kwargs"], **session}} if s3 else {}
         fs, root = url_to_fs(self.url, use_listings_cache=False, **options)
         if s3:
             fs.retries = S3_RETRIES

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from secrets import token_hex
 from types import TracebackType
 
 import psutil
@@ -32,6 +33,14 @@ class SparkCluster:
         self._port, self._web = free_ports(2)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._workers = 0
+        self.login = (
+            f"spark.authenticate true\nspark.authenticate.secret {token_hex()}\n"
+            "spark.network.crypto.enabled true\n"
+        )
+        """Of master, workers and drivers, in spark-defaults.conf."""
+        self._configured = folder / "spark-conf"
+        self._configured.mkdir()
+        (self._configured / "spark-defaults.conf").write_text(self.login)
         self.master = f"spark://{LOOPBACK}:{self._port}"
 
     def __enter__(self) -> SparkCluster:
@@ -58,7 +67,8 @@ class SparkCluster:
         """What a driver on this machine needs to be reached by the workers."""
         # Code is not compiled well for what is killed soon.
         java = "-XX:TieredStopAtLevel=1"
-        return {**os.environ, "SPARK_LOCAL_IP": LOOPBACK, "JAVA_TOOL_OPTIONS": java}
+        own = {"SPARK_CONF_DIR": str(self._configured)}
+        return {**own, **os.environ, "SPARK_LOCAL_IP": LOOPBACK, "JAVA_TOOL_OPTIONS": java}
 
     def start_worker(self, number: int) -> None:
         """Start worker 1 or 2; back when the master knows it."""
@@ -92,7 +102,12 @@ class SparkCluster:
                 [str(spark_class), *words],
                 stdout=log,
                 stderr=log,
-                env={**self.environment, **java, "SPARK_LOCAL_IP": host},
+                env={
+                    **self.environment,
+                    **java,
+                    "SPARK_LOCAL_IP": host,
+                    "SPARK_CONF_DIR": str(self._configured),
+                },
                 start_new_session=True,
             )
 

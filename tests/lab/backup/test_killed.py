@@ -125,7 +125,7 @@ def test_a_second_attempt_of_a_task_leaves_one_copy(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One task is stopped, its copy elsewhere ends the job, then the first one goes on."""
-    (tmp_path / "spark-defaults.conf").write_text(SPECULATION)
+    (tmp_path / "spark-defaults.conf").write_text(scene.spark.login + SPECULATION)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     make_slow(scene.broker)
     root = scene.folder / "speculated"

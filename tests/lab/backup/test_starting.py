@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -15,8 +16,21 @@ from tests.kit.waiting import wait_until
 
 # In a process of its own: Spark is one for each process, and other tests have theirs.
 BEGUN = """
-import json, os, psutil
+import json, os, pathlib, psutil, socket, struct, tempfile
 from breakglass.services.pipeline.session import Spark
+
+def answered(port):
+    # An object for the endpoint of Spark's RPC that every environment has, without a login.
+    name = lambda text: struct.pack(">H", len(text)) + text
+    body = b"\\0\\1" + name(b"127.0.0.1") + struct.pack(">i", port) + name(b"endpoint-verifier")
+    body += b"\\xac\\xed\\0\\5t\\0\\1x"
+    sent = struct.pack(">qbqi", 21 + len(body), 3, 7, len(body)) + body
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
+        return connection.recv(9)[8:]
+
+os.umask(0)
 with Spark() as spark:
     spark.begin()
     context = spark.context()
@@ -26,6 +40,18 @@ with Spark() as spark:
     found["waited"] = spark.seconds_waited
     memory = context.parallelize([0], 1).map(lambda _: os.environ.get("MALLOC_TRIM_THRESHOLD_"))
     found["kept"] = memory.collect()
+    java = [one for one in psutil.Process().children(recursive=True) if one.name() == "java"]
+    listening = [one.laddr for one in java[0].net_connections() if one.status == "LISTEN"]
+    found["elsewhere"] = [one.ip for one in listening if not one.ip.endswith("127.0.0.1")]
+    gateway = spark.context()._gateway.gateway_parameters.port
+    ports = {one.port for one in listening} - {gateway}
+    found["answered"] = [answered(port).hex() for port in ports]
+    made = [*pathlib.Path(tempfile.gettempdir()).iterdir()]
+    found["loose"] = [str(one) for one in made if one.lstat().st_mode & 0o077]
+    found["private"] = len([one for one in made if [*one.glob("blockmgr-*")]])
+    found["secrets"] = [key for key in java[0].environ() if "SECRET" in key]
+    configured = spark.context().getConf().getAll()
+    found["secrets"] += [key for key, _ in configured if "secret" in key]
 with Spark() as spark:
     found["again"] = spark.context().parallelize(range(10), 2).sum()
 print(json.dumps(found))
@@ -70,12 +96,17 @@ def ran(code: str, **environment: str) -> str:
 @pytest.mark.parametrize(
     ("variables", "directly"), [({}, True), ({"SPARK_SUBMIT_OPTS": "-ea"}, False)]
 )
-def test_a_session_that_was_begun_early_is_the_one_that_is_used(
+def test_s43_a_session_that_was_begun_early_is_used_and_open_to_this_account_alone(
     variables: dict[str, str], *, directly: bool
 ) -> None:
-    found = json.loads(ran(BEGUN, **variables))
+    """Under umask 0. An RPC failure (type 5) is Spark's answer to who did not log in."""
+    with TemporaryDirectory() as folder:
+        found = json.loads(ran(BEGUN, TMPDIR=folder, **variables))
+        assert os.listdir(folder) == []
     assert found.pop("waited") > 0
-    assert found == {"total": 45, "jvms": 1, "directly": directly, "kept": KEPT, "again": 45}
+    kept = {"total": 45, "jvms": 1, "directly": directly, "kept": KEPT, "again": 45}
+    secret = {"elsewhere": [], "answered": ["05"] * 2, "loose": [], "private": 1, "secrets": []}
+    assert found == kept | secret
 
 
 def test_what_was_begun_in_vain_is_ended_at_once_and_can_be_begun_again() -> None:

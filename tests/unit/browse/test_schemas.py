@@ -6,7 +6,8 @@ import base64
 import io
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -14,10 +15,13 @@ from fastavro import schemaless_writer
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from breakglass.services import patience
 from breakglass.services.browse.schemas import Decoded, Schemas, message_indexes
 from breakglass.services.divergence.align import PairKind, RecordPair
 from breakglass.services.divergence.entry import RecordEntry, content_of
 from breakglass.services.errors import UsageError
+from tests.kit.deadlines import MOMENT
+from tests.kit.raw_http import OK, raw_http
 from tests.unit.browse.registry import registry
 from tests.unit.divergence.streams import entry
 
@@ -28,6 +32,10 @@ AVRO = {
     "name": "Payment",
     "fields": [{"name": name, "type": kind} for name, kind in {**FIELDS, "at": TIME}.items()],
 }
+
+
+ENDLESS = {"type": "record", "name": "N", "fields": [{"name": "n", "type": ["null", "N"]}]}
+"""A list that may be as long as its writer likes."""
 
 
 def proto_file() -> FileDescriptorProto:
@@ -53,6 +61,9 @@ def answers() -> dict[str, dict[str, Any]]:
         "/schemas/ids/2": proto,
         "/schemas/ids/2?format=serialized": {**proto, "schema": serialized},
         "/schemas/ids/3": {"schema": "{}", "schemaType": "JSON"},
+        "/schemas/ids/4": {"schema": json.dumps(ENDLESS)},
+        "/schemas/ids/5": {"schema": '{"type": "array", "items": "null"}'},
+        "/schemas/ids/6": {"schema": "[" * 100_000},
     }
 
 
@@ -93,11 +104,55 @@ def test_avro_nested_protobuf_and_json_are_read_by_their_schemas(schemas: Schema
 
 @pytest.mark.parametrize(
     "data",
-    [framed(99, b"x"), framed(1, b"\xff"), framed(2, b"\xff" * 20), framed(2, b"\x04\x02\x12")],
+    [
+        *(framed(99, b"x"), framed(1, b"\xff"), framed(2, b"\xff" * 20)),
+        *(framed(2, b"\x04\x02\x12"), framed(4, b"\x02" * 60_000), framed(6, b"x")),
+        framed(5, b"\xfe\xff\xff\xff\x3f\x00"),
+    ],
+    ids=["unknown", "torn", "indexes", "cut", "levels of Avro", "levels of schema", "nulls"],
 )
-def test_what_does_not_fit_says_why(schemas: Schemas, data: bytes) -> None:
+def test_s46_what_cannot_be_decoded_says_why_and_the_next_is_decoded(
+    schemas: Schemas, data: bytes
+) -> None:
+    """In this process the fifth would end the console, and the last fill the memory."""
     found = schemas.decode(data, "orders")
     assert isinstance(found, str)
+    assert isinstance(schemas.decode(avro_bytes(), "orders"), Decoded)
+
+
+HOSTILE: dict[str, Iterable[bytes]] = {
+    "no HTTP": [b"\x1b]0;owned\x07\r\n\r\n"],
+    "a torn body": [OK + b"Content-Length: 99\r\n\r\n{"],
+    "a redirect elsewhere": [b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\n\r\n"],
+    "more than its process may have": [
+        OK + b"Content-Length: 4000000000\r\n\r\n",
+        *([b" " * (1 << 20)] * 4_000),
+    ],
+    "an escape": [
+        b"HTTP/1.1 404 No\r\nContent-Type: application/json\r\n\r\n"
+        b'{"error_code": 1, "message": "\\u001b[2J own-password"}'
+    ],
+}
+
+
+@pytest.mark.parametrize("pieces", HOSTILE.values(), ids=HOSTILE)
+def test_s46_whatever_a_registry_answers_is_a_reason_without_its_password(
+    pieces: Iterable[bytes],
+) -> None:
+    with raw_http(pieces) as (address, asked):
+        found = Schemas(f"http://me:own-password@{address}").decode(avro_bytes(), "orders")
+    assert isinstance(found, str)
+    assert found.isprintable()
+    assert "own-password" not in found
+    assert asked
+
+
+def test_s46_a_registry_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "REQUEST", MOMENT)
+    monkeypatch.setattr(patience, "COMMAND", MOMENT)
+    with raw_http(repeat(b"HTTP/1.1 100 Continue\r\n\r\n")) as (address, _):
+        found = Schemas(f"http://{address}").decode(avro_bytes(), "orders")
+    assert "in time" in str(found)
 
 
 def test_keys_and_values_of_both_sides_are_decoded_and_the_rest_is_left(schemas: Schemas) -> None:

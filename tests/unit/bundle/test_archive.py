@@ -7,7 +7,7 @@ import os
 import stat
 import tarfile
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from breakglass.services import errors
+from breakglass.services.bundle import contents
 from breakglass.services.bundle.archive import (
     BLOCK,
     MANIFEST,
@@ -27,7 +28,15 @@ from breakglass.services.bundle.archive import (
 )
 from breakglass.services.bundle.capture import BundleMaker
 from breakglass.services.bundle.contents import BundleContents, open_bundle
-from breakglass.services.bundle.records import EVIDENCE, GROUPS, PARTITIONS, BundledOffset
+from breakglass.services.bundle.records import (
+    BROKERS,
+    CLUSTER,
+    EVIDENCE,
+    GROUPS,
+    PARTITIONS,
+    TOPICS,
+    BundledOffset,
+)
 from breakglass.services.bundle.values import DEEPEST, Unfit, decode, encode
 from breakglass.services.connection.secret import Secret
 from breakglass.services.model import Denied, Forfeited, LogDir, PartitionEvidence, Silent, Unknown
@@ -120,6 +129,9 @@ SPOILT: dict[str, Spoil] = {
     "a time before 1970": lambda *_: {"captured_at_ms": -1},
     "a time that no clock shows": lambda *_: {"captured_at_ms": 2**62},
     "evidence of no partition": lines_changed(PARTITIONS, lambda lines: lines.pop(0)),
+    "a topic twice": lines_changed(TOPICS, lambda lines: lines.append(lines[0])),
+    "a broker twice": lines_changed(BROKERS, lambda lines: lines.append(lines[0])),
+    "a cluster twice": lines_changed(CLUSTER, lambda lines: lines.append(lines[0])),
     "a leader that is no replica": lines_changed(
         EVIDENCE, lambda lines: lines[0]["replicas"][0].update(broker=77)
     ),
@@ -202,6 +214,31 @@ def test_a_bomb_takes_no_memory(
     finally:
         tracemalloc.stop()
     assert peak < 24 << 20
+
+
+def test_s44_a_bundle_that_names_topics_without_end_is_refused_before_they_fill_the_memory(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = entries_of(whole)
+    kept = [entries[name] for name in (CLUSTER, PARTITIONS, TOPICS, BROKERS)]
+    monkeypatch.setattr(contents, "MOST_KEPT_BYTES", 10 * sum(map(len, kept)))
+    topic = json.loads(entries[TOPICS].splitlines()[0])
+    read: list[bytes] = []
+    known = contents._TAKES[TOPICS]
+
+    def counted(lines: Iterator[bytes]) -> Iterator[bytes]:
+        for line in lines:
+            read.append(line)
+            yield line
+
+    def take(reading: Any, name: str, lines: Iterator[bytes]) -> None:
+        known(reading, name, counted(lines))
+
+    monkeypatch.setattr(contents, "_TAKES", {**contents._TAKES, TOPICS: take})
+    named = [json.dumps({**topic, "name": f"t{number}"}) for number in range(10_000)]
+    entries[TOPICS] = "".join(f"{line}\n" for line in named).encode()
+    refused(rebuilt(entries, tmp_path / "b.tar.gz"))
+    assert 0 < len(read) < 10_000
 
 
 def opened(data: bytes, path: Path) -> BundleContents | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -12,10 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from breakglass.services.connection import oauth
 from breakglass.services.connection.oauth import TokenSource, obtain
 from breakglass.services.connection.sasl import TokenEndpoint, TokenFile, UnsecuredToken
 from breakglass.services.connection.secret import Secret
-from breakglass.services.errors import AuthenticationFailed
+from breakglass.services.errors import AuthenticationFailed, NoIdentityProvider, Unreachable
+from tests.kit.deadlines import HOUR
+from tests.kit.raw_http import OK, answer_of, raw_http
+from tests.kit.waiting import wait_until
 
 NOW = 1_700_000_000.0
 
@@ -159,3 +165,89 @@ def test_a_source_gives_the_same_token_until_it_grows_old(provider: Provider) ->
         source = TokenSource(provider.endpoint)
         assert (source.token() is source.token()) is (asked == 1)
         assert len(provider.asked) == asked
+
+
+def provider_at(address: str, timeout_ms: int = 300_000) -> TokenEndpoint:
+    url = f"http://me:own-password@{address}/token?key=hush"
+    return TokenEndpoint(url, "me", Secret("hush=hush"), None, False, timeout_ms)
+
+
+HOSTILE: dict[str, list[bytes]] = {
+    "nothing": [],
+    "no HTTP": [b"\x1b]0;owned\x07\r\n\r\n"],
+    "no status": [b"HTTP/1.1 \x1b[2J\r\n\r\n"],
+    "a torn body": [OK + b"Content-Length: 99\r\n\r\n{"],
+    "a line without end": [OK + b"X: " + b"a" * 100_000],
+    "headers without end": [OK + b"X: a\r\n" * 200],
+    "chunks of no size": [OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"],
+    "a redirect to no address": [b"HTTP/1.1 302 Found\r\nLocation: http://[\r\n\r\n"],
+    "the secret in its status": [b"hush=hush\x1b[31m\r\n\r\n"],
+    "nested JSON": answer_of(b"[" * 200_000),
+    "too much": answer_of(b" " * 2_000_000),
+    "an escape for a token": answer_of(b'{"access_token": "a\\u001b[2J"}'),
+    "a field in a token": answer_of(b'{"access_token": "a\\u0001auth=b"}'),
+}
+
+
+@pytest.mark.parametrize("pieces", HOSTILE.values(), ids=HOSTILE)
+def test_s40_whatever_a_provider_answers_is_a_sentence_that_names_it_and_has_no_secret(
+    pieces: list[bytes],
+) -> None:
+    with raw_http(pieces) as (address, asked), pytest.raises(Unreachable) as refused:
+        obtain(provider_at(address), NOW)
+    assert len(asked) == 1
+    text = str(refused.value)
+    assert text.isprintable()
+    assert "the identity provider http://127.0.0.1:" in text
+    assert "/token" in text
+    assert not {secret for secret in ("hush", "own-password") if secret in text}
+
+
+def test_s40_a_provider_that_never_ends_is_cut_off() -> None:
+    flood = itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n", 1_000_000)
+    with raw_http(flood) as (address, _), pytest.raises(NoIdentityProvider) as refused:
+        TokenSource(provider_at(address, 500)).token(HOUR)
+    assert refused.value.reason == "its identity provider is silent"
+
+
+def test_s40_logins_that_wait_for_a_silent_provider_share_its_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nine brokers do not wait for it one after the other."""
+
+    def waiting() -> bool:
+        frames = [f for f in sys._current_frames().values() if f.f_code.co_name == "token"]
+        return sum("patience" in frame.f_locals for frame in frames) == 2
+
+    asked: list[int] = []
+    failures: list[NoIdentityProvider] = []
+
+    def silent(*_: object) -> None:
+        asked.append(1)
+        wait_until(waiting, "all logins to wait for the token")
+        raise NoIdentityProvider("silent")
+
+    def log_in() -> None:
+        try:
+            source.token(HOUR)
+        except NoIdentityProvider as error:
+            failures.append(error)
+
+    monkeypatch.setattr(oauth, "obtain", silent)
+    source = TokenSource(UnsecuredToken({}))
+    threads = [threading.Thread(target=log_in) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(asked), len(failures)) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "lifetime", [b"1e400", b"NaN", b"true", b"-5", b"9" * 400, b'"soon"', b"null"]
+)
+def test_s40_a_lifetime_that_cannot_be_is_not_believed(provider: Provider, lifetime: bytes) -> None:
+    claims = base64.urlsafe_b64encode(b'{"exp": %s}' % lifetime).decode().rstrip("=")
+    for token, stated in (("opaque", lifetime), (f"e30.{claims}.", b"null")):
+        provider.answer = b'{"access_token": "%s", "expires_in": %s}' % (token.encode(), stated)
+        assert obtain(provider.endpoint, NOW).expires_at == NOW + 300

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -64,6 +65,67 @@ def test_a_broker_that_does_not_know_the_password_is_not_trusted() -> None:
     login.auth_bytes()
     with pytest.raises(AuthenticationFailed):
         login.receive(b"v=" + base64.b64encode(b"\0" * 32))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "answer"),
+    [
+        *((mechanism, None) for mechanism in ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")),
+        ("SCRAM-SHA-256", b"\0\0"),
+        ("SCRAM-SHA-256", b"r={},s=c2FsdA==,i=4095"),
+        ("SCRAM-SHA-512", b"r={},s=c2FsdA==,i=1,i=4096"),
+        ("SCRAM-SHA-256", b"r={},s=c2FsdA==,i=4096"),
+        ("SCRAM-SHA-256", b"r={},s=c2FsdA==,i=9999999999"),
+        ("SCRAM-SHA-256", b"r={},s=\xff,i=4096"),
+        ("OAUTHBEARER", b"\xff\x1b[2J"),
+    ],
+)
+def test_s41_an_answer_to_a_login_is_refused_in_a_sentence_unless_it_can_be_right(
+    mechanism: str, answer: bytes | None
+) -> None:
+    """RFC 7677 section 4: with few iterations whoever asked for them guesses the password."""
+    sasl = password_login(mechanism)
+    if mechanism == "OAUTHBEARER":
+        claims = UnsecuredToken({"unsecuredLoginStringClaim_sub": Secret("ops")})
+        sasl = SaslSettings(mechanism, OAuthLogin(claims))
+    login = exchange(sasl)
+    nonce = login.auth_bytes().rpartition(b"r=")[2]
+    if answer is not None:
+        answer = answer.replace(b"{}", nonce)
+    if answer is not None and answer.endswith(b"==,i=4096") and b"i=1" not in answer:
+        login.receive(answer)
+        return
+    with pytest.raises(AuthenticationFailed) as refused:
+        login.receive(answer)
+    assert str(refused.value).isprintable()
+
+
+def test_s41_a_login_that_the_broker_never_ends_is_given_up() -> None:
+    claims = UnsecuredToken({"unsecuredLoginStringClaim_sub": Secret("ops")})
+    login = exchange(SaslSettings("OAUTHBEARER", OAuthLogin(claims)))
+
+    def answer_without_end() -> None:
+        while True:
+            login.auth_bytes()
+            login.receive(b"{}")
+
+    with pytest.raises(AuthenticationFailed):
+        answer_without_end()
+
+
+def test_s42_what_a_broker_says_of_a_login_is_inert_and_shows_no_secret_that_it_was_sent() -> None:
+    claims = UnsecuredToken({"unsecuredLoginStringClaim_sub": Secret("ops")})
+    for sasl in (
+        password_login("PLAIN"),
+        SaslSettings("OAUTHBEARER", OAuthLogin(claims)),
+    ):
+        login = exchange(sasl)
+        sent = login.auth_bytes().decode()
+        secret = re.split("[\0\x01]", sent.removesuffix("\x01\x01"))[-1].removeprefix(
+            "auth=Bearer "
+        )
+        told = login.inert(f"no: {secret}\x1b[2J{secret}")
+        assert told == "no: ***\\x1b[2J***"
 
 
 def test_oauthbearer_sends_token_and_extensions() -> None:

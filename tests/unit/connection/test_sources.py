@@ -263,6 +263,27 @@ def test_s11_a_profile_of_the_documentation_connects_as_it_stands(
     assert settings.bootstrap_servers[0].host in text
 
 
+@pytest.mark.parametrize(
+    ("protocol", "mechanism", "noted"),
+    [
+        ("SASL_PLAINTEXT", "PLAIN", True),
+        ("SASL_SSL", "PLAIN", False),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-256", False),
+    ],
+)
+def test_s42_a_password_that_goes_in_clear_to_addresses_of_the_metadata_is_noted(
+    folder: Path, protocol: str, mechanism: str, *, noted: bool
+) -> None:
+    module = "PlainLoginModule" if mechanism == "PLAIN" else "ScramLoginModule"
+    login = f'sasl.jaas.config=x.{module} required username="a" password="hush";'
+    text = f"security.protocol={protocol}\nsasl.mechanism={mechanism}\n{login}\n"
+    file = folder / "flag.properties"
+    file.write_text(text)
+    file.chmod(0o600)
+    options = ConnectionOptions(bootstrap_server="b:1", command_config=str(file))
+    assert bool(connection_settings(options, {}, folder).notes) is noted
+
+
 def test_every_option_has_an_environment_variable() -> None:
     environ = {
         "BREAKGLASS_BOOTSTRAP_SERVER": "b:1",

@@ -378,6 +378,8 @@ NOTE = {"schema": 1, "seq": 2, "kind": "note", "at_ms": 1, "text": "x"}
         ([OPENED, NOTE | {"kind": "dance"}], "2 column 1"),
         ([OPENED, NOTE | {"seq": 3}], "2 column 1"),
         ([OPENED, {"schema": 1, "seq": 2, "kind": "note", "at_ms": 1}], "2 column 1"),
+        ([OPENED, NOTE | {"at_ms": float("inf")}], "2 column 1"),
+        ([OPENED, NOTE | {"items": [{"topic": "t", "partition": float("inf")}]}], "2 column 1"),
         ([OPENED, NOTE | {"items": [{"topic": "t"}]}], "2 column 1"),
         ([OPENED, NOTE | {"items": 5}], "2 column 1"),
         ([OPENED, NOTE | {"kind": "outcome", "request": 7}], "2 column 1"),
@@ -385,7 +387,7 @@ NOTE = {"schema": 1, "seq": 2, "kind": "note", "at_ms": 1, "text": "x"}
         ([], "1 column 1"),
     ],
 )
-def test_a_damaged_journal_is_refused_with_line_and_column(
+def test_s48_a_damaged_journal_is_refused_with_line_and_column(
     tmp_path: Path, lines: list[Any], place: str
 ) -> None:
     path = tmp_path / "j.jsonl"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -44,13 +45,39 @@ def test_remembered_jars_are_used_unless_one_is_missing(
 def test_a_mirror_that_does_not_answer_is_named_and_nothing_is_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(REPOSITORY_VARIABLE, "http://127.0.0.1:9/maven2")
+    monkeypatch.setenv(REPOSITORY_VARIABLE, "http://me:own-password@127.0.0.1:9/maven2")
     monkeypatch.setenv("M2_REPO", str(tmp_path / "m2"))
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setattr(module, "find_java", lambda: tmp_path)
-    with pytest.raises(LabError, match=r"127\.0\.0\.1:9"):
+    with pytest.raises(LabError, match=r"127\.0\.0\.1:9/maven2") as refused:
+        distribution(VERSION, tmp_path)
+    assert "own-" not in str(refused.value)
+    assert not list(tmp_path.glob("*.classpath"))
+
+
+def test_s45_a_jar_that_this_release_does_not_know_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository says which jars Kafka needs, and what is in them."""
+    name = "kafka_2.13-4.3.1.jar"
+    assert name in {known for _, known in module.pinned_jars()}
+    (tmp_path / name).write_bytes(b"another")
+    monkeypatch.setattr(module, "find_java", lambda: tmp_path)
+    monkeypatch.setattr(module, "_build", lambda *_: None)
+    monkeypatch.setattr(module, "_jars", lambda _: [tmp_path / name])
+    with pytest.raises(LabError, match=name):
         distribution(VERSION, tmp_path)
     assert not list(tmp_path.glob("*.classpath"))
+    assert distribution("4.3.0", tmp_path).jars[0] == tmp_path / name, "not pinned"
+
+
+@pytest.mark.slow
+def test_s45_every_jar_of_the_lab_is_pinned() -> None:
+    for version in module.PINNED_VERSIONS:
+        found = {
+            (sha256(jar.read_bytes()).hexdigest(), jar.name) for jar in distribution(version).jars
+        }
+        assert found <= module.pinned_jars()
 
 
 def java_of(folder: Path, says: str) -> Path:

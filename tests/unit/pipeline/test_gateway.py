@@ -112,6 +112,17 @@ def run(java: Path, niceness: int | None) -> list[str]:
     return answer.stdout.splitlines()
 
 
+def test_s43_no_other_account_can_replace_what_is_run(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        home = shim(tmp_path / "java", tmp_path / "made" / "home")
+    finally:
+        os.umask(before)
+    made = [tmp_path / "made", *(tmp_path / "made").rglob("*")]
+    assert home / "bin" / "java" in made
+    assert [path for path in made if path.stat().st_mode & 0o077] == []
+
+
 def test_the_module_that_a_trimmed_runtime_lacks_is_left_out(java: Path) -> None:
     _, options, *_ = run(java, None)
     assert options.startswith("-Dsome=a thing,Main,")

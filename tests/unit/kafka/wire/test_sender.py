@@ -31,7 +31,12 @@ from kafka.protocol.sasl import (
 
 from breakglass.services import errors, patience
 from breakglass.services.connection.endpoint import Endpoint
-from breakglass.services.connection.sasl import PasswordLogin, SaslSettings
+from breakglass.services.connection.sasl import (
+    OAuthLogin,
+    PasswordLogin,
+    SaslSettings,
+    TokenEndpoint,
+)
 from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings, SecurityProtocol
@@ -45,6 +50,7 @@ from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.snapshot import Broker
 from tests.kit.deadlines import HOUR, ample
 from tests.kit.fake_broker import FakeBroker, HangUp
+from tests.kit.raw_http import answer_of, raw_http
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 
 A_MOMENT = 0.1
@@ -290,6 +296,29 @@ def test_a_login_that_is_refused_is_an_error_with_the_reason(
         pytest.raises(errors.AuthenticationFailed, match=said),
     ):
         ask(sender)
+
+
+@pytest.mark.parametrize("pieces", [[b"\x1b[2J no HTTP\r\n\r\n"], answer_of(b"[" * 100_000)])
+def test_s40_a_provider_that_gives_no_token_is_named_in_place_of_the_broker(
+    broker: FakeBroker, pieces: list[bytes]
+) -> None:
+    """The thread that connects ends with an error of ours, and not with a traceback."""
+    broker.serve(
+        SaslHandshakeRequest,
+        lambda _: SaslHandshakeResponse(error_code=0, mechanisms=["OAUTHBEARER"]),
+    )
+    servers, protocol = (broker.endpoint,), SecurityProtocol.SASL_PLAINTEXT
+    with raw_http(pieces) as (address, _):
+        provider = TokenEndpoint(f"http://{address}/", "me", Secret("hush"), None, False, 300_000)
+        sasl = SaslSettings("OAUTHBEARER", OAuthLogin(provider))
+        security = ClientSecurity(
+            ConnectionSettings(servers, security_protocol=protocol, sasl=sasl)
+        )
+        with (
+            closing(sender_to(broker, security=security)) as sender,
+            pytest.raises(errors.Unreachable, match=f"^the identity provider http://{address}/ "),
+        ):
+            ask(sender)
 
 
 def test_a_session_about_to_end_is_left_for_a_new_connection(

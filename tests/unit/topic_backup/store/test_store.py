@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import pickle
 import random
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from breakglass.services import patience
 from breakglass.services.errors import AlreadyRunning, DamagedBackup, StorageError, UsageError
 from breakglass.services.topic_backup.manifest import TopicIdentity, next_manifest, read_manifest
+from breakglass.services.topic_backup.store import fsspec_blobs
 from breakglass.services.topic_backup.store.blobs import Blobs
 from breakglass.services.topic_backup.store.form import (
     CHUNK_BYTES,
@@ -38,6 +43,8 @@ from breakglass.services.topic_backup.store.runs_folder import (
 from breakglass.services.topic_backup.store.store import Store
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 from tests.kit.deadlines import MOMENT
+from tests.kit.raw_http import OK, answer_of, raw_http
+from tests.kit.s3_server import client_files
 from tests.unit.topic_backup.store.stores import (
     BOTH,
     COMPRESSED,
@@ -431,3 +438,99 @@ def test_what_a_client_raises_itself_in_time_is_its_own_error(
         patched.setattr(MemoryFileSystem, "ls", late)
         with pytest.raises(StorageError, match="the client's own limit"):
             FsspecBlobs("memory://silent").folders()
+
+
+def listing(contents: str) -> list[bytes]:
+    text = f"<ListBucketResult><IsTruncated>false</IsTruncated>{contents}</ListBucketResult>"
+    return answer_of(text.encode(), b"application/xml")
+
+
+def listed(key: str) -> str:
+    return f"<Contents><Key>{key}</Key><Size>5</Size></Contents>"
+
+
+ENTITIES = "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in pairwise("abcdefghij"))
+FLOOD = [b" " * (1 << 20)] * 400
+
+
+def read_ten(blobs: FsspecBlobs) -> object:
+    return blobs.read("f", 0, 10)
+
+
+def all_names(blobs: FsspecBlobs) -> object:
+    return blobs.names()
+
+
+S3_ANSWERS: dict[str, tuple[list[bytes], Callable[[FsspecBlobs], object]]] = {
+    "a flood for ten bytes": ([OK + b"Content-Length: 419430400\r\n\r\n", *FLOOD], read_ten),
+    "an object without a length": ([OK + b"Connection: close\r\n\r\n", *FLOOD], read_ten),
+    "more than was asked for": ([OK + b"Content-Length: 11\r\n\r\n" + b"x" * 11], read_ten),
+    "less than was announced": ([OK + b"Content-Length: 9\r\n\r\nx"], read_ten),
+    "a flood for a listing": ([OK + b"Content-Length: 419430400\r\n\r\n", *FLOOD], all_names),
+    "a listing of other places": (listing(listed("elsewhere/a")), all_names),
+    "a listing without sizes": (listing("<Contents><Key>x/a</Key></Contents>"), all_names),
+    "an XML bomb": (
+        answer_of(
+            f'<!DOCTYPE l [<!ENTITY a "lol">{ENTITIES}]><ListBucketResult>&j;'.encode()
+            + b"</ListBucketResult>",
+            b"application/xml",
+        ),
+        all_names,
+    ),
+    "a redirect": (
+        [b"HTTP/1.1 307 No\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"],
+        read_ten,
+    ),
+    "an escape": (
+        [
+            b"HTTP/1.1 403 No\r\nContent-Type: application/xml\r\nConnection: close\r\n\r\n"
+            b"<Error><Code>A</Code><Message>\xc2\x9bX \xe2\x80\xae</Message></Error>"
+        ],
+        read_ten,
+    ),
+}
+
+
+@pytest.mark.parametrize(("pieces", "ask"), S3_ANSWERS.values(), ids=S3_ANSWERS)
+def test_s47_whatever_a_store_answers_is_a_sentence_and_takes_no_memory(
+    pieces: list[bytes],
+    ask: Callable[[FsspecBlobs], object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from s3fs import S3FileSystem
+
+    monkeypatch.setattr(fsspec_blobs, "S3_RETRIES", 1)
+    for variable, value in client_files(tmp_path).items():
+        monkeypatch.setenv(variable, value)
+    once = {"mode": "standard", "max_attempts": 1}
+    monkeypatch.setitem(fsspec_blobs.S3_OPTIONS["config_kwargs"], "retries", once)
+    with raw_http(pieces) as (address, asked):
+        settings = f"region = us-east-1\nendpoint_url = http://{address}\n"
+        (tmp_path / "config").write_text(f"[default]\n{settings}")
+        keys = "aws_access_key_id = nobody\naws_secret_access_key = hush\n"
+        (tmp_path / "credentials").write_text(f"[default]\n{keys}")
+        S3FileSystem.clear_instance_cache()
+        tracemalloc.start()
+        try:
+            with pytest.raises(StorageError) as refused:
+                ask(FsspecBlobs("s3://bucket/x"))
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            S3FileSystem.clear_instance_cache()
+    assert asked
+    assert not [request for request in asked if b"/elsewhere " in request]
+    assert str(refused.value).isprintable()
+    assert peak < 200 << 20
+
+
+def test_s47_a_listing_that_never_ends_is_ended() -> None:
+    session = fsspec_blobs.bounded_session()()
+
+    async def page() -> None:
+        await session.send(SimpleNamespace(url="http://b/?continuation-token=x"))
+
+    session.pages = fsspec_blobs.MOST_PAGES
+    with pytest.raises(OSError, match="pages"):
+        asyncio.run(page())
