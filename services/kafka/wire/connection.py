@@ -189,9 +189,9 @@ class BrokerConnection:
     ) -> socket.socket:
         try:
             sock = _connected(address, deadline, begun)
-        except UnicodeError as error:
+        except (UnicodeError, OverflowError) as error:
             raise ConnectFailed(
-                f"{self._where} is no host name: correct the address", "no host name"
+                f"{self._where} is no host name and port: correct the address", "no host name"
             ) from error
         except OSError as error:
             raise self._translate(error) from error

@@ -71,6 +71,18 @@ class Sender:
         """The api keys that this sender may send."""
         return self._allowed
 
+    def name(self, broker: int) -> str:
+        """How messages name *broker*: one whose id is not known by where it was reached."""
+        at = self._addresses.get(ANY_BROKER)
+        if broker != ANY_BROKER:
+            return f"b{broker}"
+        return "the bootstrap broker" if at is None else f"the broker at {at}"
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster that this session has read; empty before it has read any."""
+        return self._known.learned
+
     def learn(self, brokers: Sequence[Broker], cluster_id: str = "") -> None:
         """Remember where *brokers* listen; addresses given by the operator win.
 
