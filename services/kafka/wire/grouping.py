@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
@@ -40,6 +40,13 @@ def by_partition(
             raise unbelievable(f"b{broker}", f"answers {what} {partition}")
         found[partition] = value
     return found
+
+
+def only(told: Sequence[T], who: str) -> T:
+    """The one entry of an answer about one thing. Raises MalformedMessage if it has not one."""
+    if len(told) != 1:
+        raise unbelievable(who, f"answers with {len(told)} entries for one")
+    return told[0]
 
 
 def unbelievable(who: str, does: str) -> MalformedMessage:
