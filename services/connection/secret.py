@@ -7,6 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn, Self
 
+_SECRET_VARIABLE = re.compile(r"(?i)AWS_|.*(KEY|SECRET|PASSW|TOKEN|CREDENTIAL|JAAS)")
+
+
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """*environ* for a program that needs no secret: without variables whose names say such."""
+    return {name: value for name, value in environ.items() if not _SECRET_VARIABLE.match(name)}
+
 
 class Secret:
     """A string that only `reveal` shows.

@@ -8,7 +8,6 @@ Asks a cluster as each client does: Breakglass's own, and librdkafka. Reads only
 from __future__ import annotations
 
 import locale
-import logging
 import os
 import platform
 import shutil
@@ -16,11 +15,12 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.doctor.checks import BrokerFacts, ClusterFacts, MachineFacts, TerminalFacts
+from breakglass.services.doctor.librdkafka import ends_asked
 from breakglass.services.errors import BreakglassError, PipelineError
 from breakglass.services.extras import EXTRAS
 from breakglass.services.kafka.cluster.describe_cluster import read_controller_time
@@ -34,8 +34,6 @@ from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.snapshot import Broker
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
-
     from breakglass.services.connection.settings import ConnectionSettings
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.session import ReadAccess
@@ -96,8 +94,6 @@ def _free(place: Path) -> int | Unknown:
 
 
 AT_ONCE = 64
-LOG = logging.getLogger(__name__)
-LOG.addHandler(logging.NullHandler())
 OPERATIONS = {
     3: "READ",
     4: "WRITE",
@@ -112,8 +108,6 @@ OPERATIONS = {
 """The bits of authorized operations (org.apache.kafka.common.acl.AclOperation)."""
 NOT_TOLD = -(2**31)
 """A broker without an answer sends this in place of bits; kafka-python makes it None."""
-REFUSALS = frozenset({"TOPIC_AUTHORIZATION_FAILED"})
-"""Errors of librdkafka that a broker itself has sent: it was reached."""
 
 
 def cluster_facts(access: ReadAccess) -> ClusterFacts:
@@ -247,51 +241,6 @@ def _by_librdkafka(access: ReadAccess) -> Mapping[int, str] | Unknown:
     """
     try:
         with access.librdkafka() as clients:
-            return _ends_asked(clients)
+            return ends_asked(clients)
     except BreakglassError as error:
         return Unknown(str(error))
-
-
-def _ends_asked(clients: Mapping[str, Any]) -> Mapping[int, str] | Unknown:
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
-    try:
-        admin = AdminClient(dict(clients), logger=LOG)
-    except KafkaException as error:
-        return Unknown(_why(error))
-    try:
-        admin.poll(0)
-        # A partition that each broker leads; brokers that lead none are left out.
-        led = {
-            partition.leader: (topic.topic, partition.id)
-            for topic in admin.list_topics(timeout=patience.CONNECT).topics.values()
-            for partition in topic.partitions.values()
-            if partition.leader >= 0
-        }
-        with ThreadPoolExecutor(max(1, min(AT_ONCE, len(led))), "doctor") as asking:
-            answers = asking.map(lambda partition: _end_asked(admin, partition), led.values())
-            return dict(zip(led, answers, strict=True))
-    except KafkaException as error:
-        return Unknown(_why(error))
-
-
-def _end_asked(admin: AdminClient, partition: tuple[str, int]) -> str:
-    """Why the leader does not answer; empty if it does, be it by a refusal."""
-    from confluent_kafka import KafkaException, TopicPartition
-    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
-
-    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    try:
-        (answer,) = admin.list_offsets(
-            {TopicPartition(*partition): latest}, request_timeout=patience.BRIEF
-        ).values()
-        answer.result()
-    except KafkaException as error:
-        return "" if error.args[0].name() in REFUSALS else _why(error)
-    return ""
-
-
-def _why(error: Any) -> str:
-    """Librdkafka's own words."""
-    return str(error.args[0].str())

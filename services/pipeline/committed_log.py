@@ -20,6 +20,7 @@ from breakglass.services.kafka.wire.broker_errors import (
 )
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.grouping import unbelievable
+from breakglass.services.kafka.wire.memory import read_large_batches
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.batch_header import MAGIC, BatchHeader, read_headers
@@ -77,6 +78,9 @@ class CommittedLog:
     chunk_bytes: int = CHUNK_BYTES
     read_bytes: int = field(default=0, init=False)
     """Bytes fetched so far."""
+
+    def __post_init__(self) -> None:
+        read_large_batches()
 
     @property
     def where(self) -> str:

@@ -221,10 +221,13 @@ def tampered(cluster: FakeCluster, api: Any, change: Callable[[Any], object]) ->
     cluster.brokers[1].serve(api, respond)
 
 
-def set_in_all(**values: Any) -> Callable[[Any], object]:
-    return lambda topic: [
-        setattr(one, *item) for one in topic.partitions for item in values.items()
-    ]
+def set_in_all(**values: Any) -> Callable[[Any], None]:
+    def change(topic: Any) -> None:
+        for one in topic.partitions:
+            for item in values.items():
+                setattr(one, *item)
+
+    return change
 
 
 class TestImpossibleAnswers:
