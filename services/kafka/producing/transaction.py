@@ -29,7 +29,7 @@ from breakglass.services.kafka.wire.broker_errors import (
     describe_error,
 )
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.kafka.wire.grouping import only
+from breakglass.services.kafka.wire.grouping import only, unbelievable
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import TopicPartition
 
@@ -147,6 +147,8 @@ class TransactionClient:
         answer = self._ask(
             TRANSACTION, self._id, request, InitProducerIdResponse, INIT_VERSION, deadline, _code
         )
+        if answer.producer_id < 0 or answer.producer_epoch < 0:
+            raise unbelievable(f"the coordinator of {self._where}", "gives no producer id")
         self._producer = ProducerIdentity(answer.producer_id, answer.producer_epoch)
         return self._producer
 

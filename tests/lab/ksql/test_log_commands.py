@@ -101,4 +101,3 @@ def test_a_service_is_followed_with_its_backup_beside_it(topic: CommandTopic, fo
         assert anew.metastore == Metastore()
         assert isinstance(anew.backup, NewestBackup)
         assert anew.backup.counts.only_backup == 6
-    watch.close()
