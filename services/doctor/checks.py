@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from breakglass.services.model import Unknown
+from breakglass.services.model import NotOffered, Unknown
 from breakglass.services.words.figures import size_text
 
 if TYPE_CHECKING:
@@ -265,13 +265,15 @@ def _silent(broker: BrokerFacts, facts: ClusterFacts) -> Check:
 
 
 def _librdkafka(facts: ClusterFacts) -> Iterator[Check]:
-    """Librdkafka serves metastores and participants; Spark's tasks use Breakglass's own client."""
+    """Participants of checkpoints use librdkafka; all else uses Breakglass's own client."""
     found = facts.librdkafka
-    if isinstance(found, Unknown):
+    if isinstance(found, NotOffered):
+        yield _note("librdkafka", found.reason)
+    elif isinstance(found, Unknown):
         yield _todo(
             "librdkafka",
             found.reason,
-            "what reads and writes metastores needs it: check sasl.* and ssl.*",
+            "participants of checkpoints need it: check sasl.* and ssl.*",
         )
     else:
         own = {broker.id for broker in facts.brokers if broker.trouble}

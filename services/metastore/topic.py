@@ -314,8 +314,6 @@ def _log(state: TopicState, topic: str) -> Iterator[Alarm]:
         )
 
 
-LANE = "commands"
-"""A connection of its own, whose requests wait at the broker for commands."""
 CHUNK_BYTES = 1024 * 1024
 DECODED_BYTES = 64 * 1024 * 1024
 """Commands of one answer that are taken at once, without their last batch."""
@@ -407,7 +405,6 @@ class TopicReader:
             self._size,
             READ_COMMITTED,
             Deadline.after(patience.REQUEST + seconds),
-            lane=LANE,
             wait_ms=int(seconds * 1000),
             epoch=self._epoch,
         )

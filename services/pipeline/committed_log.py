@@ -162,7 +162,6 @@ class CommittedLog:
         isolation: int,
         deadline: Deadline,
         *,
-        lane: str = "",
         wait_ms: int = WAIT_MS,
         epoch: int = NO_EPOCH,
     ) -> FetchedLog:
@@ -182,7 +181,6 @@ class CommittedLog:
             _request(self.partition, position, size, isolation, wait_ms, epoch),
             FetchResponse,
             deadline,
-            lane=lane,
             max_version=FETCH_VERSION,
         )
         partitions = [partition for topic in answer.responses for partition in topic.partitions]

@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.errors import (
@@ -28,9 +28,6 @@ from breakglass.services.kafka.wire.api_keys import FETCH
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.frames import SIZE, Frames, body_of, limit_wait
 from breakglass.services.kafka.wire.memory import TooLarge, decoded
-
-if TYPE_CHECKING:
-    from breakglass.services.kafka.wire.passing import Head
 
 API_VERSIONS_VERSION = 3
 REAUTHENTICATE_AT = 0.85
@@ -129,29 +126,6 @@ class BrokerConnection:
         answer = self._exchange(request, response_class, version, deadline)
         throttle_ms = getattr(answer, "throttle_time_ms", 0) or 0
         self._quiet_until = time.monotonic() + throttle_ms / 1000
-        return answer
-
-    def pass_on(
-        self, head: Head, frame: bytes, deadline: Deadline, *, answered: bool
-    ) -> memoryview | None:
-        """Send the *frame* of another client's request, and return the frame that answers it.
-
-        The answer is valid until the next call; it is None where brokers send none (*answered*).
-
-        Raises:
-            TimedOut, ConnectFailed: as `call`.
-        """
-        try:
-            limit_wait(self._socket, deadline)
-            self._socket.sendall(SIZE.pack(len(frame)) + frame)
-            answer = self._frames.read(self._socket, deadline, records=True) if answered else None
-        except OSError as error:
-            self.close()
-            raise self._translate(error) from error
-        except TooLarge as error:
-            raise self._refused(error) from error
-        if answer is not None:
-            self._require_order(answer, head.correlation_id)
         return answer
 
     def prove(self, deadline: Deadline) -> None:

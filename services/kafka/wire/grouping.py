@@ -27,10 +27,10 @@ def by_topic(
 def by_partition(
     told: Iterable[tuple[TopicPartition, T]], asked: Collection[TopicPartition], broker: int
 ) -> dict[TopicPartition, T]:
-    """What *broker* told of each partition that was asked for.
+    """What *broker* says of each partition that was asked for.
 
     Raises:
-        MalformedMessage: it told of a partition twice, or of one that was not asked for.
+        MalformedMessage: it answers for a partition twice, or of one that was not asked for.
     """
     found: dict[TopicPartition, T] = {}
     wanted = asked if isinstance(asked, set | frozenset | dict) else set(asked)

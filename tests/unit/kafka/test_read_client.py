@@ -14,6 +14,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from breakglass.services import patience
 from breakglass.services.connection.known_addresses import KnownAddresses
+from breakglass.services.connection.security import confluent_config
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.errors import ConnectFailed, MalformedMessage, NotAuthorized, WrongCluster
 from breakglass.services.kafka import read_client
@@ -293,8 +294,7 @@ class TestOneAddress:
     ) -> None:
         with access.reading() as client:
             client.describe(ample())
-        with access.librdkafka() as config:
-            servers = config["bootstrap.servers"].split(",")
+        servers = confluent_config(access.settings_now)["bootstrap.servers"].split(",")
         assert servers == [str(broker.endpoint) for broker in cluster.brokers.values()]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataRequest
 
-from breakglass.services.doctor.librdkafka import ends_asked
+from breakglass.services.doctor.cluster import ends_asked
 from breakglass.services.model import Unknown
 from tests.kit.fake_broker import Body, FakeBroker
 
