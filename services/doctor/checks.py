@@ -282,8 +282,8 @@ def _librdkafka(facts: ClusterFacts) -> Iterator[Check]:
             yield _todo(
                 "librdkafka",
                 _named([f"b{broker} ({why})" for broker, why in sorted(silent.items())]),
-                "it connects to the advertised names alone: see that they resolve where participants "
-                "of checkpoints run",
+                "it connects to the advertised names alone: see that they resolve where "
+                "participants of checkpoints run",
             )
         else:
             yield _ok("librdkafka", f"{len(found):,} brokers that lead partitions answer it")
