@@ -210,11 +210,10 @@ def _reading(cluster: Cluster, place: Path, count: int) -> bool:
     """Replay, first backup and restart comparison, each beside the consumer's own tool."""
     settings = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
     access = ReadAccess(connection_settings(settings, {}))
-    clients = {"bootstrap.servers": cluster.bootstrap_servers}
     job = BackupJob(command_topic(SERVICE), place / "backups", checked=False)
 
     def back_up() -> BackupOutcome:
-        return run_backup(access, clients, job, lambda _: None)
+        return run_backup(access, job, lambda _: None)
 
     peer = [_consumed(cluster, count)]
     first = _timed(back_up)
@@ -222,7 +221,7 @@ def _reading(cluster: Cluster, place: Path, count: int) -> bool:
     with _Memory() as memory:
         again = _timed(back_up)
     peer.append(_consumed(cluster, count))
-    replay = _timed(lambda: read_whole(access, clients, SERVICE, SECONDS))
+    replay = _timed(lambda: read_whole(access, SERVICE, SECONDS))
     peer.append(_consumed(cluster, count))
     tool = median(peer)
     print(f"  first backup {first:.1f} s, restart {again:.1f} s, replay {replay:.1f} s")

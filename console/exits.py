@@ -21,6 +21,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from breakglass.console.output import LogFormat, log_as, say
@@ -38,6 +39,7 @@ INTERRUPTED = 130
 STDOUT = 1
 """The file descriptor, which is there even when sys.stdout has been replaced."""
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
+CORE_FILTER = "/proc/self/coredump_filter"
 
 
 def run_app(app: typer.Typer, name: str) -> int:
@@ -47,9 +49,23 @@ def run_app(app: typer.Typer, name: str) -> int:
     # What is made is for its owner alone, also by libraries and by programs that this one starts.
     os.umask(0o077)
     collect_cycles_seldom()
+    leave_no_core()
     end_alike_by_any_signal()
     command = get_command(app)
     return guarded(lambda: command.main(prog_name=name))
+
+
+def leave_no_core() -> None:
+    """Keep this process and its children, whose memory has secrets, out of core files.
+
+    Where the system pipes cores to a program, the limit does not count, but the filter does: such a
+    core has no memory of its own.
+    """
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError), open(CORE_FILTER, "w", encoding="ascii") as which:
+        which.write("0")
 
 
 def collect_cycles_seldom() -> None:

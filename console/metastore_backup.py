@@ -102,9 +102,9 @@ def _run(
 
     access = connection.access()
     job = BackupJob(settings.topic, folder, settings.style, follow, fail)
-    with StopSignal() as stop, access.librdkafka() as clients:
+    with StopSignal() as stop:
         stop.armed()
-        return run_backup(access, clients, job, tell, lambda: stop.requested)
+        return run_backup(access, job, tell, lambda: stop.requested)
 
 
 def _folder(settings: MetastoreSettings, store: str | None) -> Path:

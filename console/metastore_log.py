@@ -151,9 +151,7 @@ def _replayed(file: Path, entries: list[AppliedCommand]) -> Replay:
 def _read(connection: Connection, service_id: str, entries: list[AppliedCommand]) -> CommandLog:
     from breakglass.services.metastore.log.reader import read_whole
 
-    access = connection.access()
-    with access.librdkafka() as clients:
-        return read_whole(access, clients, service_id, patience.JOB, entries.append)
+    return read_whole(connection.access(), service_id, patience.JOB, entries.append)
 
 
 def _planned(connection: Connection, service_id: str, statement: str) -> Planned | NothingToDo:
@@ -162,12 +160,7 @@ def _planned(connection: Connection, service_id: str, statement: str) -> Planned
     from breakglass.services.metastore.log.validator import NameValidator
     from breakglass.services.metastore.log.writer import TopicsNow
 
-    access = connection.access()
-    with (
-        access.librdkafka() as clients,
-        CommandLog(access, clients, service_id) as log,
-        connection.reading() as client,
-    ):
+    with CommandLog(connection.access(), service_id) as log, connection.reading() as client:
         log.catch_up(Deadline.after(patience.JOB))
         validator = NameValidator(TopicsNow(client))
         return validator.validate(statement, log.metastore.snapshot(), {})

@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from breakglass.services.connection.secret import without_secrets
+
 PROOF_SECONDS = 90.0
 
 
@@ -28,7 +30,13 @@ def is_whole(java: Path, options: Sequence[str], class_path: str) -> bool:
 def runs(command: Sequence[str]) -> bool:
     """Whether *command* ends well, and in time."""
     try:
-        done = subprocess.run(command, capture_output=True, timeout=PROOF_SECONDS, check=False)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            timeout=PROOF_SECONDS,
+            env=without_secrets(os.environ),
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0

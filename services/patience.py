@@ -71,8 +71,6 @@ LEADERLESS: Final = 10.0
 """A partition without a leader, or a coordinator that does not know it, before other ways."""
 CONSUMER: Final = 15.0
 """Errors that librdkafka retries by itself, before a reader reports them."""
-RELAYED: Final = 300.0
-"""A request of librdkafka that passes the relay: librdkafka itself gives up sooner."""
 TRANSACTION: Final = 120.0
 """A transaction of a restore, and each of its steps."""
 

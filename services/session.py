@@ -8,7 +8,7 @@ the replicas are proposed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -18,7 +18,6 @@ from breakglass.services.connection.plaintext import Plaintext
 from breakglass.services.connection.settings import ConnectionSettings
 
 if TYPE_CHECKING:
-    from breakglass.services.connection.security import ClientConfig
     from breakglass.services.kafka.election_client import ElectionClient
     from breakglass.services.kafka.group_client import GroupClient
     from breakglass.services.kafka.marker_client import MarkerClient
@@ -80,16 +79,6 @@ class ReadAccess:
             yield client
         finally:
             client.close()
-
-    def librdkafka(self) -> AbstractContextManager[ClientConfig]:
-        """The settings of librdkafka's clients that read, for as long as the context lasts.
-
-        Where librdkafka by itself does not reach the brokers, it gets there by a relay.
-
-        Raises:
-            Unreachable, AuthenticationFailed: the brokers are not reached.
-        """
-        return _librdkafka(self, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +193,6 @@ class Power:
         with self._armed(cluster_id, api_keys.RECORDS) as sender:
             yield sender
 
-    def librdkafka(self) -> AbstractContextManager[ClientConfig]:
-        """The settings of librdkafka's clients that write records, as `ReadAccess.librdkafka`."""
-        from breakglass.services.kafka.wire import api_keys
-
-        return _librdkafka(self.access, api_keys.RECORDS)
-
     @contextmanager
     def _armed(self, cluster_id: str, keys: frozenset[int]) -> Iterator[Sender]:
         """A sender with power, once it is known to reach the cluster that was read."""
@@ -226,27 +209,6 @@ class Power:
             yield sender
         finally:
             sender.close()
-
-
-@contextmanager
-def _librdkafka(access: ReadAccess, power: frozenset[int]) -> Iterator[ClientConfig]:
-    from breakglass.services.connection.security import confluent_config, reached_by_librdkafka
-
-    settings = access.settings
-    if reached_by_librdkafka(settings):
-        yield confluent_config(access.settings_now)
-        return
-    from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.kafka.relay.relay import LoopbackRelay
-    from breakglass.services.kafka.wire import api_keys
-    from breakglass.services.kafka.wire.deadline import Deadline
-
-    sender = _sender(access, frozenset({api_keys.OFFSET_FOR_LEADER_EPOCH}) | power)
-    with LoopbackRelay(sender) as relay:
-        # What the sender learns here is where the relay finds the brokers.
-        limit = Deadline.after(settings.connect_timeout_ms / 1000)
-        ReadClient(sender, settings.listener).describe(limit)
-        yield confluent_config(relay.settings(settings))
 
 
 def _sender(access: ReadAccess, power: frozenset[int], client_id: str | None = None) -> Sender:

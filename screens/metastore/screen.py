@@ -8,8 +8,7 @@ What stands in the table of a ksqlDB service: one kind of row for each of its fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
@@ -241,14 +240,6 @@ class _Looking:
 
     topic: str
     watch: ServiceWatch | None = None
-    way: ExitStack = field(default_factory=ExitStack)
-    """The way of librdkafka to the brokers, which ends after the watch."""
-
-    def close(self) -> None:
-        """Stop looking."""
-        if self.watch is not None:
-            self.watch.close()
-        self.way.close()
 
 
 class MetastoreScreen(Page):
@@ -292,10 +283,6 @@ class MetastoreScreen(Page):
 
     def on_mount(self) -> None:
         self._table.focus()
-
-    def on_unmount(self) -> None:
-        if self._looking is not None and not self._busy:
-            self._looking.close()
 
     def show_known(self) -> None:
         self._ask()
@@ -419,8 +406,6 @@ class MetastoreScreen(Page):
         self.query_one("#about", Facts).facts = facts
 
     def _change(self, topic: str) -> None:
-        if self._looking is not None:
-            self._looking.close()
         self._looking, self._look, self._looked_at = _Looking(topic), None, None
         self._show()
 
@@ -443,8 +428,7 @@ class MetastoreScreen(Page):
         look: ServiceLook | Unknown
         try:
             if looking.watch is None:
-                clients = looking.way.enter_context(self.context.access.librdkafka())
-                looking.watch = ServiceWatch(clients, looking.topic, self._folder())
+                looking.watch = ServiceWatch(looking.topic, self._folder())
             with self.context.reading("breakglass-metastore") as client:
                 look = looking.watch.look(client)
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it

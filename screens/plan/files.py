@@ -24,6 +24,7 @@ from breakglass.screens.plan.messages import DraftChanged, FormFaulty, FormReady
 from breakglass.screens.widgets.dialog import Dialog, Prompt
 from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.line_table import LineTable
+from breakglass.services.connection.secret import without_secrets
 from breakglass.services.errors import BreakglassError, StorageError, UsageError
 from breakglass.services.regular_file import read_regular
 
@@ -102,7 +103,7 @@ def edited(
 
 def _run(command: list[str]) -> int:
     try:
-        return subprocess.run(command, check=False).returncode
+        return subprocess.run(command, env=without_secrets(os.environ), check=False).returncode
     except OSError as error:
         raise UsageError(f"{command[0]} cannot be run ({error.strerror}): set EDITOR.") from error
 

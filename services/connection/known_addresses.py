@@ -62,6 +62,11 @@ class KnownAddresses:
                     self._write(self._folder)
 
     @property
+    def learned(self) -> str:
+        """The cluster that the given addresses led to; empty before this session has read any."""
+        return self._learned
+
+    @property
     def newest(self) -> tuple[Endpoint, ...]:
         """The addresses in the newest metadata; none before this session has read any."""
         return tuple(self._newest.values())

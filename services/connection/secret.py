@@ -9,6 +9,12 @@ from typing import NoReturn, Self
 
 SHORTEST_MASKED = 4
 """Characters: a shorter secret would mask words that are none."""
+_SECRET_VARIABLE = re.compile(r"(?i)AWS_|.*(KEY|SECRET|PASSW|TOKEN|CREDENTIAL|JAAS)")
+
+
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """*environ* for a program that needs no secret: without variables whose names say such."""
+    return {name: value for name, value in environ.items() if not _SECRET_VARIABLE.match(name)}
 
 
 class Secret:

@@ -171,7 +171,7 @@ def confluent_config(settings: ConnectionSettings) -> ClientConfig:
 
     Pass ``logger=`` to the client, because librdkafka otherwise writes to file descriptor 2.
     librdkafka uses no TLS versions, and connects to brokers by their advertised names alone; where
-    that is not enough (`reached_by_librdkafka`), it needs a relay (services/session.py).
+    that is not enough (`reached_by_librdkafka`), it does not reach them.
     """
     config = ClientConfig(
         {
@@ -226,7 +226,7 @@ def _confluent_sasl(sasl: SaslSettings) -> dict[str, Any]:
         config["oauth_cb"] = _oauth_callback(sasl.login)
     else:
         raise BadConnectionSettings(
-            "librdkafka does not speak Kerberos here: it needs a relay, as commands have it"
+            "librdkafka does not speak Kerberos here: its wheels are built without it"
         )
     return config
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from breakglass.services.model import Unknown
+from breakglass.services.model import NotOffered, Unknown
 from breakglass.services.words.figures import size_text
 
 if TYPE_CHECKING:
@@ -265,13 +265,15 @@ def _silent(broker: BrokerFacts, facts: ClusterFacts) -> Check:
 
 
 def _librdkafka(facts: ClusterFacts) -> Iterator[Check]:
-    """Librdkafka serves metastores and participants; Spark's tasks use Breakglass's own client."""
+    """Participants of checkpoints use librdkafka; all else uses Breakglass's own client."""
     found = facts.librdkafka
-    if isinstance(found, Unknown):
+    if isinstance(found, NotOffered):
+        yield _note("librdkafka", found.reason)
+    elif isinstance(found, Unknown):
         yield _todo(
             "librdkafka",
             found.reason,
-            "what reads and writes metastores needs it: check sasl.* and ssl.*",
+            "participants of checkpoints need it: check sasl.* and ssl.*",
         )
     else:
         own = {broker.id for broker in facts.brokers if broker.trouble}
@@ -280,10 +282,8 @@ def _librdkafka(facts: ClusterFacts) -> Iterator[Check]:
             yield _todo(
                 "librdkafka",
                 _named([f"b{broker} ({why})" for broker, why in sorted(silent.items())]),
-                "check the addresses given with --broker-address"
-                if facts.asked_with_addresses
-                else "it connects to the advertised names alone: name the way to each broker with "
-                "--broker-address ID=HOST:PORT",
+                "it connects to the advertised names alone: see that they resolve where "
+                "participants of checkpoints run",
             )
         else:
             yield _ok("librdkafka", f"{len(found):,} brokers that lead partitions answer it")

@@ -3,15 +3,22 @@
 Looks at this machine: Java, locale, what is installed, space for a rescue.
 
 Asks a cluster as each client does: Breakglass's own, and librdkafka. Reads only.
+
+Bytes that are not Kafka's make librdkafka end its whole process. So it has a process of its own,
+whose end is a sentence. The settings, which have secrets, go to that process by its stdin.
 """
 
 from __future__ import annotations
 
+import json
 import locale
 import logging
 import os
 import platform
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
@@ -20,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
+from breakglass.services.connection.secret import without_secrets
 from breakglass.services.doctor.checks import BrokerFacts, ClusterFacts, MachineFacts, TerminalFacts
 from breakglass.services.errors import BreakglassError, PipelineError
 from breakglass.services.extras import EXTRAS
@@ -28,7 +36,7 @@ from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.broker_errors import cluster_error, unread
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
-from breakglass.services.model import Unknown
+from breakglass.services.model import NotOffered, Unknown
 from breakglass.services.recovery.judgement.starting import PassedOver
 from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.snapshot import Broker
@@ -96,8 +104,6 @@ def _free(place: Path) -> int | Unknown:
 
 
 AT_ONCE = 64
-LOG = logging.getLogger(__name__)
-LOG.addHandler(logging.NullHandler())
 OPERATIONS = {
     3: "READ",
     4: "WRITE",
@@ -112,8 +118,6 @@ OPERATIONS = {
 """The bits of authorized operations (org.apache.kafka.common.acl.AclOperation)."""
 NOT_TOLD = -(2**31)
 """A broker without an answer sends this in place of bits; kafka-python makes it None."""
-REFUSALS = frozenset({"TOPIC_AUTHORIZATION_FAILED"})
-"""Errors of librdkafka that a broker itself has sent: it was reached."""
 
 
 def cluster_facts(access: ReadAccess) -> ClusterFacts:
@@ -245,21 +249,70 @@ def _by_librdkafka(access: ReadAccess) -> Mapping[int, str] | Unknown:
     No consumer asks: it looks for the coordinator of its group, for which a broker creates
     `__consumer_offsets` where nobody has used a group yet.
     """
+    from breakglass.services.connection.security import confluent_config, reached_by_librdkafka
+
+    settings = access.settings_now
+    if not reached_by_librdkafka(settings):
+        return NotOffered(
+            "librdkafka knows the advertised addresses alone, and no Kerberos: of Breakglass, only "
+            "participants of checkpoints use it"
+        )
     try:
-        with access.librdkafka() as clients:
-            return _ends_asked(clients)
+        return ends_asked(confluent_config(settings))
     except BreakglassError as error:
         return Unknown(str(error))
 
 
-def _ends_asked(clients: Mapping[str, Any]) -> Mapping[int, str] | Unknown:
+LOG = logging.getLogger(__name__)
+LOG.addHandler(logging.NullHandler())
+REFUSALS = frozenset({"TOPIC_AUTHORIZATION_FAILED"})
+"""Errors of librdkafka that a broker itself has sent: it was reached."""
+LONGEST_SECONDS = 2 * patience.CONNECT + patience.COMMAND
+
+
+def ends_asked(clients: Mapping[str, Any]) -> Mapping[int, str] | Unknown:
+    """By the id of each broker that leads a partition, why it does not answer; empty if it does.
+
+    *clients* has confluent-kafka's settings.
+    """
+    settings = {name: value for name, value in clients.items() if not callable(value)}
+    callback = clients.get("oauth_cb")
+    token = None if callback is None else list(callback(clients.get("sasl.oauthbearer.config")))
+    try:
+        asked = subprocess.run(
+            [sys.executable, "-P", "-m", "breakglass.services.doctor.cluster"],
+            input=json.dumps([settings, token]),
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_SECONDS,
+            env=without_secrets(os.environ),
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Unknown("librdkafka did not answer in time")
+    except OSError as error:
+        return Unknown(f"no process could be started to ask ({error.strerror})")
+    if asked.returncode < 0:
+        ended = signal.Signals(-asked.returncode).name
+        return Unknown(
+            f"librdkafka was ended by {ended}: what a broker answered is not Kafka's, and ends "
+            "every application that uses librdkafka"
+        )
+    if asked.returncode:
+        return Unknown(f"librdkafka could not be asked ({asked.stderr.strip()[-200:]})")
+    found = json.loads(asked.stdout)
+    return Unknown(found) if isinstance(found, str) else {int(id): why for id, why in found.items()}
+
+
+def _ends(clients: Mapping[str, Any]) -> Mapping[int, str] | str:
+    """The answers; a text if there are none."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     try:
         admin = AdminClient(dict(clients), logger=LOG)
     except KafkaException as error:
-        return Unknown(_why(error))
+        return _why(error)
     try:
         admin.poll(0)
         # A partition that each broker leads; brokers that lead none are left out.
@@ -273,7 +326,7 @@ def _ends_asked(clients: Mapping[str, Any]) -> Mapping[int, str] | Unknown:
             answers = asking.map(lambda partition: _end_asked(admin, partition), led.values())
             return dict(zip(led, answers, strict=True))
     except KafkaException as error:
-        return Unknown(_why(error))
+        return _why(error)
 
 
 def _end_asked(admin: AdminClient, partition: tuple[str, int]) -> str:
@@ -295,3 +348,15 @@ def _end_asked(admin: AdminClient, partition: tuple[str, int]) -> str:
 def _why(error: Any) -> str:
     """Librdkafka's own words."""
     return str(error.args[0].str())
+
+
+def main() -> None:
+    """Read the settings from stdin, and print the answers as JSON."""
+    settings, token = json.load(sys.stdin)
+    if token is not None:
+        settings["oauth_cb"] = lambda _: tuple(token)
+    print(json.dumps(_ends(settings)))
+
+
+if __name__ == "__main__":
+    main()

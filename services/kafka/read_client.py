@@ -15,6 +15,7 @@ from breakglass.services.kafka.cluster.describe_cluster import (
     describe_cluster,
     describe_quorum,
     heard_by_controllers,
+    require_same_cluster,
 )
 from breakglass.services.kafka.cluster.partitions import (
     read_newest_partitions,
@@ -68,10 +69,14 @@ class ReadClient:
 
         Raises:
             Unreachable: no bootstrap server answers.
+            WrongCluster: the addresses lead to another cluster than this session has read.
         """
         description = describe_cluster(self.sender, deadline)
         while self.sender.misled(description.cluster_id):
             description = describe_cluster(self.sender, deadline)
+        require_same_cluster(
+            self.sender.cluster_id or description.cluster_id, description.cluster_id
+        )
         self.sender.learn(description.brokers, description.cluster_id)
         if self._listener is not None:
             found = read_listener(self.sender, description.live, self._listener, deadline)

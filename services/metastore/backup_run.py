@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, StorageError
@@ -210,8 +210,6 @@ class MetastoreWatch:
 
 
 POLL_SECONDS = 0.1
-AT_MOST = 10_000
-"""Commands in each group."""
 MOST_TOLD = 20
 """Commands that are named as refused by a restore; all of them are counted."""
 QUIET_SECONDS = 1.0
@@ -232,7 +230,6 @@ class TopicRun:
     def __init__(
         self,
         client: ReadClient,
-        connection: Mapping[str, Any],
         job: BackupJob,
         watch: MetastoreWatch,
         tell: Tell,
@@ -241,7 +238,6 @@ class TopicRun:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
-        self._connection = connection
         self._job = job
         self._watch = watch
         self._tell = tell
@@ -303,8 +299,7 @@ class TopicRun:
             self._watch.expect(state.topic_id)
             try:
                 start = self._read_at_once(backup, state)
-                with TopicReader(self._connection, self._job.topic, start) as reader:
-                    self._read(reader, backup, state)
+                self._read(TopicReader(self._client, self._job.topic, start), backup, state)
             finally:
                 self._appended += backup.appended
 
@@ -346,7 +341,7 @@ class TopicRun:
         quiet_since = self._clock()
         while not self._stopped():
             self._watch.check()
-            batch = reader.poll(POLL_SECONDS, AT_MOST)
+            batch = reader.poll(POLL_SECONDS)
             ended = batch.at_end or (ended and not batch.records)
             if batch.records or (batch.at_end and not caught_up):
                 self._take(backup, batch, state)
@@ -358,13 +353,13 @@ class TopicRun:
             self._note(backup, batch.next_offset)
             if ended and not caught_up:
                 target = self._stable_end(state) if target is None else target
-                caught_up = target is not None and _position(reader, batch) >= target
+                caught_up = target is not None and batch.next_offset >= target
                 if caught_up:
                     self._caught_up(backup, batch.next_offset, state)
             elif batch.records and caught_up:
                 self._check_lines(backup)
             if self._job.follow:
-                self._judge(state, _position(reader, batch), caught_up=caught_up)
+                self._judge(state, batch.next_offset, caught_up=caught_up)
             elif caught_up:
                 return
 
@@ -451,11 +446,6 @@ class TopicRun:
         outcome.next_offset = next_offset
 
 
-def _position(reader: TopicReader, batch: PolledCommands) -> int:
-    """The next offset to read, after everything that consumers cannot see."""
-    return max(batch.next_offset, reader.position())
-
-
 def _moved(leader: int | None, epoch: int) -> TopicChanged:
     who = "another broker" if leader is None else f"b{leader}"
     return TopicChanged(
@@ -475,7 +465,6 @@ def backed_up_id(topic: str, location: Path) -> str | None:
 
 def run_backup(
     access: ReadAccess,
-    connection: Mapping[str, Any],
     job: BackupJob,
     tell: Tell,
     stopped: Callable[[], bool] = lambda: False,
@@ -483,8 +472,8 @@ def run_backup(
     """Back up the topic of *job* to its end, or follow the topic until *stopped*.
 
     Once the cluster has answered, a run that follows the topic survives all temporary faults:
-    brokers that are down or hang, a lost network, a full disk. *connection* contains
-    confluent-kafka's settings. Two threads call *tell*, never at the same time.
+    brokers that are down or hang, a lost network, a full disk. Two threads call *tell*, never at
+    the same time.
 
     Raises:
         ConflictingRecord: the topic differs from the backup, and a difference is to end the run.
@@ -499,7 +488,7 @@ def run_backup(
         access.reading() as client,
         MetastoreWatch(access, job.topic, noted) as watch,
     ):
-        run = TopicRun(client, connection, job, watch, noted, lag, stopped)
+        run = TopicRun(client, job, watch, noted, lag, stopped)
         noted.status(None)
         try:
             run.through()

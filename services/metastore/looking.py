@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError
@@ -66,20 +65,12 @@ def command_topics(topics: Iterable[str]) -> tuple[str, ...]:
 class ServiceWatch:
     """Looks at one service repeatedly; each record of its topic is read only once."""
 
-    def __init__(self, connection: Mapping[str, Any], topic: str, folder: Path) -> None:
-        """*connection* contains confluent-kafka's settings; *folder* contains its backups."""
+    def __init__(self, topic: str, folder: Path) -> None:
+        """*folder* contains its backups."""
         self.topic = topic
-        self._connection = connection
         self._folder = folder
         self._topic_id = ""
-        self._reader: TopicReader | None = None
         self._begin()
-
-    def close(self) -> None:
-        """Stop reading."""
-        if self._reader is not None:
-            self._reader.__exit__(None, None, None)
-            self._reader = None
 
     def look(self, client: ReadClient) -> ServiceLook:
         """The service's current state. Raises: Unreachable, NotAuthorized, ClusterError."""
@@ -93,10 +84,9 @@ class ServiceWatch:
             alarms = (f"the backup is {behind}", *alarms)
         if state is not None:
             if state.topic_id != self._topic_id:
-                self.close()
                 self._begin()
                 self._topic_id = state.topic_id
-            self._read(deadline)
+            self._read(client, deadline)
         metastore = self._replay.metastore.snapshot()
         wrong = inconsistencies(metastore, TopicsNow(client))
         backup, found = self._compared()
@@ -112,6 +102,7 @@ class ServiceWatch:
         )
 
     def _begin(self) -> None:
+        self._reader: TopicReader | None = None
         self._seen: tuple[tuple[Path, int, int] | None, int] | None = None
         self._side_by_side: tuple[NewestBackup | Unknown, tuple[CommandPair, ...]] = (
             Unknown("not read yet"),
@@ -121,15 +112,15 @@ class ServiceWatch:
         self._entries: list[AppliedCommand] = []
         self._replay = Replay(self._entries.append)
 
-    def _read(self, deadline: Deadline) -> None:
+    def _read(self, client: ReadClient, deadline: Deadline) -> None:
         if self._reader is None:
-            self._reader = TopicReader(self._connection, self.topic)
+            self._reader = TopicReader(client, self.topic)
             self._ended = False
+        self._reader.through(client)
         while True:
             try:
                 batch = self._reader.poll(POLL_SECONDS)
             except LogCut:
-                self.close()
                 self._begin()
                 self._topic_id = ""
                 return

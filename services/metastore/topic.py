@@ -5,30 +5,27 @@ the effective value with its source; a setting that the topic lacks is the broke
 
 Reads the committed commands of a command topic in order, by polls or by whole fetches.
 
-Whole fetches yield commands as columns of the broker's answer. The consumer reads what this cannot:
-batches of older message formats, damaged batches, and everything after a broker that did not
-answer.
+Whole fetches yield commands as columns of the broker's answer. `TopicReader` reads what this
+cannot: batches of older message formats, and everything after a broker that did not answer.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.errors import (
-    AuthenticationFailed,
     ClusterError,
+    EvidenceChanged,
     LogTruncated,
-    NotAuthorized,
-    NotNow,
+    TimedOut,
     TopicRecreated,
     Unreachable,
 )
@@ -45,16 +42,17 @@ from breakglass.services.kafka.replicas.list_offsets import (
 )
 from breakglass.services.kafka.wire.broker_errors import UNKNOWN_TOPIC_OR_PARTITION, cluster_error
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.grouping import only
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.metastore.events import Event
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.topic_backup.record import Record
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
-
     from breakglass.services.metastore.columns import CommandColumns
     from breakglass.services.pipeline.batches.converting import FetchedBatches
+    from breakglass.services.pipeline.committed_log import CommittedLog
 
 PARTITION = 0
 RETENTION_TIME, RETENTION_BYTES, CLEANUP = "retention.ms", "retention.bytes", "cleanup.policy"
@@ -149,7 +147,8 @@ def read_settings(sender: Sender, topic: str, deadline: Deadline) -> dict[str, S
     )
 
     request = settings_request(TOPIC_RESOURCE, [topic], list(WATCHED))
-    (result,) = sender.call(ANY_BROKER, request, DescribeConfigsResponse, deadline).results
+    answer = sender.call(ANY_BROKER, request, DescribeConfigsResponse, deadline)
+    result = only(answer.results, sender.name(ANY_BROKER))
     if result.error_code == UNKNOWN_TOPIC_OR_PARTITION:
         return None
     if result.error_code:
@@ -195,7 +194,7 @@ def topic_id_at(sender: Sender, topic: str, leader: int, deadline: Deadline) -> 
 
     wanted: Any = MetadataRequest.MetadataRequestTopic(name=topic)
     request = MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
-    (told,) = sender.call(leader, request, MetadataResponse, deadline).topics
+    told = only(sender.call(leader, request, MetadataResponse, deadline).topics, f"b{leader}")
     if told.error_code == UNKNOWN_TOPIC_OR_PARTITION:
         return None
     if told.error_code:
@@ -315,33 +314,12 @@ def _log(state: TopicState, topic: str) -> Iterator[Alarm]:
         )
 
 
-LOG = logging.getLogger(__name__)
-LOG.addHandler(logging.NullHandler())
-BATCH = 10_000
-"""Commands that are taken together: the backup syncs once for all of them."""
-
-TRANSIENT = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"})
-"""Errors that librdkafka retries on its own."""
-REFUSED = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"})
-PASSING = frozenset(
-    {
-        "_UNKNOWN_PARTITION",
-        "_LEADER_NOT_AVAILABLE",
-        "_WAIT_COORD",
-        "_MAX_POLL_EXCEEDED",
-        "_LOG_TRUNCATION",
-        "UNKNOWN_TOPIC_OR_PART",
-        "NOT_LEADER_FOR_PARTITION",
-        "LEADER_NOT_AVAILABLE",
-        "REPLICA_NOT_AVAILABLE",
-        "BROKER_NOT_AVAILABLE",
-        "FENCED_LEADER_EPOCH",
-        "UNKNOWN_LEADER_EPOCH",
-        "KAFKA_STORAGE_ERROR",
-        "OFFSET_NOT_AVAILABLE",
-    }
-)
-"""Errors that end once a new leader is known, or the topic exists."""
+CHUNK_BYTES = 1024 * 1024
+DECODED_BYTES = 64 * 1024 * 1024
+"""Commands of one answer that are taken at once, without their last batch."""
+NO_EPOCH = -1
+AGAIN_SECONDS = 0.1
+"""Pause before a leader that could not answer is looked for again."""
 
 
 class LogCut(ClusterError):
@@ -364,123 +342,114 @@ class PolledCommands:
 
 
 class TopicReader:
-    """A consumer without a group, which commits nothing."""
+    """Reads as a read_committed consumer without a group, which commits nothing.
+
+    The CRC of each batch is checked, and each request names the leader epoch that was read last, so
+    that a log that was cut back is noticed.
+    """
 
     def __init__(
         self,
-        connection: Mapping[str, Any],
+        client: ReadClient,
         topic: str,
         start: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*connection* has confluent-kafka's settings; *start* is an offset, or the log start."""
-        from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-
-        self._topic, self._clock = topic, clock
-        settings = {
-            "group.id": "breakglass-metastore",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "error",
-            "enable.partition.eof": True,
-            "check.crcs": True,
-            "fetch.wait.max.ms": 10,
-            "allow.auto.create.topics": False,
-        }
-        self._consumer: Consumer = Consumer({**connection, **settings}, logger=LOG)
-        at = OFFSET_BEGINNING if start is None else start
-        self._consumer.assign([TopicPartition(topic, PARTITION, at)])
-        self._next = start or 0
+        """*start* is an offset; None: the log start."""
+        self._client, self._topic, self._clock = client, topic, clock
+        self._partition = TopicPartition(topic, PARTITION)
+        self._log: CommittedLog | None = None
+        self._next, self._epoch, self._size = start, NO_EPOCH, CHUNK_BYTES
         self._failing_since: float | None = None
 
-    def __enter__(self) -> Self:
-        return self
+    def through(self, client: ReadClient) -> None:
+        """Read on by *client*."""
+        self._client, self._log = client, None
 
-    def __exit__(self, *_: object) -> None:
-        self._consumer.close()
-
-    def poll(self, seconds: float, most: int = BATCH) -> PolledCommands:
-        """The commands of the next *seconds*, at most *most* commands.
+    def poll(self, seconds: float) -> PolledCommands:
+        """The commands of one answer, for which the leader waits up to *seconds*.
 
         Raises:
             LogCut: the log no longer contains the next offset.
             NotAuthorized: READ on the topic is missing.
             Unreachable: the brokers do not answer.
-            ClusterError: any other error.
+            ClusterError: any other error, such as a damaged batch.
         """
-        records, at_end, epoch = [], False, -1
-        for message in self._consumer.consume(most, seconds):
-            error = message.error()
-            if error is None:
-                records.append(_record(message))
-                epoch = max(epoch, _leader_epoch(message))
-                at_end = False
-            elif error.name() == "_PARTITION_EOF":
-                at_end = True
-                self._next = max(self._next, message.offset() or 0)
-            else:
-                self._failed(error)
-        if records:
-            self._next = max(self._next, records[-1].offset + 1)
-        if records or at_end:
-            self._failing_since = None
-        return PolledCommands(tuple(records), at_end, self._next, epoch)
-
-    def position(self) -> int:
-        """The next offset to read, after markers and aborted commands that were passed.
-
-        librdkafka knows no position before the first poll (M9).
-        """
-        from confluent_kafka import TopicPartition
-
-        (told,) = self._consumer.position([TopicPartition(self._topic, PARTITION)])
-        return max(self._next, told.offset)
-
-    def _failed(self, error: KafkaError) -> None:
-        name = error.name()
-        if name == "GROUP_AUTHORIZATION_FAILED":
-            # The client looks up the coordinator of its group, although it never joins the group.
-            return
-        if name == "_AUTO_OFFSET_RESET":
+        try:
+            polled = self._ask(seconds)
+        except EvidenceChanged as error:
             raise LogCut(
-                f"topic {self._topic} does not have offset {self._next:,} any more: it was cut or "
-                "created again, so it has to be read from its beginning"
-            )
-        if name == "TOPIC_AUTHORIZATION_FAILED":
-            needs = f"READ on topic {self._topic}"
-            raise NotAuthorized(f"reading the command topic is not allowed: grant {needs}", needs)
-        if name in REFUSED:
-            raise AuthenticationFailed(
-                f"topic {self._topic} cannot be read ({error.str()}): check the credentials"
-            )
-        if name in TRANSIENT:
-            # Let librdkafka retry, but only until a deadline.
+                f"topic {self._topic} does not have offset {self._next or 0:,} any more ({error}): "
+                "it was cut or created again, so it has to be read from its beginning"
+            ) from error
+        except Unreachable as error:
+            # A new leader is looked for, but only until a deadline.
             now = self._clock()
             self._failing_since = self._failing_since or now
-            if now - self._failing_since > patience.CONSUMER:
-                raise Unreachable(f"topic {self._topic} cannot be read ({error.str()}): try again")
-            return
-        kind = NotNow if error.retriable() or name in PASSING else ClusterError
-        raise kind(f"topic {self._topic} cannot be read ({error.str()}): try again")
+            if not error.retriable or now - self._failing_since > patience.CONSUMER:
+                raise
+            self._log = None
+            time.sleep(AGAIN_SECONDS)
+            return PolledCommands((), False, self._next or 0)
+        self._failing_since = None
+        return polled
+
+    def position(self) -> int:
+        """The next offset to read, after markers and aborted commands that were passed."""
+        return self._next or 0
+
+    def _ask(self, seconds: float) -> PolledCommands:
+        log, at = self._leaders_log()
+        fetched = log.fetch(
+            at,
+            self._size,
+            READ_COMMITTED,
+            Deadline.after(patience.REQUEST + seconds),
+            wait_ms=int(seconds * 1000),
+            epoch=self._epoch,
+        )
+        # An answer without a whole batch is the beginning of a larger one.
+        cut = fetched.cut and not fetched.batches
+        self._size = max(2 * self._size, fetched.cut) if cut else CHUNK_BYTES
+        records: list[CommandRecord] = []
+        taken = 0
+        for batch in fetched.batches:
+            found = batch.records(log.where)
+            # A batch may begin before the offset that was asked for.
+            records += [_record(one) for one in found if one.offset >= at]
+            self._next = batch.header.next_offset
+            self._epoch = max(self._epoch, batch.header.leader_epoch)
+            taken += sum([len(one.key or b"") + len(one.value or b"") for one in found])
+            if taken > DECODED_BYTES:
+                # What is left of the answer is asked for again: its batches were compressed.
+                break
+        now = self._next or at
+        return PolledCommands(records, now >= fetched.end, now, self._epoch)
+
+    def _leaders_log(self) -> tuple[CommittedLog, int]:
+        """The log on its present leader, and the next offset to read."""
+        from breakglass.services.pipeline.committed_log import CommittedLog
+
+        deadline = Deadline.after(patience.REQUEST)
+        sender = self._client.sender
+        if self._log is None:
+            self._client.describe(deadline)
+            states = read_partitions(sender, deadline, [self._topic])
+            if not states or states[0].leader is None:
+                raise TimedOut(f"topic {self._topic} has no leader: try again", "no leader")
+            self._log = CommittedLog(sender, states[0].leader, self._partition)
+        if self._next is None:
+            start = offset_at(sender, self._topic, self._log.leader, EARLIEST, deadline)
+            if isinstance(start, Unknown):
+                raise TimedOut(f"topic {self._topic} cannot be read ({start.reason}): try again")
+            self._next = start
+        return self._log, self._next
 
 
-def _leader_epoch(message: Message) -> int:
-    epoch = message.leader_epoch()
-    return -1 if epoch is None else epoch
-
-
-def _record(message: Message) -> CommandRecord:
-    kind, timestamp = message.timestamp()
-    headers: Any = message.headers()
-    key: Any = message.key()
-    return CommandRecord(
-        message.offset() or 0,
-        key,
-        message.value(),
-        timestamp if kind else None,
-        tuple(headers) if headers else (),
-    )
+def _record(record: Record) -> CommandRecord:
+    """*record* with the names of its headers as text."""
+    headers = tuple([(name.decode("utf-8", "replace"), value) for name, value in record.headers])
+    return CommandRecord(record.offset, record.key, record.value, record.timestamp, headers)
 
 
 WORTHWHILE = 20_000
@@ -556,7 +525,7 @@ def commands_in(fetched: FetchedBatches, start: int) -> Iterator[CommandColumns]
     """The committed commands of *fetched* from the offset *start* on; never an empty batch.
 
     Raises:
-        NotByColumns: the consumer must read them.
+        NotByColumns: `TopicReader` must read them.
         MalformedMessage: the bytes are not record batches.
     """
     from breakglass.services.metastore.columns import CommandColumns

@@ -6,84 +6,65 @@ producer fences it: no record that it had not committed ever becomes visible.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from breakglass.services import patience
+from breakglass.services.clock import now_ms
 from breakglass.services.errors import (
+    AuthenticationFailed,
     BreakglassError,
-    ClusterError,
     NotAuthorized,
     OutcomeUnknown,
     TimedOut,
+    Unreachable,
 )
+from breakglass.services.kafka.producing.partition_writer import PartitionProducer
+from breakglass.services.kafka.producing.transaction import (
+    Fenced,
+    ProducerIdentity,
+    TransactionClient,
+)
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.topic import PARTITION
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.batch_header import MAGIC
 
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message, Producer
+T = TypeVar("T")
 
-LOG = logging.getLogger(__name__)
-LOG.addHandler(logging.NullHandler())
 TRANSACTION_MS = 900_000
 """The greatest timeout that brokers allow by default (transaction.max.timeout.ms)."""
-
-FENCED = frozenset(
-    {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"}
-)
-BUSY = frozenset(
-    {
-        "CONCURRENT_TRANSACTIONS",
-        "COORDINATOR_NOT_AVAILABLE",
-        "NOT_COORDINATOR",
-        "_ALL_BROKERS_DOWN",
-        "_TIMED_OUT",
-        "_TRANSPORT",
-    }
-)
-
-GIVEN_UP = frozenset({"_PURGE_QUEUE", "_PURGE_INFLIGHT", "_FATAL", "_STATE"})
-"""The client's error for records of a failed transaction; mostly the producer was fenced."""
-
-
-class Fenced(ClusterError):
-    """Another producer took the transactional id: uncommitted records are lost."""
-
-
-class TransactionFailed(ClusterError):
-    """The transaction can only be aborted; none of its records become visible."""
+BATCH_BYTES = 1_000_000
+"""Just under the default of max.message.bytes; a larger command is a batch of its own."""
+SEQUENCES = 2**31
 
 
 class Transactions:
-    """A transactional producer."""
+    """A transactional producer of the commands of one topic."""
 
     def __init__(
         self,
-        connection: Mapping[str, Any],
+        sender: Sender,
+        topic: str,
         transactional_id: str,
         *,
         timeout_ms: int = TRANSACTION_MS,
         seconds: float = patience.COMMAND,
     ) -> None:
-        """*connection* contains confluent-kafka's settings; *seconds* is the time for each step."""
-        from confluent_kafka import Producer
-
+        """*seconds* is the time for each step."""
         self.id = transactional_id
+        self._partition = TopicPartition(topic, PARTITION)
         self._seconds = seconds
-        self._offsets: dict[int, int] = {}
-        self._error: KafkaError | None = None
-        settings = {
-            "transactional.id": transactional_id,
-            "transaction.timeout.ms": timeout_ms,
-            "message.timeout.ms": min(timeout_ms, int(seconds * 1000)),
-            "socket.timeout.ms": min(int(connection.get("socket.timeout.ms", 60_000)), timeout_ms),
-            "acks": "all",
-            "linger.ms": 0,
-            "message.max.bytes": 1_000_000_000,
-            "allow.auto.create.topics": False,
-        }
-        self._producer: Producer = Producer({**connection, **settings}, logger=LOG)
+        where = f"transactional id {transactional_id}"
+        self._client = TransactionClient(sender, transactional_id, where, timeout_ms)
+        self._writer = PartitionProducer(ReadClient(sender), self._partition, transactional_id)
+        self._producer = ProducerIdentity(-1, -1)
+        self._sequence = 0
+        self._added = False
+        """The transaction may have the topic, so that it has to be ended."""
 
     def init(self) -> None:
         """Take the id from its former producer, whose open transaction is aborted.
@@ -93,25 +74,21 @@ class Transactions:
             TimedOut: the coordinator was not ready in time; try again.
             Fenced, ClusterError.
         """
-        self._run("taking the id", lambda: self._producer.init_transactions(self._seconds))
+        self._producer = self._run("taking the id", self._client.fence)
+        self._sequence, self._added = 0, False
 
     def begin(self) -> None:
-        """Begin a transaction. Raises: Fenced, ClusterError."""
-        self._run("beginning", self._producer.begin_transaction)
+        """Begin a transaction."""
+        self._added = False
 
-    def send(self, topic: str, records: Sequence[CommandRecord]) -> list[int]:
+    def send(self, records: Sequence[CommandRecord]) -> list[int]:
         """Write *records* and wait for all of them; returns their offsets.
 
         Raises:
             Fenced, NotAuthorized, TimedOut, ClusterError: the transaction can only be aborted
                 (`abort`).
         """
-        self._offsets.clear()
-        self._error = None
-        self._run("writing", lambda: self._send(topic, records), self._behind)
-        if self._error is not None:
-            self._failed("writing", self._behind(self._error))
-        return [self._offsets[number] for number in range(len(records))]
+        return self._run("writing", lambda deadline: self._send(records, deadline))
 
     def commit(self) -> None:
         """Commit. Committed records become readable a moment later, not immediately (M2).
@@ -120,19 +97,19 @@ class Transactions:
             OutcomeUnknown: any error: even after fencing the outcome is unknown (M1). The log shows
                 it, once a producer has taken the id and read to the log end.
         """
-        from confluent_kafka import KafkaException
-
+        if not self._added:
+            return
         try:
-            self._producer.commit_transaction(self._seconds)
-        except (KafkaException, SystemError) as error:
-            told = _cause(error)
+            self._client.end(Deadline.after(self._seconds), commit=True)
+        except BreakglassError as error:
             raise OutcomeUnknown(
-                f"whether the transaction of {self.id} was committed is unknown "
-                f"({told.str() if told else error}): read the topic to its end to know"
-            ) from None
+                f"whether the transaction of {self.id} was committed is unknown ({error}): read "
+                "the topic to its end to know"
+            ) from error
+        self._added = False
 
     def commit_again(self) -> bool:
-        """Ask the same producer for the outcome of its commit (M1); False: it does not know."""
+        """Ask the coordinator for the outcome of the commit (M1); False: it does not tell."""
         try:
             self.commit()
         except OutcomeUnknown:
@@ -141,102 +118,61 @@ class Transactions:
 
     def abort(self) -> None:
         """Abort the transaction. Raises: Fenced, TimedOut, ClusterError."""
-        self._run("aborting", lambda: self._producer.abort_transaction(self._seconds))
+        if self._added:
+            self._run("aborting", lambda deadline: self._client.end(deadline, commit=False))
+            self._added = False
 
-    def _send(self, topic: str, records: Sequence[CommandRecord]) -> None:
+    def _send(self, records: Sequence[CommandRecord], deadline: Deadline) -> list[int]:
+        if not self._added:
+            self._added = True
+            self._client.add(self._partition, deadline)
+        offsets: list[int] = []
+        left = list(records)
+        while left:
+            batch, count = self._batch(left)
+            first = self._writer.write(batch, deadline)
+            self._sequence = (self._sequence + count) % SEQUENCES
+            offsets += range(first, first + count)
+            del left[:count]
+        return offsets
+
+    def _batch(self, records: Sequence[CommandRecord]) -> tuple[bytes, int]:
+        """A batch of the first of *records*, and how many these are."""
+        from kafka.record.default_records import DefaultRecordBatchBuilder
+
+        builder = DefaultRecordBatchBuilder(
+            magic=MAGIC,
+            compression_type=0,
+            is_transactional=True,
+            producer_id=self._producer.id,
+            producer_epoch=self._producer.epoch,
+            base_sequence=self._sequence,
+            batch_size=BATCH_BYTES,
+        )
+        now = now_ms()
         for number, one in enumerate(records):
-            timestamp: Any = {} if one.timestamp_ms is None else {"timestamp": one.timestamp_ms}
+            timestamp = now if one.timestamp_ms is None else one.timestamp_ms
+            headers = list(one.headers)
+            if builder.append(number, timestamp, one.key, one.value, headers) is None:
+                return bytes(builder.build()), number
+        return bytes(builder.build()), len(records)
 
-            def delivered(error: KafkaError | None, message: Message, number: int = number) -> None:
-                if error is not None:
-                    self._error = self._error or error
-                else:
-                    self._offsets[number] = message.offset() or 0
-
-            headers: Any = list(one.headers)
-            while True:
-                try:
-                    self._producer.produce(
-                        topic,
-                        key=one.key,
-                        value=one.value,
-                        partition=PARTITION,
-                        headers=headers,
-                        on_delivery=delivered,
-                        **timestamp,
-                    )
-                except BufferError:
-                    self._producer.poll(0.1)
-                else:
-                    break
-        if self._producer.flush(self._seconds) and self._error is None:
-            raise TimedOut(f"{topic} took too few records in {self._seconds:.0f} s: try again")
-
-    def _run(
-        self,
-        doing: str,
-        act: Callable[[], object],
-        behind: Callable[[KafkaError], KafkaError] = lambda error: error,
-    ) -> None:
-        from confluent_kafka import KafkaException
-
+    def _run(self, doing: str, act: Callable[[Deadline], T]) -> T:
         try:
-            act()
-        except (KafkaException, SystemError) as error:
-            told = _cause(error) or self._error
-            if told is None:
-                raise ClusterError(f"{doing} for {self.id} failed ({error}): try again") from None
-            self._failed(doing, behind(told))
-
-    def _behind(self, error: KafkaError) -> KafkaError:
-        """Why the transaction failed, if *error* only says that it failed.
-
-        The client refuses to commit a transaction with failed records, and then names the cause.
-        """
-        from confluent_kafka import KafkaException
-
-        if error.name() not in GIVEN_UP:
-            return error
-        try:
-            self._producer.commit_transaction(self._seconds)
-        except (KafkaException, SystemError) as refused:
-            return _cause(refused) or error
-        return error
-
-    def _failed(self, doing: str, error: KafkaError) -> NoReturn:
-        raise _translated(doing, self.id, error)
-
-
-def _cause(error: BaseException) -> KafkaError | None:
-    """The KafkaError in an exception; a Python callback wraps it in a SystemError (M10)."""
-    from confluent_kafka import KafkaError
-
-    for exception in (error, error.__cause__, error.__context__):
-        if exception is not None and exception.args and isinstance(exception.args[0], KafkaError):
-            return exception.args[0]
-    return None
-
-
-def _translated(doing: str, transactional_id: str, error: KafkaError) -> BreakglassError:
-    name, text = error.name(), error.str()
-    if name in FENCED:
-        return Fenced(
-            f"another writer took the transactional id {transactional_id} while {doing}: nothing "
-            "of this transaction will be seen; a server of the service is running"
-        )
-    if name == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED":
-        needs = f"WRITE on transactional id {transactional_id}"
-        return NotAuthorized(f"{doing} is not allowed: grant {needs}", needs)
-    if name in ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"):
-        needs = "WRITE on the command topic"
-        return NotAuthorized(f"{doing} is not allowed: grant {needs}", needs)
-    if name in BUSY:
-        return TimedOut(f"{doing} for {transactional_id} got no answer in time ({text}): try again")
-    if name in GIVEN_UP:
-        return TransactionFailed(
-            f"{doing} for {transactional_id} was given up ({text}): another writer took the id, or "
-            "brokers did not answer; nothing of this transaction will be seen"
-        )
-    if error.txn_requires_abort():
-        return TransactionFailed(f"{doing} for {transactional_id} failed ({text}): try again")
-    return ClusterError(f"{doing} for {transactional_id} failed ({text}): see the broker's log")
+            return act(Deadline.after(self._seconds))
+        except Fenced:
+            raise Fenced(
+                f"another writer took the transactional id {self.id} while {doing}: nothing of "
+                "this transaction will be seen; a server of the service is running"
+            ) from None
+        except NotAuthorized as error:
+            of_topic = "TOPIC_AUTHORIZATION_FAILED" in str(error)
+            needs = f"WRITE on {'the command topic' if of_topic else f'transactional id {self.id}'}"
+            raise NotAuthorized(f"{doing} is not allowed: grant {needs}", needs) from None
+        except AuthenticationFailed:
+            raise
+        except Unreachable as error:
+            raise TimedOut(
+                f"{doing} for {self.id} got no answer in time ({error.reason}): try again",
+                error.reason,
+            ) from error

@@ -19,6 +19,8 @@ from breakglass.services.kafka.wire.broker_errors import (
     retriable,
 )
 from breakglass.services.kafka.wire.deadline import Deadline, until
+from breakglass.services.kafka.wire.grouping import unbelievable
+from breakglass.services.kafka.wire.memory import read_large_batches
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.batch_header import MAGIC, BatchHeader, read_headers
@@ -33,6 +35,19 @@ FETCH_VERSION = 12
 """The last version that uses topic names instead of topic ids."""
 CHUNK_BYTES = 1024 * 1024
 WAIT_MS = 500
+NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedLog:
+    """One answer: the whole batches in it, and how far the log can be read."""
+
+    batches: tuple[CommittedBatch, ...]
+    cut: int
+    """How much to ask for so that a cut batch comes whole; 0 if none was cut."""
+    end: int
+    """The last stable offset, or the high watermark for uncommitted reads."""
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +79,9 @@ class CommittedLog:
     read_bytes: int = field(default=0, init=False)
     """Bytes fetched so far."""
 
+    def __post_init__(self) -> None:
+        read_large_batches()
+
     @property
     def where(self) -> str:
         """The partition as messages name it."""
@@ -83,15 +101,12 @@ class CommittedLog:
     def _batches(self, start: int, end: int, isolation: int) -> Iterator[CommittedBatch]:
         position, size = start, self.chunk_bytes
         while position < end:
-            data, aborted = self._fetch(position, size, isolation)
-            fetched = read_headers(data, self.where, message_header)
-            batches = judged(data, fetched.headers, aborted, self.where)
-            wanted = [batch for batch in batches if batch.header.next_offset > position]
-            yield from (batch for batch in wanted if batch.header.base_offset < end)
-            if wanted:
-                position, size = wanted[-1].header.next_offset, self.chunk_bytes
-            elif fetched.cut_bytes:
-                size = max(2 * size, fetched.cut_batch or 0)
+            fetched = self._fetch(position, size, isolation)
+            yield from (batch for batch in fetched.batches if batch.header.base_offset < end)
+            if fetched.batches:
+                position, size = fetched.batches[-1].header.next_offset, self.chunk_bytes
+            elif fetched.cut:
+                size = max(2 * size, fetched.cut)
             else:
                 return
 
@@ -123,24 +138,54 @@ class CommittedLog:
             else:
                 yield from records
 
-    def _fetch(
-        self, position: int, size: int, isolation: int
-    ) -> tuple[bytes, list[tuple[int, int]]]:
-        return until(Deadline.after(patience.FETCH), lambda: self._ask(position, size, isolation))
+    def _fetch(self, position: int, size: int, isolation: int) -> FetchedLog:
+        def ask() -> FetchedLog:
+            # A fresh deadline for each request: a request cut short would hide the last answer.
+            fetched = self.fetch(position, size, isolation, Deadline.after(patience.FETCH))
+            if not fetched.size and fetched.end <= position:
+                # A new leader does not know the high watermark before its followers have fetched.
+                committed = isolation == READ_COMMITTED
+                raise TimedOut(
+                    f"the {'last stable offset' if committed else 'high watermark'} of "
+                    f"{self.where} went back to {fetched.end}: try again",
+                    "its stable end went back" if committed else "its high watermark went back",
+                )
+            self.read_bytes += fetched.size
+            return fetched
 
-    def _ask(self, position: int, size: int, isolation: int) -> tuple[bytes, list[tuple[int, int]]]:
+        return until(Deadline.after(patience.FETCH), ask)
+
+    def fetch(
+        self,
+        position: int,
+        size: int,
+        isolation: int,
+        deadline: Deadline,
+        *,
+        wait_ms: int = WAIT_MS,
+        epoch: int = NO_EPOCH,
+    ) -> FetchedLog:
+        """Ask the leader once for *size* bytes of what ends after the offset *position*.
+
+        With *epoch*, that of the last offset before, the leader checks that its log has it.
+
+        Raises:
+            EvidenceChanged: the log no longer has that offset, or has another epoch before it.
+            TimedOut: the leader cannot answer now.
+            ClusterError, Unreachable, MalformedMessage: as `batches`.
+        """
         from kafka.protocol.consumer import FetchResponse
 
-        # A fresh deadline for each request: a request cut short would hide the last answer.
-        deadline = Deadline.after(patience.FETCH)
         answer = self.sender.call(
             self.leader,
-            _request(self.partition, position, size, isolation),
+            _request(self.partition, position, size, isolation, wait_ms, epoch),
             FetchResponse,
             deadline,
             max_version=FETCH_VERSION,
         )
         partitions = [partition for topic in answer.responses for partition in topic.partitions]
+        if len(partitions) > 1:
+            raise unbelievable(f"b{self.leader}", f"answers for more than {self.partition}")
         code = answer.error_code or (partitions[0].error_code if partitions else 0)
         if code == OFFSET_OUT_OF_RANGE:
             raise EvidenceChanged(f"{self.where} no longer has offset {position}: read it again")
@@ -150,21 +195,24 @@ class CommittedLog:
             )
         if code or not partitions:
             raise TimedOut(f"{self.where} does not answer with records: try again", "no records")
-        data = bytes(partitions[0].records or b"")
-        committed = isolation == READ_COMMITTED
-        end = partitions[0].last_stable_offset if committed else partitions[0].high_watermark
-        if not data and end <= position:
-            # A new leader does not know the high watermark before its followers have fetched.
-            raise TimedOut(
-                f"the {'last stable offset' if committed else 'high watermark'} of {self.where} "
-                f"went back to {end}: try again",
-                "its stable end went back" if committed else "its high watermark went back",
+        (told,) = partitions
+        diverged = told.diverging_epoch
+        if diverged is not None and diverged.end_offset >= 0:
+            raise EvidenceChanged(
+                f"{self.where} was cut back to offset {diverged.end_offset:,}, and was read up to "
+                f"{position:,}: read it again"
             )
-        self.read_bytes += len(data)
-        aborted = partitions[0].aborted_transactions or ()
-        return data, [
-            (transaction.first_offset, transaction.producer_id) for transaction in aborted
+        data = bytes(told.records or b"")
+        fetched = read_headers(data, self.where, message_header)
+        aborted = [
+            (transaction.first_offset, transaction.producer_id)
+            for transaction in told.aborted_transactions or ()
         ]
+        batches = judged(data, fetched.headers, aborted, self.where)
+        wanted = tuple([batch for batch in batches if batch.header.next_offset > position])
+        cut = max(fetched.cut_batch or 0, fetched.cut_bytes)
+        end = told.last_stable_offset if isolation == READ_COMMITTED else told.high_watermark
+        return FetchedLog(wanted, cut, end, len(data))
 
 
 def judged(
@@ -185,16 +233,21 @@ def judged(
         yield CommittedBatch(header, data, of_aborted and not header.control)
 
 
-def _request(partition: TopicPartition, position: int, size: int, isolation: int) -> Any:
+def _request(
+    partition: TopicPartition, position: int, size: int, isolation: int, wait_ms: int, epoch: int
+) -> Any:
     from kafka.protocol.consumer import FetchRequest
 
     topic_class = FetchRequest.FetchTopic
     wanted = topic_class.FetchPartition(
-        partition=partition.partition, fetch_offset=position, partition_max_bytes=size
+        partition=partition.partition,
+        fetch_offset=position,
+        last_fetched_epoch=epoch,
+        partition_max_bytes=size,
     )
     return FetchRequest(
         replica_id=CONSUMER,
-        max_wait_ms=WAIT_MS,
+        max_wait_ms=wait_ms,
         min_bytes=1,
         max_bytes=size,
         isolation_level=isolation,

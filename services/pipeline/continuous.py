@@ -46,6 +46,7 @@ from breakglass.services.pipeline.source import CopyStretch, WantedTopics, read_
 from breakglass.services.topic_backup.part import SegmentPart
 from breakglass.services.topic_backup.store.form import has_manifest
 from breakglass.services.topic_backup.store.store import LocalStore
+from breakglass.services.topic_backup.summary import GapReason
 
 BatchRanges = Mapping[TopicPartition, tuple[int, int]]
 """New offsets ``[start, end)`` by partition; never empty."""
@@ -274,7 +275,7 @@ class Followed:
     @property
     def whole(self) -> bool:
         """Whether the backup has everything that existed at the last run."""
-        return not self.failures and not self.lost
+        return not (self.failures or self.lost or self.missing.get(GapReason.UNKNOWN))
 
     def add(self, report: BackupReport) -> None:
         """Add the report of one run or one batch."""

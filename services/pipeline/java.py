@@ -22,6 +22,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from breakglass.services.class_data import fingerprint, is_whole
+from breakglass.services.connection.secret import without_secrets
 from breakglass.services.errors import PipelineError
 from breakglass.services.rights import make_folders, open_new
 
@@ -93,7 +94,11 @@ def shim(java: Path, home: Path) -> Path:
 def _version(java: Path) -> int | None:
     try:
         answer = subprocess.run(
-            [str(java), "-version"], capture_output=True, text=True, timeout=ANSWER_SECONDS
+            [str(java), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_SECONDS,
+            env=without_secrets(os.environ),
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

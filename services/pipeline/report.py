@@ -108,8 +108,12 @@ class BackupReport:
 
     @property
     def whole(self) -> bool:
-        """Whether every committed record and the offsets of every group are in the backup."""
+        """Whether every committed record and the offsets of every group are in the backup.
+
+        Offsets without a record whose reason is unknown may have been records.
+        """
         lacking = any(topic.error or topic.unread or topic.groups_not_read for topic in self.topics)
-        lost = any(part.lost or GapReason.LOST in part.missing for part in self.partitions)
+        absent = {GapReason.LOST, GapReason.UNKNOWN}
+        lost = any(part.lost or not absent.isdisjoint(part.missing) for part in self.partitions)
         doubted = any(part.unproved for part in self.partitions)
         return not (lacking or self.away or lost or doubted)

@@ -46,6 +46,10 @@ SMALLEST_HEADER = 2
 
 MAX_BATCH_BYTES = 256 * 1024 * 1024
 """Maximum decompressed size of a batch."""
+RECORD_COST, HEADER_COST = 200, 100
+"""What a decoded record and one of its headers take, besides their bytes."""
+MAX_DECODED_BYTES = 768 * 1024 * 1024
+"""Maximum memory of a batch's records: a small batch can be compressed from millions of them."""
 
 
 class ControlType(IntEnum):
@@ -128,10 +132,13 @@ class _Records:
         self._spot = spot
         self._position = 0
         self._end = len(content)
+        self._room = MAX_DECODED_BYTES - 2 * len(content) - header.count * RECORD_COST
 
     def all(self) -> tuple[Record, ...]:
         if self._header.count * SMALLEST_RECORD > len(self._content):
             raise self._malformed(f"{self._header.count} records do not fit into it")
+        if self._room < 0:
+            raise self._malformed(f"{self._header.count} records take more memory than a batch may")
         records = tuple(self._record() for _ in range(self._header.count))
         if self._position != len(self._content):
             raise self._malformed("bytes are left behind the last record")
@@ -170,6 +177,9 @@ class _Records:
             return ()
         if not 0 < count <= MAX_HEADERS or count * SMALLEST_HEADER > self._end - self._position:
             raise self._malformed(f"a record claims {count} headers")
+        self._room -= count * HEADER_COST
+        if self._room < 0:
+            raise self._malformed("its headers take more memory than a batch may")
         return tuple(self._record_header() for _ in range(count))
 
     def _record_header(self) -> tuple[bytes, bytes | None]:

@@ -38,6 +38,7 @@ from breakglass.services.kafka.cluster.group_offsets import find_coordinator, li
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.broker_errors import describe_error, retriable
 from breakglass.services.kafka.wire.deadline import Deadline, until
+from breakglass.services.kafka.wire.grouping import only
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import PartitionState, TopicPartition
 
@@ -325,7 +326,7 @@ def _ask(
         groups=[group_class(group_id=group, topics=None, member_epoch=-1)], require_stable=False
     )
     answer = sender.call(broker, request, OffsetFetchResponse, deadline, max_version=9)
-    (told,) = answer.groups
+    told = only(answer.groups, f"b{broker}")
     if told.error_code:
         raise _unread(group, told.error_code)
     return dict(_ids(told, frozenset(partitions)))

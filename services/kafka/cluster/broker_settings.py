@@ -9,6 +9,7 @@ from breakglass.services.connection.endpoint import Endpoint, listener_endpoints
 from breakglass.services.errors import BreakglassError, Unreachable
 from breakglass.services.kafka.wire.broker_errors import cluster_error
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.grouping import only
 from breakglass.services.kafka.wire.sender import Sender
 
 BROKER_RESOURCE = 4
@@ -40,7 +41,8 @@ def _advertised(sender: Sender, broker: int, deadline: Deadline) -> str:
     )
 
     request = settings_request(BROKER_RESOURCE, [str(broker)], [KEY])
-    answer = sender.call(broker, request, DescribeConfigsResponse, deadline).results[0]
+    told = sender.call(broker, request, DescribeConfigsResponse, deadline).results
+    answer = only(told, f"b{broker}")
     if answer.error_code:
         raise cluster_error(
             answer.error_code, f"reading the listeners of b{broker}",
@@ -66,7 +68,8 @@ def read_broker_settings(
     )
 
     request = settings_request(BROKER_RESOURCE, [str(broker)], keys)
-    answer = sender.call(broker, request, DescribeConfigsResponse, deadline, lane=lane).results[0]
+    results = sender.call(broker, request, DescribeConfigsResponse, deadline, lane=lane).results
+    answer = only(results, f"b{broker}")
     if answer.error_code:
         raise cluster_error(
             answer.error_code,

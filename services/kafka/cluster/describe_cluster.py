@@ -21,6 +21,7 @@ from breakglass.services.kafka.wire.broker_errors import (
     describe_error,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.grouping import unbelievable
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import NotOffered, Silent, Unknown
 from breakglass.services.snapshot import Broker, ClusterDescription, Quorum, Voter
@@ -34,7 +35,7 @@ def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:
 
     Raises:
         Unreachable: no bootstrap server answers.
-        ClusterError: the broker refused.
+        ClusterError: the broker refused, or its answer cannot be a broker's.
     """
     from breakglass.services.kafka.wire.messages.reading import (
         DescribeClusterRequest,
@@ -54,7 +55,14 @@ def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:
             answer.error_code, "describing the cluster", "DESCRIBE on CLUSTER", answer.error_message
         )
     brokers = tuple(_broker(broker, names_fenced) for broker in answer.brokers)
+    if len({broker.id for broker in brokers}) < len(brokers) or not all(map(_possible, brokers)):
+        raise unbelievable(sender.name(ANY_BROKER), "lists a broker twice, or one that cannot be")
     return ClusterDescription(answer.cluster_id, brokers, names_fenced)
+
+
+def _possible(broker: Broker) -> bool:
+    """Whether a broker can have that id and port; a fenced one may have no port."""
+    return broker.id >= 0 and -1 <= broker.port < 65_536
 
 
 def _broker(answer: Any, names_fenced: bool) -> Broker:

@@ -21,6 +21,7 @@ from breakglass.services.kafka.wire.broker_errors import (
     unread,
 )
 from breakglass.services.kafka.wire.deadline import Deadline, until
+from breakglass.services.kafka.wire.grouping import only
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import TopicPartition, Unknown
 
@@ -227,7 +228,8 @@ def _group_offset_ask(
         max_version=NAMED_VERSION,
     )
     told = answer.groups[0] if answer.groups else answer
-    place = told.topics[0].partitions[0] if told.topics else None
+    who = f"b{coordinator}"
+    place = only(only(told.topics, who).partitions, who) if told.topics else None
     code = told.error_code or (place.error_code if place else 0)
     if code and retriable(code):
         raise TimedOut(

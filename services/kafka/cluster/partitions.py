@@ -14,7 +14,12 @@ from itertools import chain
 from typing import Any
 
 from breakglass.services import patience
-from breakglass.services.errors import BreakglassError, TimedOut, UnsupportedByCluster
+from breakglass.services.errors import (
+    BreakglassError,
+    MalformedMessage,
+    TimedOut,
+    UnsupportedByCluster,
+)
 from breakglass.services.kafka.wire.broker_errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     cluster_error,
@@ -22,11 +27,15 @@ from breakglass.services.kafka.wire.broker_errors import (
 )
 from breakglass.services.kafka.wire.cached_answers import Unchanged
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.grouping import unbelievable
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import PartitionState, Reassignment, TopicPartition, Unknown
 
 PAGE_PARTITIONS = 2000
 """Partitions that a broker returns at most by default (max.request.partition.size.limit)."""
+
+MOST_PARTITIONS = 1_000_000
+"""More than a cluster has; an answer that never ends has more."""
 
 Ids = tuple[int, ...]
 
@@ -40,6 +49,10 @@ class PartitionPage:
 
     partitions: tuple[PartitionState, ...]
     next: TopicPartition | None
+    first: TopicPartition | None
+    last: TopicPartition | None
+    possible: bool
+    """Whether a broker can give this answer."""
 
 
 class Pages:
@@ -87,13 +100,31 @@ def read_partitions(
     Raises:
         Unreachable: the broker stopped answering before the last page.
         NotAuthorized: a named topic may not be described.
+        MalformedMessage: the answer cannot be a broker's.
     """
     held = Pages() if pages is None else pages
     try:
         read = list(_pages(sender, deadline, topics, only, held, broker))
     except UnsupportedByCluster:
-        return tuple(_from_metadata(sender, deadline, topics, broker))
+        states = tuple(_from_metadata(sender, deadline, topics, broker))
+        if len({state.partition for state in states}) < len(states) or not _possible(states):
+            raise _impossible(sender, broker) from None
+        return states
     return held.together(read)
+
+
+def _impossible(sender: Sender, broker: int) -> MalformedMessage:
+    return unbelievable(
+        sender.name(broker), "tells of a partition twice, or of one or a replica below 0"
+    )
+
+
+def _possible(states: Collection[PartitionState]) -> bool:
+    """Whether all numbers of partitions and of their replicas can be."""
+    sets = {state.assignment for state in states} | {state.isr for state in states}
+    return all(min(ids, default=0) >= 0 for ids in sets) and not any(
+        state.partition.partition < 0 or state.leader_epoch < -1 for state in states
+    )
 
 
 def _pages(
@@ -110,6 +141,7 @@ def _pages(
     )
 
     begin, last = min(only, default=None), max(only, default=None)
+    found = 0
     while True:
         request = DescribeTopicPartitionsRequest(
             topics=[
@@ -125,6 +157,9 @@ def _pages(
         answer = pages.answer(begin, DescribeTopicPartitionsResponse)
         limit = deadline.sooner(patience.REQUEST)
         page: PartitionPage = sender.call(broker, request, answer, limit).value
+        found += len(page.partitions)
+        if not page.possible or found > MOST_PARTITIONS or not _follows(page, begin):
+            raise _impossible(sender, broker)
         yield page
         begin = page.next
         if begin is None or (last is not None and begin > last):
@@ -134,10 +169,19 @@ def _pages(
 def _page(answer: Any) -> PartitionPage:
     cursor = answer.next_cursor
     alike: dict[Ids, Ids] = {}
-    return PartitionPage(
-        tuple([state for topic in answer.topics for state in _topic(topic, alike)]),
-        None if cursor is None else TopicPartition(cursor.topic_name, cursor.partition_index),
-    )
+    states = tuple([state for topic in answer.topics for state in _topic(topic, alike)])
+    after = None if cursor is None else TopicPartition(cursor.topic_name, cursor.partition_index)
+    once = len({state.partition for state in states}) == len(states)
+    found = [state.partition for state in states]
+    first, last = min(found, default=None), max(found, default=None)
+    return PartitionPage(states, after, first, last, once and _possible(states))
+
+
+def _follows(page: PartitionPage, begin: TopicPartition | None) -> bool:
+    """Whether *page*, which was to begin at *begin*, has what lies between it and the next one."""
+    ordered = [one for one in (begin, page.first, page.last) if one is not None]
+    goes_on = page.next is None or all(one < page.next for one in ordered)
+    return goes_on and ordered == sorted(ordered)
 
 
 def _room(begin: TopicPartition | None, last: TopicPartition | None) -> int:

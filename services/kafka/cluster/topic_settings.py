@@ -75,7 +75,7 @@ def _settings(result: Any) -> TopicSettings:
     unclean = values.get(UNCLEAN_ELECTION)
     policy = values.get("cleanup.policy")
     return TopicSettings(
-        min_insync_replicas=int(min_isr) if min_isr else absent,
+        min_insync_replicas=int(min_isr) if min_isr and min_isr.isdecimal() else absent,
         unclean_election=unclean == "true" if unclean else absent,
         compacted="compact" in policy if policy else absent,
         tiered=values.get("remote.storage.enable") == "true",

@@ -13,6 +13,7 @@ from breakglass.services.errors import TimedOut, TopicRecreated, Unreachable
 from breakglass.services.kafka.producing.transaction import refusal
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
+from breakglass.services.kafka.wire.grouping import NO_OFFSET, only, unbelievable
 from breakglass.services.model import PartitionState, TopicPartition
 
 ALL_IN_SYNC = -1
@@ -71,9 +72,11 @@ class PartitionProducer:
         answer = self._client.sender.call(
             leader, request, ProduceResponse, deadline, max_version=VERSION
         )
-        told = answer.responses[0].partition_responses[0]
+        told = only(only(answer.responses, f"b{leader}").partition_responses, f"b{leader}")
         if told.error_code:
             raise refusal(told.error_code, str(self._partition), told.error_message)
+        if not 0 <= told.base_offset < NO_OFFSET:
+            raise unbelievable(f"b{leader}", f"answers with offset {told.base_offset}")
         return int(told.base_offset)
 
     def _state(self, deadline: Deadline) -> PartitionState:

@@ -29,6 +29,7 @@ from breakglass.services.kafka.wire.broker_errors import (
     describe_error,
 )
 from breakglass.services.kafka.wire.deadline import Deadline, until
+from breakglass.services.kafka.wire.grouping import only, unbelievable
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import TopicPartition
 
@@ -64,6 +65,27 @@ STEPS: Mapping[int, str] = {
 """What the operator does about errors that a retry does not clear."""
 
 
+FENCED = frozenset({
+    47,  # INVALID_PRODUCER_EPOCH: also after the coordinator aborted at the transaction's timeout
+    49,  # INVALID_PRODUCER_ID_MAPPING
+    90,  # PRODUCER_FENCED
+})  # fmt: skip
+FAILED = frozenset({
+    45,  # OUT_OF_ORDER_SEQUENCE_NUMBER
+    48,  # INVALID_TXN_STATE
+    59,  # UNKNOWN_PRODUCER_ID
+    120, # TRANSACTION_ABORTABLE
+})  # fmt: skip
+
+
+class Fenced(ClusterError):
+    """Another producer took the transactional id: uncommitted records are lost."""
+
+
+class TransactionFailed(ClusterError):
+    """The transaction can only be aborted; none of its records become visible."""
+
+
 def refusal(code: int, where: str, message: str | None = None) -> BreakglassError:
     """The exception for the error *code* of producing to *where*."""
     told = describe_error(code, message)
@@ -71,7 +93,8 @@ def refusal(code: int, where: str, message: str | None = None) -> BreakglassErro
         return TimedOut(f"{where} does not take records now ({told}): try again.", told)
     step = STEPS.get(code)
     if step is None:
-        return ClusterError(f"{where} does not take records ({told}): try again.")
+        kinds = {**dict.fromkeys(FENCED, Fenced), **dict.fromkeys(FAILED, TransactionFailed)}
+        return kinds.get(code, ClusterError)(f"{where} does not take records ({told}): try again.")
     kind = NotAuthorized if code in AUTHORIZATION_CODES else CannotProduce
     return kind(f"{where} does not take records ({told}): {step}.")
 
@@ -124,6 +147,8 @@ class TransactionClient:
         answer = self._ask(
             TRANSACTION, self._id, request, InitProducerIdResponse, INIT_VERSION, deadline, _code
         )
+        if answer.producer_id < 0 or answer.producer_epoch < 0:
+            raise unbelievable(f"the coordinator of {self._where}", "gives no producer id")
         self._producer = ProducerIdentity(answer.producer_id, answer.producer_epoch)
         return self._producer
 
@@ -140,8 +165,8 @@ class TransactionClient:
         )
 
         def code(answer: Any) -> int:
-            (told,) = answer.results_by_topic_v3_and_below
-            return int(told.results_by_partition[0].partition_error_code)
+            told = only(answer.results_by_topic_v3_and_below, self._where)
+            return int(only(told.results_by_partition, self._where).partition_error_code)
 
         self._ask(
             TRANSACTION, self._id, request, AddPartitionsToTxnResponse, ADD_VERSION, deadline, code
@@ -194,7 +219,7 @@ class TransactionClient:
         )
 
         def code(answer: Any) -> int:
-            return int(answer.topics[0].partitions[0].error_code)
+            return int(only(only(answer.topics, group).partitions, group).error_code)
 
         self._ask(GROUP, group, request, TxnOffsetCommitResponse, COMMIT_VERSION, deadline, code)
 

@@ -20,7 +20,7 @@ from breakglass.services.kafka.wire.broker_errors import (
     describe_error,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.kafka.wire.grouping import NO_OFFSET, by_partition, by_topic
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 
@@ -174,7 +174,7 @@ def _ask(
     if answer.error_code:
         refused = Unknown(f"b{broker} answers {describe_error(answer.error_code)}")
         return dict.fromkeys(questions, refused)
-    return dict(_answers(answer, broker))
+    return by_partition(_answers(answer, broker, questions), questions, broker)
 
 
 def _request(questions: Mapping[TopicPartition, int]) -> Any:
@@ -207,16 +207,16 @@ def _request(questions: Mapping[TopicPartition, int]) -> Any:
     )
 
 
-def _answers(answer: Any, broker: int) -> Iterator[tuple[TopicPartition, EpochAnswer | Unknown]]:
+def _answers(
+    answer: Any, broker: int, questions: Mapping[TopicPartition, int]
+) -> Iterator[tuple[TopicPartition, EpochAnswer | Unknown]]:
     for topic in answer.responses:
-        for partition in topic.partitions:
-            yield (
-                TopicPartition(topic.topic, partition.partition_index),
-                _one(topic.topic, broker, partition),
-            )
+        for told in topic.partitions:
+            partition = TopicPartition(topic.topic, told.partition_index)
+            yield partition, _one(topic.topic, broker, told, questions.get(partition, -1))
 
 
-def _one(topic: str, broker: int, answer: Any) -> EpochAnswer | Unknown:
+def _one(topic: str, broker: int, answer: Any, asked: int) -> EpochAnswer | Unknown:
     code = answer.error_code
     if code == OFFSET_OUT_OF_RANGE:
         return EpochAnswer(None, answer.high_watermark, answer.log_start_offset)
@@ -229,6 +229,14 @@ def _one(topic: str, broker: int, answer: Any) -> EpochAnswer | Unknown:
     diverging = answer.diverging_epoch
     if diverging is None or diverging.end_offset < 0:
         return Unknown(f"b{broker} does not tell where its epochs end")
+    offsets = diverging.end_offset, answer.high_watermark, answer.log_start_offset
+    # For an epoch below its first one, a broker names the epoch that was asked for.
+    if not all(0 <= offset < NO_OFFSET for offset in offsets) or not -1 <= diverging.epoch <= asked:
+        return Unknown(
+            f"b{broker} claims that leader epoch {diverging.epoch} ends at offset "
+            f"{diverging.end_offset}, with a log from {answer.log_start_offset} and a high "
+            f"watermark of {answer.high_watermark}, which cannot be"
+        )
     return EpochAnswer(
         EpochEnd(diverging.epoch, diverging.end_offset),
         answer.high_watermark,

@@ -17,7 +17,7 @@ from breakglass.services.kafka.wire.broker_errors import (
     describe_error,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.kafka.wire.grouping import NO_OFFSET, by_partition, by_topic
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition, Unknown
 
@@ -70,13 +70,14 @@ def list_offsets(
 
     Raises:
         Unreachable: the broker did not answer before *deadline*.
+        MalformedMessage: it answered for another partition, or twice for one.
     """
     answers: dict[TopicPartition, ListedOffset | OffsetError] = {}
     missing = list(partitions)
     while missing:
         before = len(missing)
         request = _request(missing, timestamp, replica_id, leader_epochs or {}, isolation_level)
-        answers.update(_ask(sender, broker, request, deadline))
+        answers.update(_ask(sender, broker, request, missing, timestamp, deadline))
         missing = [partition for partition in missing if partition not in answers]
         if len(missing) == before:
             absent = OffsetError(f"b{broker} leaves this partition out of its answers")
@@ -119,22 +120,36 @@ def _request(
 
 
 def _ask(
-    sender: Sender, broker: int, request: Any, deadline: Deadline
+    sender: Sender,
+    broker: int,
+    request: Any,
+    asked: list[TopicPartition],
+    timestamp: int,
+    deadline: Deadline,
 ) -> dict[TopicPartition, ListedOffset | OffsetError]:
     from breakglass.services.kafka.wire.messages.reading import ListOffsetsResponse
 
     answer = sender.call(broker, request, ListOffsetsResponse, deadline, max_version=9)
-    return {
-        TopicPartition(topic.name, partition.partition_index): _offset(
-            topic.name, broker, partition
+    # Where nothing has the timestamp that is searched for, the answer is -1.
+    least = 0 if timestamp in (LATEST, EARLIEST) else -1
+    told = (
+        (
+            TopicPartition(topic.name, partition.partition_index),
+            _offset(topic.name, broker, partition, least),
         )
         for topic in answer.topics
         for partition in topic.partitions
-    }
+    )
+    return by_partition(told, asked, broker)
 
 
-def _offset(topic: str, broker: int, answer: Any) -> ListedOffset | OffsetError:
+def _offset(topic: str, broker: int, answer: Any, least: int) -> ListedOffset | OffsetError:
     if answer.error_code == 0:
+        if not least <= answer.offset < NO_OFFSET or answer.leader_epoch < -1:
+            return OffsetError(
+                f"b{broker} claims offset {answer.offset} in leader epoch {answer.leader_epoch}, "
+                "which cannot be"
+            )
         return ListedOffset(answer.offset, answer.timestamp, answer.leader_epoch)
     return OffsetError(_reason(topic, broker, answer.error_code), answer.error_code)
 

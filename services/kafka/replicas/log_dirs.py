@@ -8,7 +8,7 @@ from typing import Any
 
 from breakglass.services.kafka.wire.broker_errors import cluster_error, denied
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.kafka.wire.grouping import by_topic, unbelievable
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import LogDir, TopicPartition, Unknown
 
@@ -26,6 +26,7 @@ def read_log_dirs(
     Raises:
         Unreachable: the broker did not answer before *deadline*.
         NotAuthorized: DESCRIBE on CLUSTER is missing.
+        MalformedMessage: the answer cannot be a broker's.
     """
     from breakglass.services.kafka.wire.messages.reading import (
         DescribeLogDirsRequest,
@@ -37,7 +38,8 @@ def read_log_dirs(
     def topic(name: str, held: list[TopicPartition]) -> Any:
         return topic_class(topic=name, partitions=[partition.partition for partition in held])
 
-    request = DescribeLogDirsRequest(topics=by_topic(partitions, topic))
+    wanted = set(partitions)
+    request = DescribeLogDirsRequest(topics=by_topic(wanted, topic))
     answer = sender.call(broker, request, DescribeLogDirsResponse, deadline, max_version=4)
     if answer.error_code or not answer.results:
         # Before version 3 a missing ACL is an empty answer; after, an error code.
@@ -52,6 +54,8 @@ def read_log_dirs(
             (topic.name, partition) for topic in result.topics for partition in topic.partitions
         ):
             key = TopicPartition(name, one.partition_index)
+            if key not in wanted or one.partition_size < 0:
+                raise unbelievable(f"b{broker}", f"tells of {key}, with {one.partition_size} bytes")
             held = LogDir(result.log_dir, not result.error_code, one.partition_size)
             if one.is_future_key:
                 copies[key] = replace(held, future=True, behind=one.offset_lag)

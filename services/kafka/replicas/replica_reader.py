@@ -27,6 +27,7 @@ from breakglass.services.kafka.wire.broker_errors import (
     describe_error,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.grouping import NO_OFFSET, by_partition
 from breakglass.services.kafka.wire.messages.kip1275 import MAX_PARTITIONS
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import EpochHistory, FigureSource, TopicPartition, Unknown
@@ -86,12 +87,15 @@ def _ask(
     names = {topic_id: one.topic for one, topic_id in asked.items()}
     request = messages.request(by_id, broker)
     answer = sender.call(broker, request, messages.response_class, deadline)
-    return {
-        TopicPartition(names[topic.topic_id], one.partition): _offset(broker, one)
+    told = (
+        (
+            TopicPartition(names.get(topic.topic_id, str(topic.topic_id)), one.partition),
+            _offset(broker, one),
+        )
         for topic in answer.topic_partition_log_info_list
         for one in topic.partition_log_info
-        if topic.topic_id in names
-    }
+    )
+    return by_partition(told, asked, broker)
 
 
 def _offset(broker: int, answer: Any) -> ListedOffset | OffsetError:
@@ -105,7 +109,13 @@ def _offset(broker: int, answer: Any) -> ListedOffset | OffsetError:
     # KIP-1275 calls it PartitionLeaderEpoch, the other forms CurrentLeaderEpoch.
     fields = answer.fields
     name = "current_leader_epoch" if "current_leader_epoch" in fields else "partition_leader_epoch"
-    return ListedOffset(answer.log_end_offset, -1, int(getattr(answer, name)))
+    epoch = int(getattr(answer, name))
+    if not 0 <= answer.log_end_offset < NO_OFFSET or epoch < -1:
+        return OffsetError(
+            f"b{broker} claims offset {answer.log_end_offset} in leader epoch {epoch}, which "
+            "cannot be"
+        )
+    return ListedOffset(answer.log_end_offset, -1, epoch)
 
 
 FIRST_DEPTH = 8
@@ -286,6 +296,11 @@ class ReplicaReader:
             online = False if end.code == KAFKA_STORAGE_ERROR else None
             return ReplicaReading.unread(end.reason, log_dir_online=online)
         start = self._log_start(one, end, local_starts.get(one))
+        if isinstance(start, int) and start > end.offset:
+            return ReplicaReading.unread(
+                f"b{self._broker} claims a log that begins at offset {start:,} and ends at "
+                f"{end.offset:,}: it changed while it was read, or cannot be"
+            )
         return ReplicaReading(
             log_start=start,
             high_watermark=self._high_watermark(one, end),

@@ -39,6 +39,7 @@ from breakglass.services.kafka.wire.broker_errors import (
 )
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.frames import MAX_FRAME_BYTES
+from breakglass.services.kafka.wire.memory import read_large_batches
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.batch_header import BatchHeader, Fetched, read_headers
@@ -85,6 +86,9 @@ class ReplicaRecords:
     """Called before each request; an exception that it raises ends the reading."""
     committed: bool = False
     """Read as a read_committed consumer: from the leader, up to the last stable offset."""
+
+    def __post_init__(self) -> None:
+        read_large_batches()
 
     @property
     def where(self) -> str:

@@ -28,19 +28,19 @@ class Unchanged(Generic[T]):
 
     def __init__(self, response_class: Any, convert: Callable[[Any], T]) -> None:
         self.name: str = response_class.name
-        self._response_class, self._convert = response_class, convert
+        self.message_class, self._convert = response_class, convert
         self._digest = b""
         self._told: CachedAnswer[T] | None = None
 
     def parse_header(self, head: BinaryIO, version: int) -> Any:
         """Parse the header as the response class does."""
-        return self._response_class.parse_header(head, version=version)
+        return self.message_class.parse_header(head, version=version)
 
     def decode(self, body: bytes | memoryview, version: int) -> CachedAnswer[T]:
         """The answer in *body*; the same object as before if the bytes are the same."""
         digest = blake2b(body, salt=b"%d" % version).digest()
         if self._told is None or digest != self._digest:
-            answer = self._response_class.decode(body, version=version)
+            answer = self.message_class.decode(body, version=version)
             throttle_ms = getattr(answer, "throttle_time_ms", 0) or 0
             self._told = CachedAnswer(self._convert(answer), throttle_ms)
             self._digest = digest

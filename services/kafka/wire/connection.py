@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.errors import (
@@ -24,11 +24,10 @@ from breakglass.services.errors import (
     TimedOut,
     UnsupportedByCluster,
 )
+from breakglass.services.kafka.wire.api_keys import FETCH
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.frames import SIZE, Frames, body_of, limit_wait
-
-if TYPE_CHECKING:
-    from breakglass.services.kafka.wire.passing import Head
+from breakglass.services.kafka.wire.memory import TooLarge, decoded
 
 API_VERSIONS_VERSION = 3
 REAUTHENTICATE_AT = 0.85
@@ -129,27 +128,6 @@ class BrokerConnection:
         self._quiet_until = time.monotonic() + throttle_ms / 1000
         return answer
 
-    def pass_on(
-        self, head: Head, frame: bytes, deadline: Deadline, *, answered: bool
-    ) -> memoryview | None:
-        """Send the *frame* of another client's request, and return the frame that answers it.
-
-        The answer is valid until the next call; it is None where brokers send none (*answered*).
-
-        Raises:
-            TimedOut, ConnectFailed: as `call`.
-        """
-        try:
-            limit_wait(self._socket, deadline)
-            self._socket.sendall(SIZE.pack(len(frame)) + frame)
-            answer = self._frames.read(self._socket, deadline) if answered else None
-        except OSError as error:
-            self.close()
-            raise self._translate(error) from error
-        if answer is not None:
-            self._require_order(answer, head.correlation_id)
-        return answer
-
     def prove(self, deadline: Deadline) -> None:
         """Send a harmless request, to prove that the broker answers before the next request.
 
@@ -185,9 +163,9 @@ class BrokerConnection:
     ) -> socket.socket:
         try:
             sock = _connected(address, deadline, begun)
-        except UnicodeError as error:
+        except (UnicodeError, OverflowError) as error:
             raise ConnectFailed(
-                f"{self._where} is no host name: correct the address", "no host name"
+                f"{self._where} is no host name and port: correct the address", "no host name"
             ) from error
         except OSError as error:
             raise self._translate(error) from error
@@ -276,12 +254,14 @@ class BrokerConnection:
             with _ENCODING:
                 sent = request.encode(header=True, framed=True)
             self._socket.sendall(sent)
-            frame = self._frames.read(self._socket, deadline)
+            frame = self._frames.read(self._socket, deadline, records=request.API_KEY == FETCH)
         except OSError as error:
             self.close()
             raise self._translate(error) from error
+        except TooLarge as error:
+            raise self._refused(error) from error
         self._require_order(frame, correlation_id)
-        return self._decode(response_class, frame, version)
+        return self._decode(response_class, frame, version, deadline)
 
     def _require_order(self, frame: memoryview, correlation_id: int) -> None:
         """Close the connection, and raise ConnectFailed, if *frame* answers another request."""
@@ -291,18 +271,30 @@ class BrokerConnection:
                 f"{self._where} answered out of order: check that it is a Kafka broker"
             )
 
-    def _decode(self, response_class: Any, frame: memoryview, version: int) -> Any:
+    def _decode(
+        self, response_class: Any, frame: memoryview, version: int, deadline: Deadline
+    ) -> Any:
         from breakglass.services.kafka.wire.messages.message import UNREADABLE
 
         try:
             body = body_of(frame, response_class, version)
-            return response_class.decode(body, version=version)
+            return decoded(response_class, body, version, deadline)
+        except TooLarge as error:
+            raise self._refused(error) from error
         except (*UNREADABLE, AssertionError) as error:
             self.close()
             raise MalformedMessage(
                 f"{self._where} answered {response_class.name} v{version} with other bytes "
                 f"({error}): check that it is a Kafka broker"
             ) from error
+
+    def _refused(self, error: TooLarge) -> MalformedMessage:
+        """Close the connection; the error of an answer that is too large."""
+        self.close()
+        return MalformedMessage(
+            f"{self._where} sends more than Breakglass takes ({error}): check that it is a Kafka "
+            "broker; of a very large cluster, ask for fewer topics"
+        )
 
     def _translate(self, error: OSError) -> ConnectFailed | TimedOut:
         """The one place where socket errors become ours."""

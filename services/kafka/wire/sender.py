@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from breakglass.services import patience
 from breakglass.services.connection.endpoint import Endpoint
@@ -21,9 +21,6 @@ from breakglass.services.kafka.wire.bootstrap import Opening, first_to_answer, s
 from breakglass.services.kafka.wire.connection import BrokerConnection, Security
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.snapshot import Broker
-
-if TYPE_CHECKING:
-    from breakglass.services.kafka.wire.passing import Head
 
 ANY_BROKER = -1
 """The broker that answered the bootstrap."""
@@ -70,6 +67,18 @@ class Sender:
     def allowed(self) -> frozenset[int]:
         """The api keys that this sender may send."""
         return self._allowed
+
+    def name(self, broker: int) -> str:
+        """How messages name *broker*: one whose id is not known by where it was reached."""
+        at = self._addresses.get(ANY_BROKER)
+        if broker != ANY_BROKER:
+            return f"b{broker}"
+        return "the bootstrap broker" if at is None else f"the broker at {at}"
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster that this session has read; empty before it has read any."""
+        return self._known.learned
 
     def learn(self, brokers: Sequence[Broker], cluster_id: str = "") -> None:
         """Remember where *brokers* listen; addresses given by the operator win.
@@ -161,30 +170,6 @@ class Sender:
             )
         with self._slot(broker, lane).using(self, deadline) as connection:
             return connection.call(request, response_class, deadline, max_version=max_version)
-
-    def pass_on(
-        self,
-        connection: BrokerConnection,
-        head: Head,
-        frame: bytes,
-        deadline: Deadline,
-        *,
-        answered: bool,
-    ) -> memoryview | None:
-        """Send the *frame* of another client's request once over *connection*.
-
-        The result is that of `BrokerConnection.pass_on`.
-
-        Raises:
-            ReadOnly: the api key is not in the allow-list; nothing was sent.
-            Unreachable: no answer before *deadline*.
-        """
-        if head.api_key not in self._allowed:
-            raise ReadOnly(
-                f"a client asked for api {head.api_key}, which this session does not send: "
-                "start again with --write"
-            )
-        return connection.pass_on(head, frame, deadline, answered=answered)
 
     def change(
         self,

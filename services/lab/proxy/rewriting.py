@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from breakglass.services.errors import LabError
-from breakglass.services.kafka.relay.rewriting import (
-    ADDRESS_FREE_VERSIONS,
-    ADDRESSING,
-    addressed,
-    at_version_0,
-)
+from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.passing import API_VERSIONS, Head, answer_frame, answer_message
 
+ADDRESSING = (api_keys.METADATA, api_keys.FIND_COORDINATOR, api_keys.DESCRIBE_CLUSTER)
+"""The requests whose answers name addresses in every version."""
+ADDRESS_FREE_VERSIONS = {api_keys.PRODUCE: 9, api_keys.FETCH: 15}
+"""The last versions of Produce and Fetch whose answers name no new leader's address (KIP-951)."""
 SCHEMA_MODULES = (
     "kafka.protocol.metadata",
     "kafka.protocol.consumer",
@@ -193,3 +192,17 @@ class Rewriting:
         for broker, node in addressed(answer):
             if broker in self._addresses:
                 node.host, node.port = self._addresses[broker]
+
+
+def addressed(answer: Any) -> Iterator[tuple[int, Any]]:
+    """Broker ids, each with the part of *answer* that has the broker's host and port."""
+    lists = [getattr(answer, name) for name in ("brokers", "coordinators") if name in answer.fields]
+    for node in [answer] if "host" in answer.fields else []:
+        yield node.node_id, node
+    for node in (node for nodes in lists for node in nodes or ()):
+        yield node.node_id if "node_id" in node.fields else node.broker_id, node
+
+
+def at_version_0(head: Head) -> Head:
+    """*head* as that of version 0, in which an unknown version of ApiVersions is refused."""
+    return Head(head.api_key, 0, head.correlation_id, head.client_id, head.end)

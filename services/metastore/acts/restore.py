@@ -55,8 +55,8 @@ class RestoreCommandTopic(Act[MetastoreRestorePlan]):
 
     def freeze(self, front: Front) -> Frozen[MetastoreRestorePlan]:
         source = self.read_source()
-        with front.reading() as client, front.cluster.librdkafka() as clients:
-            plan = make_plan(client, clients, self.settings, source, self.servers)
+        with front.reading() as client:
+            plan = make_plan(client, self.settings, source, self.servers)
         return frozen_plan(going_on(plan, list_journals(plan.cluster_id, front.state_folder)))
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[MetastoreRestorePlan]) -> Ending:
@@ -67,13 +67,13 @@ class RestoreCommandTopic(Act[MetastoreRestorePlan]):
         with (
             front.reading() as client,
             means.cluster.command_topic(plan.cluster_id) as topics,
-            means.cluster.librdkafka() as clients,
+            means.cluster.records(plan.cluster_id) as records,
         ):
             work = RestoreWork(
                 access,
                 client,
                 topics,
-                clients,
+                records,
                 means.journal,
                 self.snapshots,
                 lambda step: front.tell(ActStep(step)),

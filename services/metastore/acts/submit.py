@@ -35,6 +35,7 @@ from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.journal import Journal, journal_in_turn
 from breakglass.services.guard.steps import SUBMIT_STATEMENT
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.metastore.command import CommandId
 from breakglass.services.metastore.ksql_server import (
     KsqlServer,
@@ -77,8 +78,7 @@ class SubmitStatement(Act[Planned | NothingToDo]):
         """
         access = front.cluster
         with (
-            access.librdkafka() as clients,
-            CommandLog(access, clients, self.service_id) as log,
+            CommandLog(access, self.service_id) as log,
             front.reading() as client,
         ):
             cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
@@ -103,20 +103,20 @@ class SubmitStatement(Act[Planned | NothingToDo]):
         self,
         front: Front,
         means: Means,
-        frozen: Frozen[Planned | NothingToDo],  # noqa: ARG002
+        frozen: Frozen[Planned | NothingToDo],
     ) -> Ending:
         """Write the command; the ending's value is the `Submitted`."""
         with (
-            means.cluster.librdkafka() as clients,
+            means.cluster.records(frozen.cluster_id) as records,
             front.reading() as client,
-            CommandLog(front.cluster, clients, self.service_id) as log,
+            CommandLog(front.cluster, self.service_id) as log,
         ):
             partition = TopicPartition(log.topic, 0)
             items = {partition: {"statement": self.statement}}
             with announced(means.journal, SUBMIT_STATEMENT, items, front.tell):
                 # What another writer did since consent may be why the statement needs a server.
                 validator = NameValidator(TopicsNow(client), executable_only=not self.without_plan)
-                writer = CommandWriter(log, clients, validator)
+                writer = CommandWriter(log, records, validator)
                 done = writer.submit(self.statement, seconds=self.seconds)
         text = done.reason if done.id is None else f"{done.id} is at offset {done.offset:,}"
         front.tell(TargetOutcome(str(partition), TargetResult.DONE, text))
@@ -167,8 +167,7 @@ class HandToServer(Act[CommandId]):
             raise StatementRejected(f"the statement was refused: {told}.") from None
         access, topic = front.cluster, command_topic(self.service_id)
         with (
-            access.librdkafka() as clients,
-            CommandLog(access, clients, self.service_id) as log,
+            CommandLog(access, self.service_id) as log,
             front.reading() as client,
         ):
             cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
@@ -199,8 +198,8 @@ class HandToServer(Act[CommandId]):
         deadline, seen = Deadline.after(self.seconds), list[AppliedCommand]()
         with (
             # Raises ReadOnly before anything can be sent.
-            means.cluster.librdkafka() as clients,
-            CommandLog(front.cluster, clients, self.service_id, seen.append) as log,
+            means.cluster.records(frozen.cluster_id) as records,
+            CommandLog(front.cluster, self.service_id, seen.append) as log,
         ):
             before = log.catch_up(deadline)
             partition = TopicPartition(log.topic, 0)
@@ -210,7 +209,7 @@ class HandToServer(Act[CommandId]):
                 announced(means.journal, SUBMIT_STATEMENT, items, front.tell),
             ):
                 reply = self.server.submit(connection, self.statement)
-                done = _Observed(log, seen, before, frozen.plan, deadline).decided(reply)
+                done = _Observed(log, records, seen, before, frozen.plan, deadline).decided(reply)
         text = done.message if done.id is None else f"{done.id} is at offset {done.offset:,}"
         if done.failed:
             text = f"{text}, and the server could not execute it: {done.message}"
@@ -224,6 +223,7 @@ class _Observed:
     """The command topic after the request."""
 
     log: CommandLog
+    records: Sender
     seen: list[AppliedCommand]
     before: int
     """The end of the log when the statement was sent."""
@@ -273,7 +273,8 @@ class _Observed:
         """The server's attempt is over: take its id, so that the log can be read for good (M1)."""
         try:
             Transactions(
-                self.log.connection,
+                self.records,
+                self.log.topic,
                 self.log.service_id,
                 timeout_ms=TRANSACTION_MS,
                 seconds=self._looking.remaining(),

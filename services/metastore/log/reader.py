@@ -7,12 +7,12 @@ says why. Commands are not validated here, so a replay after a restart has the s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from breakglass.services import patience
 from breakglass.services.errors import ClusterError, Refused, TimedOut, Unreachable
@@ -119,15 +119,13 @@ class CommandLog:
     def __init__(
         self,
         access: ReadAccess,
-        connection: Mapping[str, Any],
         service_id: str,
         seen: Callable[[AppliedCommand], None] | None = None,
     ) -> None:
-        """*connection* has confluent-kafka's settings; *seen* receives every applied command."""
+        """*seen* receives every applied command."""
         self.service_id = service_id
         self.topic = command_topic(service_id)
         self._client: ReadClient = access.client("breakglass-command-log")
-        self.connection = connection
         self._replay = Replay(seen)
         self._reader: TopicReader | None = None
         self._leader: int | None = None
@@ -144,8 +142,6 @@ class CommandLog:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._reader is not None:
-            self._reader.__exit__(kind, error, trace)
         self._client.close()
 
     @property
@@ -193,11 +189,10 @@ class CommandLog:
 
     def read_to(self, end: int, deadline: Deadline) -> None:
         """Apply all commands before the offset *end*. Raises: as `catch_up`."""
-        # The consumer; it begins where whole fetches end.
         if self._reader is None:
             start = self._read_at_once(end, deadline)
             self._refuse_degraded()
-            self._reader = TopicReader(self.connection, self.topic, start)
+            self._reader = TopicReader(self._client, self.topic, start)
         reader = self._reader
         while True:
             self._refuse_degraded()
@@ -321,7 +316,6 @@ class CommandLog:
 
 def read_whole(
     access: ReadAccess,
-    connection: Mapping[str, Any],
     service_id: str,
     seconds: float,
     seen: Callable[[AppliedCommand], None] | None = None,
@@ -330,7 +324,7 @@ def read_whole(
 
     Raises: TimedOut, Unreachable, NotAuthorized, ClusterError.
     """
-    with CommandLog(access, connection, service_id, seen) as log:
+    with CommandLog(access, service_id, seen) as log:
         try:
             log.catch_up(Deadline.after(seconds))
         except LogDegraded as error:

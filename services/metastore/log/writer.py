@@ -20,13 +20,15 @@ from uuid import uuid4
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, OutcomeUnknown, Unreachable
 from breakglass.services.kafka.cluster.partitions import read_partitions
+from breakglass.services.kafka.producing.transaction import Fenced, TransactionFailed
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.metastore.command import CommandId
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log.reader import MARK, CommandLog
 from breakglass.services.metastore.log.validator import NothingToDo, Planned, Validator
-from breakglass.services.metastore.transactions import Fenced, TransactionFailed, Transactions
+from breakglass.services.metastore.transactions import Transactions
 from breakglass.services.model import Unknown
 
 TRANSACTION_MS = 10_000
@@ -69,12 +71,10 @@ class _Attempts:
 class CommandWriter:
     """Submits statements; exists only in armed sessions. Not thread-safe."""
 
-    def __init__(
-        self, log: CommandLog, connection: Mapping[str, Any], validator: Validator
-    ) -> None:
-        """*connection* contains confluent-kafka's settings."""
+    def __init__(self, log: CommandLog, sender: Sender, validator: Validator) -> None:
+        """*sender* may send records."""
         self._log = log
-        self._connection = connection
+        self._sender = sender
         self._validator = validator
 
     def submit(
@@ -136,7 +136,8 @@ class CommandWriter:
             if isinstance(told, NothingToDo):
                 return self._nothing(one, told)
         producer = Transactions(
-            self._connection,
+            self._sender,
+            self._log.topic,
             self._log.service_id,
             timeout_ms=TRANSACTION_MS,
             seconds=min(patience.REQUEST, max(one.deadline.remaining(), 1.0)),
@@ -163,7 +164,7 @@ class CommandWriter:
             return self._nothing(one, planned)
         headers = ((MARK, one.mark.encode()),)
         record = CommandRecord(0, planned.id.to_json(), planned.value, None, headers)
-        (offset,) = producer.send(self._log.topic, [record])
+        (offset,) = producer.send([record])
         one.planned, one.uncertain = planned, True
         self._commit(producer)
         self._log.read_to(offset + 1, one.deadline)

@@ -15,12 +15,11 @@ snapshot. Running the same command again resumes from the existing state.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from breakglass.services import patience
@@ -140,7 +139,7 @@ class RestoreWriter:
     def __init__(
         self,
         sender: Sender,
-        connection: Mapping[str, Any],
+        records: Sender,
         plan: MetastoreRestorePlan,
         tell: TellStep,
     ) -> None:
@@ -150,11 +149,11 @@ class RestoreWriter:
         offsets = [command.record.offset for command in plan.source.commands]
         self._steps = list(steps(offsets))
         lasts = min(SHORTEST_MS + STEP_MS * len(self._steps), TRANSACTION_MS)
-        self._commands = Transactions(connection, service, timeout_ms=lasts)
+        self._commands = Transactions(records, plan.topic, service, timeout_ms=lasts)
         self._pads: Transactions | None = None
         if needs_pads(offsets):
             pads = PADS_ID.format(service_id=service)
-            self._pads = Transactions(connection, pads, timeout_ms=lasts)
+            self._pads = Transactions(records, plan.topic, pads, timeout_ms=lasts)
 
     def fence(self) -> None:
         """Take both transactional ids, so that no server of the service can write."""
@@ -195,13 +194,13 @@ class RestoreWriter:
         if isinstance(step, CommandRange):
             for at in range(step.start, step.end, AT_ONCE):
                 records = self._records[at : min(at + AT_ONCE, step.end)]
-                got = self._commands.send(self._topic, records)
+                got = self._commands.send(records)
                 _check(got, step.offset + at - step.start)
         elif isinstance(step, Pads):
             assert self._pads is not None
             for at in range(0, step.count, AT_ONCE):
                 some = min(AT_ONCE, step.count - at)
-                _check(self._pads.send(self._topic, [PAD] * some), step.offset + at)
+                _check(self._pads.send([PAD] * some), step.offset + at)
         else:
             # Abort, and wait for the marker: the coordinator writes it after it has answered.
             assert self._pads is not None
@@ -276,7 +275,8 @@ class RestoreWork:
     access: ReadAccess
     client: ReadClient
     topics: TopicClient
-    connection: Mapping[str, Any]
+    records: Sender
+    """Sends the commands."""
     journal: ExecutionJournal
     snapshots: Path
     """The folder in which the restore creates its snapshot."""
@@ -333,7 +333,7 @@ class _Restore:
         self._plan = plan
         self._report = RestoredMetastore(plan.topic, len(plan.source.commands))
         self._snapshot_end = 0
-        self._writer = RestoreWriter(work.client.sender, work.connection, plan, work.tell)
+        self._writer = RestoreWriter(work.client.sender, work.records, plan, work.tell)
 
     def run(self) -> RestoredMetastore:
         # Take both transactional ids before any deletion, so that a missing ACL is found early.
@@ -363,7 +363,7 @@ class _Restore:
         self._tell("backing up the present topic")
         folder = self._work.snapshots / str(now_ms())
         job = BackupJob(self._plan.topic, folder, checked=False)
-        outcome = run_backup(self._work.access, self._work.connection, job, lambda _: None)
+        outcome = run_backup(self._work.access, job, lambda _: None)
         if outcome.commands != present.commands or outcome.next_offset < present.next_offset:
             raise EvidenceChanged(
                 f"topic {self._plan.topic} held {present.commands:,} commands when this restore "
@@ -426,15 +426,15 @@ class _Restore:
         self._tell("reading back and comparing")
         deadline = Deadline.after(patience.JOB)
         wanted = self._plan.source.records
-        with TopicReader(self._work.connection, self._plan.topic) as reader:
-            read: list[CommandRecord] = []
-            while len(read) < len(wanted):
-                batch = reader.poll(0.5)
-                read += batch.records
-                if batch.at_end and not batch.records:
-                    if deadline.passed:
-                        break
-                    time.sleep(LOOK_SECONDS)
+        reader = TopicReader(self._work.client, self._plan.topic)
+        read: list[CommandRecord] = []
+        while len(read) < len(wanted):
+            batch = reader.poll(0.5)
+            read += batch.records
+            if batch.at_end and not batch.records:
+                if deadline.passed:
+                    break
+                time.sleep(LOOK_SECONDS)
         self._report.differences = [*_differences(wanted, read)]
         self._report.verified = not self._report.differences
 

@@ -9,7 +9,7 @@ addresses.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import SplitResult
@@ -22,6 +22,7 @@ from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.broker_errors import describe_error
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.grouping import only
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.metastore.ksql_server import AskedServers, ask_servers
 from breakglass.services.metastore.restore.source import RestoreSource
@@ -136,9 +137,9 @@ def _transaction(
             return coordinator
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         answer = sender.call(coordinator, request, DescribeTransactionsResponse, deadline)
+        told = only(answer.transaction_states, f"b{coordinator}")
     except BreakglassError as error:
         return Unknown(str(error))
-    (told,) = answer.transaction_states
     if told.error_code == TRANSACTIONAL_ID_NOT_FOUND:
         return "", (-1, -1)
     if told.error_code:
@@ -268,7 +269,6 @@ def _killed(
 
 def make_plan(
     client: ReadClient,
-    connection: Mapping[str, Any],
     settings: MetastoreSettings,
     source: RestoreSource,
     servers: Sequence[SplitResult] = (),
@@ -279,7 +279,7 @@ def make_plan(
     """
     description = client.describe(Deadline.after(patience.COMMAND))
     state = read_topic_state(client.sender, settings.topic, Deadline.after(patience.COMMAND))
-    present = None if state is None else look_at(connection, settings.topic, state, source)
+    present = None if state is None else look_at(client, settings.topic, state, source)
     deadline = Deadline.after(patience.COMMAND)
     found = look_for_servers(client.sender, settings, description.live, deadline)
     cluster_id, asked = description.cluster_id, None
@@ -290,29 +290,27 @@ def make_plan(
 
 
 def look_at(
-    connection: Mapping[str, Any], topic: str, state: TopicState, source: RestoreSource
+    client: ReadClient, topic: str, state: TopicState, source: RestoreSource
 ) -> PresentTopic:
     """Read the topic, and compare it with the restored content."""
     wanted = source.records
     commands = equal = 0
     in_place = apart = False
-    with TopicReader(connection, topic) as reader:
-        deadline = Deadline.after(patience.JOB)
-        at_end, next_offset = False, 0
-        in_place = True
-        while not at_end:
-            if deadline.passed:
-                raise ClusterError(f"topic {topic} does not come to an end: try again")
-            batch = reader.poll(0.5)
-            at_end, next_offset = batch.at_end, batch.next_offset
-            for record in batch.records:
-                other = wanted[commands] if commands < len(wanted) else None
-                apart = (
-                    apart or other is None or (record.key, record.value) != (other.key, other.value)
-                )
-                in_place = in_place and other is not None and record.offset == other.offset
-                equal += not apart
-                commands += 1
+    reader = TopicReader(client, topic)
+    deadline = Deadline.after(patience.JOB)
+    at_end, next_offset = False, 0
+    in_place = True
+    while not at_end:
+        if deadline.passed:
+            raise ClusterError(f"topic {topic} does not come to an end: try again")
+        batch = reader.poll(0.5)
+        at_end, next_offset = batch.at_end, batch.next_offset
+        for record in batch.records:
+            other = wanted[commands] if commands < len(wanted) else None
+            apart = apart or other is None or (record.key, record.value) != (other.key, other.value)
+            in_place = in_place and other is not None and record.offset == other.offset
+            equal += not apart
+            commands += 1
     safe = not any(dangers(state, topic, None))
     same = safe and not apart and in_place and commands == len(wanted)
     return PresentTopic(

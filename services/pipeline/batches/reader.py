@@ -43,6 +43,7 @@ from breakglass.services.kafka.wire.broker_errors import (
     retriable,
 )
 from breakglass.services.kafka.wire.deadline import Deadline, until
+from breakglass.services.kafka.wire.memory import read_large_batches
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.batches.converting import FetchedBatches
 
@@ -215,6 +216,9 @@ class BatchReader:
     """With the epoch, a former leader rejects the request; without it, it answers as a follower."""
     chunk_bytes: int = CHUNK_BYTES
     seconds: float = patience.JOB
+
+    def __post_init__(self) -> None:
+        read_large_batches()
 
     @property
     def where(self) -> str:

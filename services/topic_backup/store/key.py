@@ -6,7 +6,7 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from pathlib import Path
 
 from breakglass.services.errors import UsageError
@@ -46,8 +46,12 @@ class Key:
         return "Key(***)"
 
 
-def read_key(source: str, environment: Mapping[str, str] = os.environ) -> Key:
-    """The key in the file *source*, or in the variable NAME of ``env:NAME``.
+_TAKEN: dict[str, Key] = {}
+"""The keys that were variables of this process: its children do not inherit them."""
+
+
+def read_key(source: str, environment: MutableMapping[str, str] = os.environ) -> Key:
+    """The key in the file *source*, or in the variable NAME of ``env:NAME``, which it takes away.
 
     Raises:
         UsageError: there is no key, or it is invalid.
@@ -55,10 +59,12 @@ def read_key(source: str, environment: Mapping[str, str] = os.environ) -> Key:
     """
     if source.startswith(ENVIRONMENT):
         name = source.removeprefix(ENVIRONMENT)
-        text = environment.get(name)
-        if not text:
+        if text := environment.get(name):
+            _TAKEN[name] = Key(_decoded(text.encode(), f"the environment's {name}"))
+            del environment[name]
+        if name not in _TAKEN:
             raise UsageError(f"the environment has no {name}: set it to the key, or name a file.")
-        return Key(_decoded(text.encode(), f"the environment's {name}"))
+        return _TAKEN[name]
     path = Path(source)
     if not path.is_file():
         raise UsageError(f"{path} is no file: name the file that holds the key, or env:NAME.")

@@ -1,6 +1,6 @@
 """Brokers whose advertised names do not resolve here, behind TLS and OAUTHBEARER.
 
-What librdkafka does for Breakglass goes by the relay; everything else by Breakglass's own client.
+Breakglass's own client knows the way to them, and librdkafka does not.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from breakglass.services.connection.security import confluent_config
 from breakglass.services.lab.topics import create_topic
-from breakglass.services.session import Power, ReadAccess
 from tests.kit.hidden import CLIENT_SECRET, HiddenCluster, hidden_cluster, hidden_name
 from tests.kit.program import Ended, breakglass
 from tests.kit.waiting import wait_until
@@ -70,7 +69,7 @@ def test_by_itself_librdkafka_does_not_reach_these_brokers(hidden: HiddenCluster
         consumer.get_watermark_offsets(TopicPartition("absent", 0), timeout=2)
 
 
-def test_a_metastore_is_backed_up_read_written_and_restored_by_the_relay(
+def test_a_metastore_is_backed_up_read_written_and_restored_there(
     hidden: HiddenCluster, topic: CommandTopic, tmp_path: Path
 ) -> None:
     before = topic.read()
@@ -92,7 +91,7 @@ def test_a_metastore_is_backed_up_read_written_and_restored_by_the_relay(
     assert CLIENT_SECRET not in backed_up.err + submitted.err + restored.err
 
 
-def test_a_backup_that_follows_by_the_relay_outlives_the_leader(
+def test_a_backup_that_follows_them_outlives_the_leader(
     hidden: HiddenCluster, tmp_path: Path
 ) -> None:
     topic = CommandTopic(hidden.cluster, "outlived_")
@@ -122,7 +121,7 @@ def test_a_backup_that_follows_by_the_relay_outlives_the_leader(
             hidden.cluster.wait_ready()
 
 
-def test_doctor_says_that_librdkafka_reaches_every_broker(
+def test_doctor_says_that_librdkafka_does_not_know_the_way(
     hidden: HiddenCluster, topic: CommandTopic
 ) -> None:
     create_topic(hidden.cluster, "led-by-both", [[1], [2]])
@@ -132,25 +131,7 @@ def test_doctor_says_that_librdkafka_reaches_every_broker(
         ended = breakglass("doctor", *hidden.words, "--json")
         found.update({check["name"]: check for check in ended.document["checks"]})
         return bool(
-            found["librdkafka"]["state"] == "ok" and found["brokers"]["found"] == "2 of 2 answer"
+            found["librdkafka"]["state"] == "note" and found["brokers"]["found"] == "2 of 2 answer"
         )
 
-    wait_until(well, "both brokers to answer librdkafka", instead=lambda: found)
-
-
-def test_what_a_reader_writes_does_not_pass(hidden: HiddenCluster) -> None:
-    create_topic(hidden.cluster, "written", [[2]])
-    assert not written(hidden.access, patience_ms=2_000)
-    assert written(Power(hidden.access), patience_ms=120_000)
-
-
-def written(way: ReadAccess | Power, patience_ms: int) -> bool:
-    """Whether a record that is sent *way* arrives."""
-    arrived: list[bool] = []
-    with way.librdkafka() as clients:
-        producer = Producer({**clients, "message.timeout.ms": patience_ms}, logger=NO_LOG)
-        producer.produce(
-            "written", b"1", on_delivery=lambda error, _: arrived.append(error is None)
-        )
-        assert producer.flush(120) == 0
-    return arrived == [True]
+    wait_until(well, "both brokers to answer", instead=lambda: found)

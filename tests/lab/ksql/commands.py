@@ -49,7 +49,6 @@ def backed_up(topic: CommandTopic, folder: Path, *, fail: bool = False) -> Done:
     try:
         outcome = run_backup(
             access_to(topic.cluster),
-            {"bootstrap.servers": topic.cluster.bootstrap_servers},
             job,
             lambda event: events.append(document(event)),
         )

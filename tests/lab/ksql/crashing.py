@@ -63,17 +63,17 @@ def restore_here(bootstrap: str, service: str, file: Path, folder: Path) -> Rest
     """What `metastore restore` does once it was agreed to."""
     options = ConnectionOptions(bootstrap_server=bootstrap)
     access = ReadAccess(connection_settings(options, {}))
-    clients = {"bootstrap.servers": bootstrap}
     snapshots = folder / "snapshots"
     snapshots.mkdir(parents=True, exist_ok=True)
     source = read_source(file, Skips())
     with access.reading() as client:
-        plan = make_plan(client, clients, MetastoreSettings(service), source)
+        plan = make_plan(client, MetastoreSettings(service), source)
         with (
             Journal.open(plan.cluster_id, folder) as journal,
             Power(access).command_topic(plan.cluster_id) as topics,
+            Power(access).records(plan.cluster_id) as records,
         ):
-            work = RestoreWork(access, client, topics, clients, journal, snapshots, lambda _: None)
+            work = RestoreWork(access, client, topics, records, journal, snapshots, lambda _: None)
             return restore(work, plan)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.metastore import backup_run
 from breakglass.services.metastore.appender import side_of
 from breakglass.services.metastore.lines import CommandRecord
@@ -73,9 +73,9 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     found: list[int | None] = []
 
     class Noted(TopicReader):
-        def __init__(self, connection: Any, topic: str, start: int | None = None) -> None:
+        def __init__(self, client: ReadClient, topic: str, start: int | None = None) -> None:
             found.append(start)
-            super().__init__(connection, topic, start)
+            super().__init__(client, topic, start)
 
     monkeypatch.setattr(backup_run, "TopicReader", Noted)
     monkeypatch.setattr(reader, "TopicReader", Noted)

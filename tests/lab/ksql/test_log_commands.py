@@ -81,8 +81,7 @@ def test_a_compacted_backup_restores_the_same_metastore(
 def test_a_service_is_followed_with_its_backup_beside_it(topic: CommandTopic, folder: Path) -> None:
     records = Generator(81).records(9)
     topic.produce(records[:6])
-    connection = {"bootstrap.servers": topic.cluster.bootstrap_servers}
-    watch = ServiceWatch(connection, topic.name, folder)
+    watch = ServiceWatch(topic.name, folder)
     with access_to(topic.cluster).reading() as client:
         first = watch.look(client)
         assert isinstance(first.backup, Unknown)
@@ -102,4 +101,3 @@ def test_a_service_is_followed_with_its_backup_beside_it(topic: CommandTopic, fo
         assert anew.metastore == Metastore()
         assert isinstance(anew.backup, NewestBackup)
         assert anew.backup.counts.only_backup == 6
-    watch.close()

@@ -13,10 +13,11 @@ from threading import Event, Thread
 
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.errors import BreakglassError, OutcomeUnknown
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.metastore.log.reader import CommandLog
 from breakglass.services.metastore.log.validator import NameValidator, StatementRejected
 from breakglass.services.metastore.log.writer import CommandWriter
-from breakglass.services.session import ReadAccess
+from breakglass.services.session import Power, ReadAccess
 
 SUBMIT_SECONDS = 120.0
 
@@ -32,7 +33,6 @@ def statement(name: int, writer: int, *, drop: bool) -> str:
 def main(bootstrap: str, service: str, writer: int) -> None:
     """Submit until stdin is closed."""
     access = ReadAccess(connection_settings(ConnectionOptions(bootstrap_server=bootstrap), {}))
-    connection = {"bootstrap.servers": bootstrap}
     choose = random.Random()
     over = Event()
 
@@ -41,8 +41,10 @@ def main(bootstrap: str, service: str, writer: int) -> None:
         over.set()
 
     Thread(target=listen, daemon=True).start()
-    with CommandLog(access, connection, service) as log:
-        made = CommandWriter(log, connection, NameValidator(lambda _: True))
+    with access.reading() as client:
+        cluster_id = client.describe(Deadline.after(SUBMIT_SECONDS)).cluster_id
+    with CommandLog(access, service) as log, Power(access).records(cluster_id) as records:
+        made = CommandWriter(log, records, NameValidator(lambda _: True))
         while not over.is_set():
             text = statement(choose.randrange(5), writer, drop=choose.random() < 0.5)
             # One line.

@@ -167,3 +167,25 @@ def test_a_wrong_option_is_a_usage_error_with_a_hint(
     printed = capsys.readouterr()
     assert (printed.out, "--nonsense" in printed.err) == ("", True)
     assert "kafka-unclean-recovery --help" in printed.err
+
+
+CORES = """
+import os, resource, signal, subprocess, sys
+import typer
+from breakglass.console.exits import run_app
+app = typer.Typer()
+@app.command()
+def show() -> None:
+    asked = "import resource as r; print(r.getrlimit(r.RLIMIT_CORE))"
+    asked += "; print(int(open('/proc/self/coredump_filter').read(), 16))"
+    subprocess.run([sys.executable, "-c", asked], check=True)
+sys.argv[1:] = []
+resource.setrlimit(resource.RLIMIT_CORE, resource.getrlimit(resource.RLIMIT_CORE)[1:] * 2)
+raise SystemExit(run_app(app, "show"))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the filter of cores is Linux's")
+def test_s26_neither_a_program_of_ours_nor_its_children_leave_memory_in_a_core() -> None:
+    shown = in_process(CORES)
+    assert (shown.returncode, shown.stdout.split("\n")[:2]) == (0, ["(0, 0)", "0"])

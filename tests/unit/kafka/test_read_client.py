@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from breakglass.services import patience
 from breakglass.services.connection.known_addresses import KnownAddresses
+from breakglass.services.connection.security import confluent_config
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.errors import ConnectFailed, NotAuthorized
+from breakglass.services.errors import ConnectFailed, MalformedMessage, NotAuthorized, WrongCluster
 from breakglass.services.kafka import read_client
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.log_dirs import NO_LOG
@@ -292,6 +294,71 @@ class TestOneAddress:
     ) -> None:
         with access.reading() as client:
             client.describe(ample())
-        with access.librdkafka() as config:
-            servers = config["bootstrap.servers"].split(",")
+        servers = confluent_config(access.settings_now)["bootstrap.servers"].split(",")
         assert servers == [str(broker.endpoint) for broker in cluster.brokers.values()]
+
+
+def _another(partition: Any, **values: Any) -> Any:
+    made = copy(partition)
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+class TestImpossibleAnswers:
+    @pytest.mark.parametrize(
+        "values",
+        [
+            {},
+            {"partition_index": -7},
+            {"partition_index": 1, "replica_nodes": [1, -3]},
+            {"partition_index": 1, "leader_epoch": -2},
+        ],
+        ids=str,
+    )
+    def test_s22_metadata_that_cannot_be_is_its_brokers_fault(
+        self, cluster: FakeCluster, client: ReadClient, values: dict[str, Any]
+    ) -> None:
+        answer = cluster.apis(1)[admin.DescribeTopicPartitionsRequest]
+
+        def added(request: Any) -> Any:
+            told = answer(request)
+            told.topics[0].partitions.append(_another(told.topics[0].partitions[0], **values))
+            return told
+
+        serve_everywhere(cluster, admin.DescribeTopicPartitionsRequest, added)
+        with pytest.raises(MalformedMessage, match=str(cluster.brokers[1].endpoint)):
+            client.snapshot(ample())
+
+    def test_s22_pages_that_lead_nowhere_end(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        cursor = admin.DescribeTopicPartitionsResponse.Cursor(topic_name="a", partition_index=0)
+        endless = admin.DescribeTopicPartitionsResponse(topics=[], next_cursor=cursor)
+        serve_everywhere(cluster, admin.DescribeTopicPartitionsRequest, always(endless))
+        with pytest.raises(MalformedMessage):
+            client.partitions([], ample())
+
+    @pytest.mark.parametrize("values", [{}, {"broker_id": -7}, {"broker_id": 9, "port": 70_000}])
+    def test_s22_brokers_that_cannot_be_are_not_listed(
+        self, cluster: FakeCluster, client: ReadClient, values: dict[str, int]
+    ) -> None:
+        answer = cluster.apis(1)[admin.DescribeClusterRequest]
+
+        def added(request: Any) -> Any:
+            told = answer(request)
+            told.brokers.append(_another(told.brokers[0], **values))
+            return told
+
+        serve_everywhere(cluster, admin.DescribeClusterRequest, added)
+        with pytest.raises(MalformedMessage):
+            client.describe(ample())
+
+    def test_s23_a_cluster_id_that_changes_stops_everything(self, cluster: FakeCluster) -> None:
+        access = ReadAccess(ConnectionSettings((cluster.brokers[1].endpoint,)))
+        with access.reading() as client, access.reading() as another:
+            client.snapshot(ample())
+            cluster.story.cluster_id = "another"
+            for asked in (client.describe, client.snapshot, another.describe):
+                with pytest.raises(WrongCluster):
+                    asked(ample())

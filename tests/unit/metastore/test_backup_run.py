@@ -108,7 +108,7 @@ def run(
     job = BackupJob("t", tmp_path, follow=True)
     client = cast("Any", Cluster())
     lag = LagAlarm(heard.append)
-    return TopicRun(client, {}, job, watch, heard.append, lag, lambda: False, clock)
+    return TopicRun(client, job, watch, heard.append, lag, lambda: False, clock)
 
 
 @pytest.mark.parametrize(("epoch", "taken"), [(2, True), (3, True), (4, False)])

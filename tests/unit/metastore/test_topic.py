@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
-from confluent_kafka import KafkaError
+from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from breakglass.services import patience
 from breakglass.services.errors import (
-    AuthenticationFailed,
     BreakglassError,
     ClusterError,
     LogBeginsLater,
     LogTruncated,
+    MalformedMessage,
     NotAuthorized,
-    NotNow,
     TimedOut,
     TopicRecreated,
     Unreachable,
 )
 from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.passing import Head, answer_frame
 from breakglass.services.metastore import topic as module
 from breakglass.services.metastore.topic import (
     LogCut,
@@ -33,13 +37,25 @@ from breakglass.services.metastore.topic import (
     stable_log,
     whole_fetches,
 )
-from breakglass.services.model import Unknown
+from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.batches.converting import FetchedBatches
 from breakglass.services.pipeline.batches.reader import BatchReader
 from tests.kit.clock import Clock
+from tests.kit.deadlines import be_patient
+from tests.kit.fake_broker import Body
+from tests.kit.fake_cluster import FakeCluster
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 from tests.unit.topic_backup.older_bytes import message_set
 from tests.unit.topic_backup.shapes import run
+
+TOPIC = "t"
+ORDERS = TopicPartition(TOPIC, 0)
+NOT_LEADER, DENIED = 6, 29
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
 
 
 @pytest.fixture
@@ -48,44 +64,125 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def reader(clock: Clock) -> Iterator[TopicReader]:
-    with TopicReader({"bootstrap.servers": "127.0.0.1:1"}, "t", clock=clock) as found:
-        yield found
+def cluster() -> Iterator[FakeCluster]:
+    """A broker that leads the topic."""
+    with FakeCluster(1) as cluster:
+        cluster.story.offline(ORDERS, (1,))
+        cluster.story.states[ORDERS] = replace(cluster.story.states[ORDERS], leader=1, isr=(1,))
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: FakeCluster) -> Iterator[ReadClient]:
+    with closing(cluster.client()) as client:
+        yield client
+
+
+def serve(cluster: FakeCluster, data: bytes = b"", *, error: int = 0, **values: Any) -> None:
+    """Let the leader answer each Fetch like that, with a log that ends at offset 3."""
+    topic = FetchResponse.FetchableTopicResponse
+    told = topic.PartitionData(
+        partition_index=0,
+        error_code=error,
+        high_watermark=3,
+        last_stable_offset=3,
+        log_start_offset=0,
+        records=data,
+        **values,
+    )
+    answer = FetchResponse(responses=[topic(topic=TOPIC, partitions=[told])])
+    cluster.brokers[1].serve(FetchRequest, lambda _: answer)
+
+
+def test_s24_the_crc_of_each_batch_is_checked(cluster: FakeCluster, client: ReadClient) -> None:
+    whole = batch(run(0, 3))
+    serve(cluster, whole)
+    assert len(TopicReader(client, TOPIC, 0).poll(0.0).records) == 3
+    changed = bytearray(whole)
+    changed[-3] ^= 1
+    serve(cluster, bytes(changed))
+    reader = TopicReader(client, TOPIC, 0)
+    with pytest.raises(MalformedMessage, match="CRC"):
+        reader.poll(0.0)
+    assert reader.position() == 0
+
+
+def test_s25_damaged_answers_end_in_a_sentence(
+    cluster: FakeCluster, client: ReadClient, clock: Clock
+) -> None:
+    """Such bytes made librdkafka's client end the whole process."""
+    serve(cluster, batch(run(0, 3)))
+    TopicReader(client, TOPIC, 0, clock).poll(0.0)
+    whole = answer_of(cluster)
+    choose = random.Random(37)
+    for _ in range(100):
+        bytes_now = bytearray(whole)
+        for _ in range(choose.choice((1, 2, 9))):
+            bytes_now[choose.randrange(len(whole))] = choose.randrange(256)
+        cut = choose.choice((len(whole), choose.randrange(len(whole))))
+        cluster.brokers[1].serve(FetchRequest, partial(answered, Body(bytes(bytes_now[:cut]))))
+        reader = TopicReader(client, TOPIC, 0, clock)
+        with suppress(BreakglassError):
+            assert reader.poll(0.0).next_offset in (0, 3)
+
+
+def answered(answer: Any, _: Any) -> Any:
+    return answer
+
+
+def answer_of(cluster: FakeCluster) -> bytes:
+    """The body of the leader's answer to a Fetch."""
+    api = cluster.brokers[1]._apis[FetchRequest.API_KEY]
+    return answer_frame(Head(FetchRequest.API_KEY, 12, 0, None, 0), api.respond(None))[4:]
+
+
+def test_commands_of_one_answer_that_are_bombs_are_taken_one_batch_after_the_other(
+    cluster: FakeCluster, client: ReadClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "DECODED_BYTES", 1)
+    serve(cluster, batch(run(0, 1)) + batch(run(1, 2)) + batch(run(2, 3)))
+    reader = TopicReader(client, TOPIC, 0)
+    polled = [reader.poll(0.0) for _ in range(3)]
+    assert [(len(one.records), one.next_offset, one.at_end) for one in polled] == [
+        (1, 1, False),
+        (1, 2, False),
+        (1, 3, True),
+    ]
 
 
 def test_a_broker_that_goes_away_long_after_the_last_command_ends_nothing(
-    reader: TopicReader, clock: Clock
+    cluster: FakeCluster, client: ReadClient, clock: Clock
 ) -> None:
     """The topic may have been quiet for days: only the time since the first failure counts."""
-    gone = KafkaError(KafkaError._TRANSPORT)
+    serve(cluster, error=NOT_LEADER)
+    reader = TopicReader(client, TOPIC, 0, clock)
     for seconds in (1e6, patience.CONSUMER):
         clock.advance(seconds)
-        reader._failed(gone)
+        assert reader.poll(0.0).records == ()
     clock.advance(0.1)
     with pytest.raises(Unreachable):
-        reader._failed(gone)
+        reader.poll(0.0)
 
 
 @pytest.mark.parametrize(
-    ("code", "raised", "passes"),
+    ("answer", "raised"),
     [
-        (KafkaError.NOT_LEADER_FOR_PARTITION, NotNow, True),
-        (KafkaError.LEADER_NOT_AVAILABLE, NotNow, True),
-        (KafkaError._UNKNOWN_PARTITION, NotNow, True),
-        (KafkaError._AUTO_OFFSET_RESET, LogCut, True),
-        (KafkaError._AUTHENTICATION, AuthenticationFailed, False),
-        (KafkaError.SASL_AUTHENTICATION_FAILED, AuthenticationFailed, False),
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, NotAuthorized, False),
-        (KafkaError.INVALID_MSG, ClusterError, False),
+        ({"error": 1}, LogCut),
+        ({"diverging_epoch": {"epoch": 1, "end_offset": 2}}, LogCut),
+        ({"error": DENIED}, NotAuthorized),
+        ({"error": 87}, ClusterError),
     ],
 )
 def test_what_passes_is_told_from_what_only_the_operator_can_end(
-    reader: TopicReader, code: int, raised: type[ClusterError], passes: bool
+    cluster: FakeCluster, client: ReadClient, answer: dict[str, Any], raised: type[ClusterError]
 ) -> None:
+    if "diverging_epoch" in answer:
+        epoch_end = FetchResponse.FetchableTopicResponse.PartitionData.EpochEndOffset
+        answer = {"diverging_epoch": epoch_end(**answer["diverging_epoch"])}
+    serve(cluster, **answer)
     with pytest.raises(raised) as found:
-        reader._failed(KafkaError(code))
+        TopicReader(client, TOPIC, 0).poll(0.0)
     assert type(found.value) is raised
-    assert found.value.passes is passes
 
 
 COMMIT = 1

@@ -39,3 +39,10 @@ def test_what_could_not_be_read_makes_a_run_partial(field: dict[str, object]) ->
         setattr(partial if name == "away" else partial.topics[0], name, value)
     assert not partial.whole
     assert not report(unproved=[Unproved(0, 5, "compacted meanwhile")]).whole
+
+
+def test_s29_offsets_that_nobody_explains_make_a_run_partial() -> None:
+    unexplained = report(missing={"unknown": 99})
+    followed = Followed()
+    followed.add(unexplained)
+    assert (unexplained.whole, followed.whole) == (False, False)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.errors import MalformedMessage
+from breakglass.services.topic_backup import batches as module
 from breakglass.services.topic_backup.batch_header import read_headers
 from breakglass.services.topic_backup.batches import ControlType, Marker, RecordBatch
 from breakglass.services.topic_backup.compression import Compression
@@ -143,6 +144,19 @@ class TestEndOfTheFetchedBytes:
 
 
 class TestHostile:
+    @pytest.mark.parametrize("headers", [False, True])
+    def test_s28_records_of_a_bomb_take_no_more_memory_than_a_batch_may(
+        self, headers: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Compressed, a million records of seven bytes are a few kilobytes."""
+        one = run(0, 1)[0]
+        made = [one._replace(headers=((b"", None),) * 200)] if headers else run(0, 100)
+        data = batch(made, compression=Compression.GZIP)
+        assert len(decoded(data)[0].records) == len(made)
+        monkeypatch.setattr(module, "MAX_DECODED_BYTES", 15_000)
+        with pytest.raises(MalformedMessage):
+            decoded(data)
+
     def test_a_flipped_bit_is_told_by_the_crc(self) -> None:
         for at in range(21, len(batch(run(0, 3)))):
             data = bytearray(batch(run(0, 3)))

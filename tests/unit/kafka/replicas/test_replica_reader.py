@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import Any
 
 import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
-from breakglass.services.errors import Unreachable
+from breakglass.services.errors import MalformedMessage, Unreachable
 from breakglass.services.kafka.replicas.list_offsets import (
     LATEST,
 )
@@ -206,3 +207,81 @@ def two_at_most(answer: Any) -> Any:
     (topic,) = getattr(answer, "responses", None) or answer.topics
     topic.partitions = topic.partitions[:2]
     return answer
+
+
+def tampered(cluster: FakeCluster, api: Any, change: Callable[[Any], object]) -> None:
+    """Let broker 1 *change* the topic of each answer to *api*."""
+    answer = cluster.apis(1)[api]
+
+    def respond(request: Any) -> Any:
+        told = answer(request)
+        change(told.responses[0] if api is FetchRequest else told.topics[0])
+        return told
+
+    cluster.brokers[1].serve(api, respond)
+
+
+def set_in_all(**values: Any) -> Callable[[Any], None]:
+    def change(topic: Any) -> None:
+        for one in topic.partitions:
+            for item in values.items():
+                setattr(one, *item)
+
+    return change
+
+
+class TestImpossibleAnswers:
+    @pytest.mark.parametrize("end", [-100, -1, 2**62, 2**63 - 1])
+    def test_s22_an_end_that_no_log_has_is_unknown(
+        self, cluster: FakeCluster, sender: Sender, end: int
+    ) -> None:
+        hold(cluster, [ORDERS])
+        tampered(cluster, ListOffsetsRequest, set_in_all(offset=end))
+        reading = read(sender, ORDERS)[ORDERS]
+        assert isinstance(reading.log_end, Unknown)
+        assert "b1" in reading.log_end.reason
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            {"high_watermark": 2**63 - 1},
+            {"log_start_offset": -100},
+            {"log_start_offset": 4},
+        ],
+        ids=str,
+    )
+    def test_s22_a_log_that_cannot_be_is_no_evidence(
+        self, cluster: FakeCluster, sender: Sender, values: dict[str, int]
+    ) -> None:
+        hold(cluster, [ORDERS])
+        tampered(cluster, FetchRequest, set_in_all(**values))
+        reading = read(sender, ORDERS)[ORDERS]
+        assert isinstance(reading.epochs, Unknown)
+        assert "b1" in reading.epochs.reason
+
+    def test_s22_an_epoch_above_the_one_asked_for_is_unknown(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        hold(cluster, [ORDERS])
+
+        def raised(topic: Any) -> None:
+            topic.partitions[0].diverging_epoch.epoch = 2**31 - 1
+
+        tampered(cluster, FetchRequest, raised)
+        assert isinstance(read(sender, ORDERS)[ORDERS].epochs, Unknown)
+
+    @pytest.mark.parametrize("api", [ListOffsetsRequest, FetchRequest])
+    @pytest.mark.parametrize("number", [0, -7, 9])
+    def test_s22_a_partition_twice_or_unasked_is_the_brokers_fault(
+        self, cluster: FakeCluster, sender: Sender, api: Any, number: int
+    ) -> None:
+        hold(cluster, [ORDERS])
+
+        def added(topic: Any) -> None:
+            one = copy(topic.partitions[0])
+            one.partition_index = number
+            topic.partitions.append(one)
+
+        tampered(cluster, api, added)
+        with pytest.raises(MalformedMessage, match="b1 "):
+            read(sender, ORDERS)

@@ -160,7 +160,7 @@ class TestWaiting:
                         broker._connections[0].send(b"\0")
 
             threading.Thread(target=drip, daemon=True).start()
-            return Raw(struct.pack(">i", 2**28))
+            return Raw(struct.pack(">i", 2**20))
 
         broker.serve(MetadataRequest, trickle)
         with pytest.raises(errors.TimedOut):

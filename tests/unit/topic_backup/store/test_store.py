@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import pickle
 import random
 import threading
@@ -75,13 +76,22 @@ def test_a_key_is_read_as_it_is_or_in_hex_or_in_base64(written: bytes, tmp_path:
     assert read_key("env:BACKUP_KEY", {"BACKUP_KEY": CONTENT.hex()}).id == Key(CONTENT).id
 
 
+def test_s26_a_key_of_the_environment_is_there_for_no_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OUR_KEY", "07" * 32)
+    first = read_key("env:OUR_KEY")
+    assert "OUR_KEY" not in os.environ
+    assert read_key("env:OUR_KEY").id == first.id
+
+
 @pytest.mark.parametrize("written", [b"", b"password", CONTENT[1:], b"zz" * 32])
 def test_anything_else_is_refused_and_not_repeated(written: bytes, tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(written)
     with pytest.raises(UsageError) as refused:
         read_key(str(tmp_path / "key"))
     assert not written or written.decode(errors="replace") not in str(refused.value)
-    for absent in ("env:BACKUP_KEY", str(tmp_path / "absent")):
+    for absent in ("env:ABSENT_KEY", str(tmp_path / "absent")):
         with pytest.raises(UsageError):
             read_key(absent, {})
 

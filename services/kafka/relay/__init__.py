@@ -1,1 +1,0 @@
-"""A way to the brokers for clients that only know advertised names: a relay on loopback."""
