@@ -38,12 +38,6 @@ async def answered(page: Page, *keys: str) -> None:
         await page.until(lambda lines: not answers(lines), "the answer to go")
 
 
-async def enter(page: Page, token: str) -> None:
-    """Type *token* where the page asks for it."""
-    await page.until_true("document.activeElement?.type === 'password'", "the question")
-    await page.press(*token, "Enter")
-
-
 async def test_s01_what_listens_beside_hears_no_secret_and_the_browser_keeps_no_token(
     serve_dashboard: ServeDashboard, tmp_path: Path
 ) -> None:
@@ -60,7 +54,7 @@ async def test_s01_what_listens_beside_hears_no_secret_and_the_browser_keeps_no_
     kept = "sessionStorage.length + document.cookie.length"
     async with beside, browser(tmp_path / "browser") as page:
         await page.open(dashboard)
-        await enter(page, TOKEN)
+        await page.enter(TOKEN)
         await page.wait_for("13 offline")
         assert await page.evaluate(kept) == 1
         await page.open(f"http://127.0.0.1:{port}/")
@@ -80,9 +74,9 @@ async def test_with_the_token_a_browser_may_look_at_all_screens_and_change_nothi
 ) -> None:
     port = await serve_dashboard(Access(LOOPBACK, TOKEN))
     await page.open(f"http://127.0.0.1:{port}/")
-    await enter(page, "a-token-of-the-operator")
+    await page.enter("a-token-of-the-operator")
     await page.until_true("document.body.innerText.includes('Type the token')", "the refusal")
-    await enter(page, TOKEN)
+    await page.enter(TOKEN)
     lines = await page.wait_for("13 offline")
     hidden = "getComputedStyle(document.querySelector('.connecting')).display === 'none'"
     await page.until_true(hidden, "that it is connected")
