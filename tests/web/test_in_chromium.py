@@ -61,7 +61,8 @@ async def test_s01_what_listens_beside_hears_no_secret_and_the_browser_keeps_no_
         await page.until_true("document.body.innerText === 'bait'", "the page beside")
         assert await page.evaluate(kept) == 0
         await page.open(dashboard)
-        await page.wait_for("13 offline")
+        loaded = "document.body.classList.contains('-loaded')"
+        await page.until_true(loaded, "a console without another token")
     assert heard
     assert not any(b"cookie" in one.lower() or TOKEN.encode() in one for one in heard)
     files = [path for path in (tmp_path / "browser").rglob("*") if path.is_file()]
