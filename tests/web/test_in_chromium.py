@@ -8,6 +8,7 @@ from pathlib import Path
 
 from breakglass.console.web.access import Access
 from breakglass.console.web.listener import HttpListener
+from tests.kit.waiting import wait_until
 from tests.web.browser import Page, browser
 from tests.web.conftest import ServeDashboard
 from tests.web.test_session import SHOWN
@@ -63,10 +64,15 @@ async def test_s01_what_listens_beside_hears_no_secret_and_the_browser_keeps_no_
         await page.open(dashboard)
         loaded = "document.body.classList.contains('-loaded')"
         await page.until_true(loaded, "a console without another token")
+        # The browser writes it every few seconds.
+        history = tmp_path / "browser" / "Default" / "History"
+        visited = str(port).encode()
+        await asyncio.to_thread(
+            wait_until, lambda: history.exists() and visited in history.read_bytes(), "the history"
+        )
     assert heard
     assert not any(b"cookie" in one.lower() or TOKEN.encode() in one for one in heard)
     files = [path for path in (tmp_path / "browser").rglob("*") if path.is_file()]
-    assert any(path.name == "History" and str(port).encode() in path.read_bytes() for path in files)
     assert [path for path in files if TOKEN.encode() in path.read_bytes()] == []
 
 
