@@ -24,8 +24,7 @@ from breakglass.services.errors import StorageError
 from breakglass.services.file_lock import is_locked, wait_for_lock
 from breakglass.services.guard.lock import operator, private_folder
 from breakglass.services.lag import Behind, CaughtUpAgain
-from breakglass.services.regular_file import open_regular
-from breakglass.services.rights import open_new
+from breakglass.services.regular_file import open_regular, replace_regular
 from breakglass.services.state_folder import state_folder
 from breakglass.services.words.inert import bounded
 
@@ -158,10 +157,7 @@ class Announcement:
         with self._writing, suppress(OSError):
             job = replace(self._job, told_at_ms=now_ms())
             content = json.dumps({"schema": SCHEMA, **asdict(job)}).encode()
-            new = self._path.with_suffix(".new")
-            with open(new, "wb", opener=open_new) as file:
-                file.write(content)
-            new.replace(self._path)
+            replace_regular(self._path, content, 0o600)
 
 
 @contextmanager

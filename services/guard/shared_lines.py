@@ -14,9 +14,7 @@ from pathlib import Path
 from breakglass.services.errors import StorageError
 from breakglass.services.file_lock import unlock, wait_for_lock
 from breakglass.services.guard.lock import private_folder
-
-NEW = ".new"
-"""Ends the name of the file that takes the place of another."""
+from breakglass.services.regular_file import replacing
 
 
 def append_lines(path: Path, lines: bytes, what: str) -> None:
@@ -31,10 +29,10 @@ def append_lines(path: Path, lines: bytes, what: str) -> None:
         with _locked(path) as descriptor:
             # A line break if the last line lacks its own.
             size = os.fstat(descriptor).st_size
-            _write(
-                descriptor,
-                (b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b"") + lines,
-            )
+            broken = size and os.pread(descriptor, 1, size - 1) != b"\n"
+            view = memoryview((b"\n" if broken else b"") + lines)
+            while view:
+                view = view[os.write(descriptor, view) :]
             os.fsync(descriptor)
     except OSError as error:
         raise _unwritable(path, what, error) from error
@@ -45,20 +43,10 @@ def shorten(path: Path, kept: Callable[[bytes], bytes], what: str) -> None:
 
     Raises: StorageError.
     """
-    fresh = path.with_name(path.name + NEW)
     try:
-        with _locked(path) as descriptor:
+        with _locked(path) as descriptor, replacing(path, 0o600) as fresh:
             size = os.fstat(descriptor).st_size
-            lines = kept(os.pread(descriptor, size, 0))
-            fresh.unlink(missing_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-            made = os.open(fresh, flags, 0o600)
-            try:
-                _write(made, lines)
-                os.fsync(made)
-            finally:
-                os.close(made)
-            fresh.replace(path)
+            fresh.write(kept(os.pread(descriptor, size, 0)))
     except OSError as error:
         raise _unwritable(path, what, error) from error
 
@@ -79,12 +67,6 @@ def _locked(path: Path) -> Iterator[int]:
             continue
         finally:
             unlock(descriptor)
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _unwritable(path: Path, what: str, error: OSError) -> StorageError:

@@ -96,6 +96,11 @@ class Page:
         for key in keys:
             await self._press(key)
 
+    async def enter(self, token: str) -> None:
+        """Type *token* where the dashboard's page asks for it."""
+        await self.until_true("document.activeElement?.type === 'password'", "the question")
+        await self.press(*token, "Enter")
+
     async def _press(self, key: str) -> None:
         control = key.startswith("ctrl+")
         name = key.removeprefix("ctrl+")

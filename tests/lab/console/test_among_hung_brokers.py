@@ -90,9 +90,11 @@ async def test_the_dashboard_shows_a_real_cluster_in_a_browser(
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
     with server.stderr:
+        token = server.stderr.readline().removeprefix("token: ").strip()
         url = server.stderr.readline().removeprefix("Open ").strip()
         async with browser(tmp_path / "browser") as page:
             await page.open(url)
+            await page.enter(token)
             lines = await page.wait_for(HEADLINE)
             assert "READ-ONLY" in lines[0]
             await page.press("e")
