@@ -21,7 +21,6 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 VERDICTS = ("identical", "whole", "SAFE")
-"""Words that are printed alone; others are names of fields."""
 FEWEST = 20
 """A shorter text is a claim's whole sentence, for as a part it would be in many."""
 
