@@ -186,7 +186,7 @@ def _post(endpoint: TokenEndpoint, seconds: float) -> Secret | Unreachable:
 
     def connection(kind: Any, host: str, **given: Any) -> Any:
         made = kind(host, **given)
-        made._create_connection = connect
+        setattr(made, "_create_connection", connect)  # noqa: B010 -- its own hook
         return made
 
     class Http(urllib.request.HTTPHandler):
