@@ -113,7 +113,15 @@ def obtain(
     if isinstance(source, TokenEndpoint):
         return _from_endpoint(source, now, seconds)
     if isinstance(source, TokenFile):
-        return _from_file(source, now)
+        try:
+            token = Secret(read_regular(source.path, SETTINGS_BYTES).decode("utf-8").strip())
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not text"
+        else:
+            return _described(token, now, None)
+        raise AuthenticationFailed(
+            f"{source.path} cannot be read ({reason}): put the token of OAUTHBEARER there"
+        )
     return _from_claims(source, now)
 
 
@@ -144,18 +152,6 @@ def _silent(endpoint: TokenEndpoint) -> NoIdentityProvider:
         f"{_named(endpoint)} did not give a token in time: check that it runs, and "
         "sasl.login.read.timeout.ms",
         "its identity provider is silent",
-    )
-
-
-def _from_file(source: TokenFile, now: float) -> BearerToken:
-    try:
-        token = Secret(read_regular(source.path, SETTINGS_BYTES).decode("utf-8").strip())
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not text"
-    else:
-        return _described(token, now, None)
-    raise AuthenticationFailed(
-        f"{source.path} cannot be read ({reason}): put the token of OAUTHBEARER there"
     )
 
 

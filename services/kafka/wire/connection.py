@@ -260,16 +260,13 @@ class BrokerConnection:
             raise self._translate(error) from error
         except TooLarge as error:
             raise self._refused(error) from error
-        self._require_order(frame, correlation_id)
-        return self._decode(response_class, frame, version, deadline)
-
-    def _require_order(self, frame: memoryview, correlation_id: int) -> None:
-        """Close the connection, and raise ConnectFailed, if *frame* answers another request."""
+        # Close the connection, and raise ConnectFailed, if frame answers another request.
         if SIZE.unpack_from(frame)[0] != correlation_id:
             self.close()
             raise ConnectFailed(
                 f"{self._where} answered out of order: check that it is a Kafka broker"
             )
+        return self._decode(response_class, frame, version, deadline)
 
     def _decode(
         self, response_class: Any, frame: memoryview, version: int, deadline: Deadline

@@ -216,7 +216,18 @@ class Sender:
         if self._closed:
             raise session_closing()
         if broker == ANY_BROKER:
-            return self._connect_to_any(deadline)
+            # The connection of the last bootstrap while it works, else that of a new race.
+            answered = self._addresses.get(ANY_BROKER)
+            if answered is not None:
+                try:
+                    return self._connect(answered, deadline.sooner(patience.KNOWN_BROKER))
+                except Unreachable:
+                    self._addresses.pop(ANY_BROKER, None)
+            winner, connection = first_to_answer(
+                self._bootstrap, self._connect, deadline, self._others
+            )
+            self._addresses[ANY_BROKER] = winner
+            return connection
         address = self._addresses.get(broker)
         if address is None:
             raise ConnectFailed(
@@ -225,18 +236,6 @@ class Sender:
                 "no address known",
             )
         return self._connect(address, deadline)
-
-    def _connect_to_any(self, deadline: Deadline) -> BrokerConnection:
-        """The connection of the last bootstrap while it works, else that of a new race."""
-        answered = self._addresses.get(ANY_BROKER)
-        if answered is not None:
-            try:
-                return self._connect(answered, deadline.sooner(patience.KNOWN_BROKER))
-            except Unreachable:
-                self._addresses.pop(ANY_BROKER, None)
-        winner, connection = first_to_answer(self._bootstrap, self._connect, deadline, self._others)
-        self._addresses[ANY_BROKER] = winner
-        return connection
 
     def _others(self) -> Iterator[Endpoint]:
         """Where else the cluster may answer: what this sender knows of brokers, and the session."""
