@@ -131,7 +131,7 @@ def _close_again(journal: Journal, result: str | None, snapshot: ClusterSnapshot
     """
     now = read(journal.path)
     found = remains(now, snapshot)
-    left = found.offline or found.led or found.left or now.unsettled
+    left = bool(found.offline or found.led or found.left or now.unsettled)
     results = {ending.result for ending in endings_of(now)}
     if now.plan is None:
         left = left or result is None or results != {RecoveryResult.ELECTED}
