@@ -161,8 +161,11 @@ def say_saved(found: Triage) -> None:
     except StorageError:
         return  # `say_observed` says why.
     states = {state.partition: state for state in found.snapshot.partitions}
-    for election, path in saved_before(seen, states, all_folders(found.snapshot.cluster_id)):
-        say(f"{election.partition}: records from {election.log_end:,} on are saved in {path}")
+    saved = saved_before(seen, states, all_folders(found.snapshot.cluster_id))
+    for partition, end, path in dict.fromkeys(
+        (it.partition, it.log_end, path) for it, path in saved
+    ):
+        say(f"{partition}: records from {end:,} on are saved in {path}")
 
 
 def say_observed(*cluster_ids: str) -> None:

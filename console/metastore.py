@@ -147,7 +147,9 @@ def lines(file: BackupFile) -> None:
     backup, and the offsets as well.
     """
     from breakglass.services.metastore.lines import producible_lines
+    from breakglass.services.metastore.side_file import verify_backup
 
+    verify_backup(file).require_unchanged()
     for line in producible_lines(file):
         sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()

@@ -84,7 +84,10 @@ def backup(
         refused = ""
         if outcome.refused:
             refused = f"; verify and restore refuse {outcome.refused:,} lines of it"
-        print(f"{file}  {outcome.commands:,} commands, {outcome.appended:,} of them new{refused}")
+        new = f"{outcome.appended:,} of them new"
+        if outcome.lacking:
+            new += f", {outcome.lacking:,} of them not in the topic"
+        print(f"{file}  {outcome.commands + outcome.lacking:,} commands, {new}{refused}")
     raise typer.Exit(1 if outcome.alarms or outcome.shorter or outcome.refused else 0)
 
 

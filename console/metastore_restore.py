@@ -181,7 +181,7 @@ def say_plan(plan: MetastoreRestorePlan) -> None:
     _say_some([str(line) for line in source.skipped], "left out: ")
     _say_some([str(note) for note in source.notes], "")
     if present is None:
-        say(f"{plan.topic} does not exist and will be created")
+        say(plan.creation)
     elif plan.done:
         say(f"{plan.topic} holds these very commands already")
     else:
@@ -232,6 +232,7 @@ def document(plan: MetastoreRestorePlan) -> dict[str, Any]:
         "skipped": source.skipped,
         "notes": source.notes,
         "present": plan.present,
+        "replicas": plan.replicas,
         "done": plan.done,
         "servers_seen": plan.servers.seen,
         "servers_unknown": plan.servers.unseen,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
 from breakglass.services.incident.groups import span_of, span_text
 from breakglass.services.incident.observations import Observation
+from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.judgement.inputs import named
 from breakglass.services.words.moments import moment_of
 
@@ -46,12 +47,13 @@ def sightings(observations: Iterable[Observation]) -> tuple[Sighting, ...]:
 
 
 def _groups(seen: Iterable[ElectionSeen]) -> list[list[ElectionSeen]]:
-    groups: dict[tuple[object, ...], list[ElectionSeen]] = {}
-    for election in sorted(
-        seen, key=lambda election: (not election.empty, election.leader, election.partition)
+    """Elections that fared alike; a partition that fared so again is named once in its group."""
+    groups: dict[tuple[object, ...], dict[tuple[str, TopicPartition], ElectionSeen]] = {}
+    for one in sorted(
+        seen, key=lambda one: (not one.empty, one.leader, one.partition, one.seen_at_ms)
     ):
-        groups.setdefault(_alike(election), []).append(election)
-    return list(groups.values())
+        groups.setdefault(_alike(one), {}).setdefault((one.topic_id, one.partition), one)
+    return [list(group.values()) for group in groups.values()]
 
 
 def _first_seen(together: Sequence[ElectionSeen]) -> int:
@@ -75,7 +77,7 @@ def _alike(election: ElectionSeen) -> tuple[object, ...]:
         election.missing,
         election.approximate,
     )
-    return False, election.leader, kept, election.partition.topic, figures
+    return False, election.leader, kept, election.topic_id, figures
 
 
 def _sentence(together: Sequence[ElectionSeen]) -> str:

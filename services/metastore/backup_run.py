@@ -84,6 +84,8 @@ class BackupOutcome:
     alarms: int = 0
     shorter: bool = False
     """The topic ends before the backup does."""
+    lacking: int = 0
+    """Commands of the backup that the topic lacks at its end."""
     refused: int = 0
     """Lines of the file that `verify` and a restore refuse."""
 
@@ -386,7 +388,7 @@ class TopicRun:
     def _caught_up(self, backup: LiveBackup, next_offset: int, state: TopicState) -> None:
         missing = backup.reached_end()
         self._note(backup, next_offset)
-        self.outcome.shorter = missing > 0
+        self.outcome.shorter, self.outcome.lacking = missing > 0, missing
         self._compared = "" if missing else state.topic_id
         self._check_lines(backup)
         self._tell(CaughtUp(self.outcome.file, self.outcome.commands, next_offset))

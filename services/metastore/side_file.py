@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -420,6 +421,8 @@ class MetastoreVerification:
     """Findings after the first `MOST_TOLD`."""
     side: str = ""
     """Why the side file cannot be read; empty if it was read."""
+    absent: bool = False
+    """There is no side file."""
     being_written: bool = False
     """A backup is running, which notes its last lines in the side file after it wrote them."""
     header: SideHeader | None = None
@@ -449,10 +452,35 @@ class MetastoreVerification:
         if not self.commands or broken or self.untold or self.changed or self.missing:
             return False
         if self.side:
-            return Unknown(f"there is no side file to compare the commands with: {self.side}")
+            return Unknown(f"the commands cannot be compared with a side file: {self.side}")
         if self.unnoted_bytes and self.being_written:
             return Unknown("a backup is running that has not noted the last commands yet")
         return not self.unnoted_bytes
+
+    def require_unchanged(self, *, only_read: bool = False) -> None:
+        """Return if these are the lines of the side file, or if there is no side file.
+
+        With *only_read* the last lines of a running backup may lack their entries.
+
+        Raises: MalformedInput.
+        """
+        if self.side and not self.absent:
+            what = f"its side file cannot be read ({self.side})"
+        elif self.changed:
+            lines = f"line {self.changed[0]} is" if len(self.changed) == 1 else "lines are"
+            lines = lines if self.changed[0] else "the first line of the side file is"
+            what = f"{lines} not what was written, or the side file is not"
+        elif self.missing:
+            what = f"{self.missing:,} commands are missing at its end"
+        elif self.unnoted_bytes and not (only_read and self.being_written):
+            what = f"its last {self.unnoted_bytes:,} bytes are not in its side file"
+        else:
+            return
+        raise MalformedInput(
+            f"{self.file}: {what} (`breakglass metastore verify` names every line): back up the "
+            "topic again, or take both files from another copy. To use the lines as they are, move "
+            "the side file away: then nothing shows whether commands are missing."
+        )
 
 
 class LineCheck:
@@ -483,8 +511,10 @@ class LineCheck:
                         yield finding
 
 
-def verify_backup(path: Path) -> MetastoreVerification:
+def verify_backup(path: Path, entries: dict[int, SideEntry] | None = None) -> MetastoreVerification:
     """Read the complete backup at *path*, and its side file if it exists.
+
+    *entries* gets the entry of each command, by the end of its line in the backup.
 
     Raises: StorageError.
     """
@@ -497,9 +527,12 @@ def verify_backup(path: Path) -> MetastoreVerification:
                 first = file.readline()
                 verified.header = header = read_header(first, str(side))
                 verified.being_written = is_locked(lock_file(side.parent, header.topic))
-                _verify_entries(data, file, first, verified)
+                _verify_entries(data, file, first, verified, entries)
+        except MalformedInput:
+            verified.changed.append(0)
+            verified.unnoted_bytes = verified.bytes
         except BreakglassError as error:
-            verified.side = str(error)
+            verified.side, verified.absent = str(error), not os.path.lexists(side)
         data.seek(0)
         for line in checked(read_lines(data), noted=verified.noted_bytes):
             verified.commands += line.line.usable
@@ -512,7 +545,11 @@ def verify_backup(path: Path) -> MetastoreVerification:
 
 
 def _verify_entries(
-    data: BinaryIO, side: BinaryIO, first: bytes, verified: MetastoreVerification
+    data: BinaryIO,
+    side: BinaryIO,
+    first: bytes,
+    verified: MetastoreVerification,
+    entries: dict[int, SideEntry] | None,
 ) -> None:
     """Each group is checked against the digest before it, so a change breaks only its own group."""
     at = data.seek(0)
@@ -524,13 +561,16 @@ def _verify_entries(
         noted = None if prefix is None else read_group(prefix)
         extent = extent_of(prefix or b"")
         if prefix is None or noted is None or extent is None:
-            if sealed.endswith(b"\n"):
+            # A writer that was killed leaves a torn group only after the lines of that group.
+            if sealed.endswith(b"\n") or at >= verified.bytes:
                 _changed(verified, line)
             break
         data.seek(at)
         held = data.read(min(sum(noted.sizes), max(verified.bytes - at, 0)))
         if Chain.behind(above).seal(prefix, digest_of([held])) != sealed:
             _verify_group(noted, held, line, verified)
+        if entries is not None:
+            entries.update((entry.end, entry) for entry in noted.entries(at))
         line += held.count(b"\n")
         at, above = extent[1], sealed
         verified.noted += len(noted)

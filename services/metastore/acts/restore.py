@@ -104,7 +104,7 @@ def _facts(plan: MetastoreRestorePlan) -> Iterator[tuple[str, str]]:
     if plan.done:
         yield "Topic", f"{plan.topic} holds these very commands already: nothing is to be done"
     elif present is None:
-        yield "Topic", f"{plan.topic} does not exist and will be created"
+        yield "Topic", plan.creation
     else:
         yield (
             "Topic",

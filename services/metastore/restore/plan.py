@@ -26,7 +26,7 @@ from breakglass.services.kafka.wire.grouping import only
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.metastore.ksql_server import AskedServers, ask_servers
 from breakglass.services.metastore.restore.source import RestoreSource
-from breakglass.services.metastore.settings import MetastoreSettings
+from breakglass.services.metastore.settings import REPLICAS, MetastoreSettings
 from breakglass.services.metastore.topic import TopicReader, TopicState, dangers, read_topic_state
 from breakglass.services.model import TopicPartition, Unknown
 
@@ -223,6 +223,12 @@ class MetastoreRestorePlan:
     def replicas(self) -> int:
         """Replicas of the new topic: as in the existing one, else from the server's properties."""
         return self.settings.replicas if self.present is None else self.present.replicas
+
+    @property
+    def creation(self) -> str:
+        """That the topic does not exist, and how many replicas it gets, by what."""
+        number = f"replicas: {self.replicas:,}, by {REPLICAS} of --config-file (1 without it)"
+        return f"{self.topic} does not exist and will be created; {number}"
 
 
 def going_on(

@@ -19,12 +19,8 @@ from breakglass.services.metastore.lines import (
     read_lines,
 )
 from breakglass.services.metastore.side_file import (
-    SUFFIX,
     SideEntry,
     SideHeader,
-    side_extent,
-    side_header,
-    stored_commands,
     verify_backup,
 )
 from breakglass.services.regular_file import open_regular
@@ -102,13 +98,14 @@ def read_source(
         Refused: it would terminate the cluster again, or has no offsets.
         StorageError: the backup cannot be read.
     """
-    entries = _entries(file)
-    noted = _require_unchanged(file)
+    entries: dict[int, SideEntry] = {}
+    verified = verify_backup(file, entries)
+    verified.require_unchanged(only_read=only_read)
     good: list[tuple[BackupLine, CommandId, Command]] = []
     skipped: list[LineFinding] = []
     notes: list[LineFinding] = []
     with storage_errors(str(file)), open_regular(file) as data:
-        for line in checked(read_lines(data), newest, noted=noted):
+        for line in checked(read_lines(data), newest, noted=verified.noted_bytes):
             for finding in line.findings:
                 if not (only_read and finding.finding is Finding.ENDS_CLUSTER):
                     _judge(finding, skips, skipped, notes)
@@ -118,13 +115,6 @@ def read_source(
             if line.id is not None and line.command is not None and not left_out:
                 good.append((line.line, line.id, line.command))
     known = _known(good, entries)
-    foreign = [line.number for line, _, _ in good if line.end not in entries]
-    if entries and foreign and not only_read:
-        raise MalformedInput(
-            f"{file}: line {foreign[0]} is not in its side file, so nothing shows that it belongs "
-            "to this backup: back up the topic again, or take both files from another copy. To "
-            "use the lines as they are, move the side file away."
-        )
     if known is None and not (compact or as_ksqldb or only_read):
         raise Refused(
             f"{file.name} has no side file that tells the offsets its commands had, and query ids "
@@ -140,23 +130,7 @@ def read_source(
         tuple(notes),
         offsets,
         None if known is None else tuple(known),
-        side_header(file.with_name(file.name + SUFFIX)),
-    )
-
-
-def _require_unchanged(file: Path) -> int:
-    """The bytes that the side file covers, unless it shows that lines were changed or lost."""
-    found = verify_backup(file)
-    if found.changed:
-        what = f"line {found.changed[0]} is" if len(found.changed) == 1 else "lines are"
-        what = f"{what} not what was written, or the side file is not"
-    elif found.missing:
-        what = f"{found.missing:,} commands are missing at its end"
-    else:
-        return found.noted_bytes
-    raise MalformedInput(
-        f"{file}: {what} (`breakglass metastore verify` names every line): take both files from "
-        "another copy. To use the lines as they are, move the side file away."
+        verified.header,
     )
 
 
@@ -177,16 +151,6 @@ def _judge(
         raise MalformedInput(finding.message)
     else:
         notes.append(finding)
-
-
-def _entries(file: Path) -> dict[int, SideEntry]:
-    """The side file's entries, by the end offset of each line."""
-    side = file.with_name(file.name + SUFFIX)
-    extent = side_extent(side)
-    if extent is None:
-        return {}
-    with storage_errors(str(file)), open_regular(file) as data, open_regular(side) as entries:
-        return {entry.end: entry for entry, _ in stored_commands(data, entries, extent.entries)}
 
 
 def _known(

@@ -47,8 +47,13 @@ if TYPE_CHECKING:
 
 STEP = "end transaction"
 NO_MARKER = (
-    "no log that was named holds its marker, so whether it was committed is not known; an abort "
-    "hides its records from read_committed consumers for good"
+    "no log that was named holds its marker, {known}; an abort hides its records from "
+    "read_committed consumers for good"
+)
+UNDECIDED = "so whether it was committed is not known"
+DECIDED = (
+    "but its coordinator says {state}: it was {done}, unless its producer has begun a later one; "
+    "name with --source a log that was not elected and may hold the marker"
 )
 
 
@@ -126,7 +131,10 @@ def phrase_of(ending: TransactionEnding) -> str:
 
 def _why(ending: TransactionEnding) -> str:
     if ending.proven is None:
-        return NO_MARKER
+        state = ending.pending.coordinator_state
+        done = {"CompleteCommit": "committed", "CompleteAbort": "aborted"}.get(str(state))
+        known = UNDECIDED if done is None else DECIDED.format(state=state, done=done)
+        return NO_MARKER.format(known=known)
     if isinstance(ending.missing, Unknown):
         return f"how many of its records are lost is not known: {ending.missing.reason}"
     return (

@@ -124,15 +124,18 @@ def _snapshot(client: ReadClient, view: JournalView) -> ClusterSnapshot:
 
 
 def _close_again(journal: Journal, result: str | None, snapshot: ClusterSnapshot) -> None:
-    """Write down the end again: done where nothing is left, else as it was.
+    """Write down the end again: done where nothing is left and nothing unknown, else as it was.
 
     An election that made another replica lead is never a success, though nothing is left of it.
+    Without a plan, a journal of a killed process does not say what it had still to do.
     """
     now = read(journal.path)
     found = remains(now, snapshot)
-    left = found.offline or found.led or found.left
-    missed = any(ending.result == RecoveryResult.ELECTED_ANOTHER for ending in endings_of(now))
-    if not left and not missed:
+    left = bool(found.offline or found.led or found.left or now.unsettled)
+    results = {ending.result for ending in endings_of(now)}
+    if now.plan is None:
+        left = left or result is None or results != {RecoveryResult.ELECTED}
+    if not left and RecoveryResult.ELECTED_ANOTHER not in results:
         journal.finish(SUCCEEDED)
     elif not left or result is not None:
         journal.finish(PARTLY_FAILED)

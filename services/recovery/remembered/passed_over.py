@@ -8,7 +8,7 @@ missing from the leader's log say that it may have been passed over (R46). Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -71,7 +71,7 @@ def elections_in(view: JournalView) -> Iterator[Election]:
 
 
 def standing(
-    abandonments: Iterable[Abandonment],
+    abandonments: Collection[Abandonment],
     states: Mapping[TopicPartition, PartitionState],
     ran_at: Callable[[int], int],
     *,
@@ -83,11 +83,15 @@ def standing(
     or its disk found to lose nothing by a start.
     """
     of_election: dict[tuple[str, int], list[Abandonment]] = {}
+    ran = {broker: ran_at(broker) for broker in {one.broker for one in abandonments}}
     for one in abandonments:
         of_election.setdefault((one.journal, one.broker), []).append(one)
+        if _returned(one, states.get(one.partition)):
+            # Who has followed a leader since one election has run since all before it.
+            ran[one.broker] = max(ran[one.broker], one.at_ms)
     found: dict[int, list[Abandonment]] = {}
     for (_, broker), given_up in of_election.items():
-        if ran_at(broker) > max(one.at_ms for one in given_up):
+        if ran[broker] > max(one.at_ms for one in given_up):
             continue
         if any(_returned(one, states.get(one.partition)) for one in given_up):
             continue

@@ -201,7 +201,7 @@ def test_a_topic_created_anew_and_empty_is_told_with_what_the_backup_holds(
     done = backed_up(topic, folder)
     assert done.code == 1
     (shorter,) = [line for line in done.lines if line.get("event") == "shorter"]
-    assert (shorter["commands"], shorter["missing"]) == (0, 40)
+    assert (shorter["commands"], shorter["missing"], done.last["lacking"]) == (0, 40, 40)
     assert stored(files(folder)[0]) == written
 
 

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from breakglass.services.metastore.lines import CommandRecord
+from breakglass.services.metastore.settings import REPLICAS
 from tests.kit.clusters import in_main_job
 from tests.lab.asking import NO_LOG
 from tests.lab.ksql.commands import Done, backed_up, run
@@ -167,6 +168,8 @@ def test_the_settings_of_the_new_topic_are_ksqldbs(
     topic.produce(records[:3])
     file = backup_of(topic, folder)
     topic.delete()
+    assert restore(topic, file, "--dry-run").last["replicas"] == 1
+    assert f"{REPLICAS} of --config-file" in restore(topic, file, "--write").err
     assert consented(topic, file).code == 0
     settings = topic.settings()
     assert {key: settings[key] for key in sorted(settings)} == {

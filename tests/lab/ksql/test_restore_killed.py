@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -88,17 +89,21 @@ raise SystemExit(main())
 """The program, killed when all is written and nothing visible."""
 
 
-def test_the_same_command_with_the_same_consent_goes_on(
+def test_r49_a_killed_restore_goes_on_with_the_same_consent_after_a_check_of_its_journal(
     topic: CommandTopic, backup: tuple[Path, list[CommandRecord]]
 ) -> None:
     file, written = backup
     another(topic)
     words = ["metastore", "restore", str(file), "--write", "--consent", f"{topic.name} lose 2"]
-    words += ["--bootstrap-server", topic.cluster.bootstrap_servers]
+    at = ["--bootstrap-server", topic.cluster.bootstrap_servers]
+    words += at
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, *words], capture_output=True, timeout=SECONDS, check=False
     )
     assert (killed.returncode, left_of(topic)) == (-signal.SIGKILL, [])
+    assert breakglass("journal", "check", *at).code == 4
+    account = json.loads(breakglass("journal", "show", *at, "--json").out)
+    assert account["result"] == "interrupted"
     done = breakglass(*words)
     assert done.code == 0, done.err
     assert topic.read() == written

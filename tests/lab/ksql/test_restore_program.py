@@ -10,6 +10,7 @@ import pytest
 
 from breakglass.services.lab.distribution import distribution
 from breakglass.services.lab.tools import tool_command
+from breakglass.services.metastore.lines import CommandRecord
 from tests.kit.running import ran
 from tests.lab.ksql.commands import Done, backed_up, run
 from tests.lab.ksql.topics import SECONDS, CommandTopic
@@ -46,12 +47,19 @@ def properties(topic: CommandTopic, tmp_path: Path) -> str:
 def test_its_options_and_messages_are_ksqldbs(
     topic: CommandTopic, folder: Path, properties: str
 ) -> None:
-    written = topic.produce(Generator(71).records(10))
+    newer = CommandRecord(0, b'"stream/`A`/create"', b'{"statement":"x","version":99}')
+    written = topic.produce([*Generator(71).records(10), newer])[:10]
     file = str(folder / str(backed_up(topic, folder).last["file"]))
     topic.delete()
     topic.create()
     other = topic.produce(Generator(72).records(2))
 
+    torn = Path(file).with_name("torn.bak")
+    torn.write_bytes(b"".join(Path(file).read_bytes().splitlines(keepends=True)[:3]))
+    side = Path(f"{file}.side").read_bytes()
+    Path(f"{torn}.side").write_bytes(side[:-5])
+    refused = program("--config-file", properties, str(torn), "--yes", "-s")
+    assert (refused.code, topic.read()) == (1, other)
     missing = program("--config-file", properties, "nowhere", "--yes")
     assert (missing.code, missing.err) == (2, "File does not exist: nowhere\n")
     no = program("--config-file", properties, file, typed="no\n")
@@ -59,8 +67,6 @@ def test_its_options_and_messages_are_ksqldbs(
     assert no.out.startswith("Restoring the command topic will DELETE your actual metadata.\n")
     assert topic.read() == other
 
-    with Path(file).open("ab") as out:
-        out.write(b'"stream/`A`/create":{"statement":"x","version":99}\n')
     bad = program("--config-file", properties, file, "-y")
     assert bad.code == 1
     assert "Failed loading backup file.\nError = Incompatible Command string (line 11)" in bad.err

@@ -160,3 +160,9 @@ def test_partitions_that_fared_alike_are_one_sentence_and_an_empty_leader_comes_
     other = replace(found, partition=TopicPartition("users", 7), best_end=9)
     empty, _ = alarm_lines([shorter_elected(), *many, other])
     assert "carts-0..2 went from 103 to 0, users-7 went from 9 to 0" in empty
+
+
+def test_an_election_that_fared_as_the_one_before_it_is_no_second_partition() -> None:
+    first = shorter_elected()
+    again = replace(first, leader_epoch=first.leader_epoch + 2, seen_at_ms=SEEN_AT_MS + 60_000)
+    assert alarm_lines([again, first]) == alarm_lines([first])

@@ -79,10 +79,10 @@ def test_m17_a_command_that_the_side_file_has_not_is_a_difference(file: Path) ->
     assert verified_as(file) == (1, False)
     with locked(lock_file(file.parent, TOPIC)):
         assert verified_as(file) == (4, "unknown"), "the backup that runs notes its lines later"
-    for way in ({"as_ksqldb": True}, {"compact": True}):
-        with pytest.raises(MalformedInput, match="line 301 is not in its side file"):
+        assert len(read_source(file, Skips(), only_read=True).commands) == 301
+    for way in ({"as_ksqldb": True}, {"compact": True}, {"only_read": True}):
+        with pytest.raises(MalformedInput, match="not in its side file"):
             read_source(file, Skips(), **way)
-    assert len(read_source(file, Skips(), only_read=True).commands) == 301
 
 
 def test_m17_without_a_side_file_a_part_of_a_backup_is_not_called_whole(file: Path) -> None:
@@ -167,8 +167,13 @@ def test_what_is_wrong_is_told_by_line_as_ksqldb_tells_it(tmp_path: Path) -> Non
     assert verified.whole is False
 
 
-DAMAGED = Generator(11).records(60, gaps=True)
-ANOTHER = Generator(12).records(60, gaps=True)
+def producible(seed: int) -> list[CommandRecord]:
+    """60 commands that `lines` prints."""
+    records = Generator(seed).records(120, gaps=True)
+    return [one for one in records if b":" not in (one.key or b"") and not one.problem][:60]
+
+
+DAMAGED, ANOTHER = producible(11), producible(12)
 
 
 def replaced(path: Path, _: Path) -> None:
@@ -198,18 +203,27 @@ def whole_by_verify(file: Path) -> bool:
     return CliRunner().invoke(app, ["verify", str(file)]).exit_code == 0
 
 
-def whole_by_restore(file: Path) -> bool:
-    try:
-        return len(read_source(file, Skips(terminate_cluster=True)).commands) > 0
-    except BreakglassError:
-        return False
+def whole_by_lines(file: Path) -> bool:
+    return CliRunner().invoke(app, ["lines", str(file)]).exit_code == 0
 
 
-def whole_by_compact(file: Path) -> bool:
-    try:
-        return len(read_source(file, Skips(), only_read=True).commands) > 0
-    except BreakglassError:
-        return False
+def whole_by(**way: bool) -> Callable[[Path], bool]:
+    def whole(file: Path) -> bool:
+        try:
+            return len(read_source(file, Skips(terminate_cluster=True), **way).commands) > 0
+        except BreakglassError:
+            return False
+
+    return whole
+
+
+STRICT = {"verify": whole_by_verify, "restore": whole_by()}
+READERS = STRICT | {
+    "restore --compact-offsets": whole_by(compact=True),
+    "ksql-restore-command-topic": whole_by(as_ksqldb=True),
+    "compact": whole_by(only_read=True),
+    "lines": whole_by_lines,
+}
 
 
 @pytest.fixture
@@ -221,21 +235,33 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "one" / NAMED, tmp_path / "other" / NAMED
 
 
-@pytest.mark.parametrize("whole_by", [whole_by_verify, whole_by_restore, whole_by_compact])
+@pytest.mark.parametrize("reader", READERS)
 @by_damage
 def test_no_reader_takes_damaged_lines_for_whole(
-    files: tuple[Path, Path], damage: Callable[[Path, Path], None], whole_by: Callable[[Path], bool]
+    files: tuple[Path, Path], damage: Callable[[Path, Path], None], reader: str
 ) -> None:
-    assert whole_by(files[0])
+    assert READERS[reader](files[0])
     damage(*files)
-    assert not whole_by(files[0])
+    assert not READERS[reader](files[0])
 
 
-@pytest.mark.parametrize("whole_by", [whole_by_verify, whole_by_restore])
+@pytest.mark.parametrize("reader", READERS)
 @by_damage
-def test_a_damaged_side_file_is_said_and_not_restored_from(
-    files: tuple[Path, Path], damage: Callable[[Path, Path], None], whole_by: Callable[[Path], bool]
+def test_m18_no_reader_takes_a_damaged_side_file_for_none(
+    files: tuple[Path, Path], damage: Callable[[Path, Path], None], reader: str
 ) -> None:
     side, other = (file.with_name(file.name + SUFFIX) for file in files)
     damage(side, other)
-    assert not whole_by(files[0])
+    assert READERS[reader](files[0]) is (damage is removed and reader not in STRICT)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(("groups", "left"), [(0, 0), (0, 3), (1, 3), (2, 20), (3, 40)])
+def test_m18_a_part_beside_a_torn_side_file_is_no_backup_without_one(
+    files: tuple[Path, Path], groups: int, left: int, reader: str
+) -> None:
+    """The side file is torn in the header (0) or in a group of 20, and the backup is cut."""
+    file, side = files[0], files[0].with_name(files[0].name + SUFFIX)
+    file.write_bytes(content(DAMAGED[:left]))
+    side.write_bytes(b"".join(side.read_bytes().splitlines(keepends=True)[: groups + 1])[:-5])
+    assert not READERS[reader](file)

@@ -10,10 +10,13 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
 from breakglass.services import patience
 from breakglass.services.errors import AlreadyRunning, WrongCluster
-from breakglass.services.guard.journal import read
+from breakglass.services.guard import steps
+from breakglass.services.guard.journal import Journal, read
 from breakglass.services.guard.lock import ClusterLock
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
+from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
 from breakglass.services.recovery.guarded.check_again import CheckedAgain, check_again
+from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
 from tests.kit.fake_broker import Reply
 from tests.kit.fake_controller import Act, Answer, unanswered, unheard
 from tests.kit.fake_metadata import CLUSTER_ID
@@ -96,6 +99,28 @@ def test_a_leader_that_still_does_not_speak_stays_unknown(
     monkeypatch.setattr(patience, "LEADER", LOST)
     assert [answer.settled for answer in again(session, path).answers] == [False]
     assert read(path).unsettled
+
+
+STEPS = [getattr(steps, name) for name in vars(steps) if name.isupper()]
+
+
+@pytest.mark.parametrize("ended", [None, "succeeded"], ids=["killed", "called a success before"])
+@pytest.mark.parametrize("step", [*STEPS, PREFERRED, RESCUE])
+def test_r49_a_check_calls_nothing_a_success_that_it_did_not_see(
+    session: Session, step: str, ended: str | None
+) -> None:
+    """Its process was killed after it had announced the step: nothing tells what became of that."""
+    (partition,) = session.offline()
+    session.change(partition, leader=2, leader_epoch=6, isr=(2,), last_known_elr=())
+    with Journal.open(CLUSTER_ID, session.state) as journal:
+        if step == RESCUE:
+            journal.plan("digest", "evidence", {})
+        journal.request(step, {partition: {"designee": 1}})
+        if ended is not None:
+            journal.finish(ended)
+    found = again(session, journal.path)
+    assert found.view.result == ("partly failed" if ended else None)
+    assert (step == PREFERRED) is not bool(found.unsettled)
 
 
 def test_a_journal_of_settled_steps_is_left_as_it_is(session: Session) -> None:

@@ -16,6 +16,7 @@ from breakglass.services.recovery.execution.routes import ELECT
 from breakglass.services.recovery.judgement.starting import PassedOver
 from breakglass.services.recovery.remembered.heard import HeardLog
 from breakglass.services.recovery.remembered.passed_over import (
+    Abandonment,
     abandonments_in,
     cut_by_leader,
     elections_in,
@@ -56,7 +57,7 @@ def left(
     view: JournalView, *states: PartitionState, ran_at: int = 0, whole: bool = True
 ) -> dict[int, tuple[TopicPartition, ...]]:
     found = standing(
-        abandonments_in(view),
+        list(abandonments_in(view)),
         {state.partition: state for state in states},
         lambda _: ran_at,
         whole=whole,
@@ -111,6 +112,21 @@ def test_a_broker_that_was_heard_or_checked_since_is_not_passed_over(tmp_path: P
     moment = view.entries[-1].at_ms
     assert left(view, *ALL_LED, ran_at=moment - 60_000) == {GIVEN_UP: ORDERS}
     assert left(view, *ALL_LED, ran_at=moment + 1) == {}
+
+
+def test_who_followed_since_a_later_election_was_cut_in_what_an_earlier_one_passed_it_over(
+    tmp_path: Path,
+) -> None:
+    """Nothing in the metadata of what the earlier one elected shows it: b3 died once more."""
+    later = list(abandonments_in(written(tmp_path, dict.fromkeys(ORDERS, elected()))))
+    first = Abandonment(TopicPartition("carts", 0), "", GIVEN_UP, 5, later[0].at_ms - 1, "first")
+    states = {state.partition: state for state in ALL_LED}
+    carts = {first.partition: led(ORDERS[0])}
+    returned = {ORDERS[1]: led(ORDERS[1], elr=(GIVEN_UP,))}
+    assert standing([first, *later], carts | states | returned, lambda _: 0, whole=True) == {}
+    after = replace(first, at_ms=later[0].at_ms + 60_000)
+    found = standing([after, *later], carts | states | returned, lambda _: 0, whole=True)
+    assert found[GIVEN_UP].partitions == (first.partition,)
 
 
 def test_a_partition_that_was_deleted_is_left_out_where_all_were_read(tmp_path: Path) -> None:
