@@ -109,9 +109,9 @@ class LeftOut:
 
     def __str__(self) -> str:
         lost = f", offsets {self.offsets}" if self.offsets else ""
+        how = "in doubt" if self.reason.endswith(IN_DOUBT) else "left out"
         return (
-            f"{self.file}: {self.size} bytes from byte {self.position} left out{lost}: "
-            f"{self.reason}"
+            f"{self.file}: {self.size} bytes from byte {self.position} {how}{lost}: {self.reason}"
         )
 
 
@@ -197,6 +197,9 @@ class PartitionReader:
             for found in self.of_segment(segment, start):
                 offset = found.placed.record.offset
                 if end is not None and offset >= end:
+                    if segment.summary is not None and found.proof is not Proof.COMMITTED:
+                        # Which record was changed, nobody has read yet.
+                        self._leave_out(_in_doubt(self._folder, segment, OTHER_BYTES))
                     return
                 if offset >= start:
                     yield found
@@ -338,8 +341,17 @@ def _changed(
         yield LeftOut(where, size, summary.records_bytes - size, wrong, True, last + 1, end)
     elif whole and (end is not None or wrong != OTHER_BYTES):
         # Every record is well-formed, so nothing shows which of them was changed.
-        wrong = f"{wrong}{IN_DOUBT}"
-        yield LeftOut(where, 0, summary.records_bytes, wrong, True, summary.first_offset, end)
+        yield _in_doubt(folder, segment, wrong)
+
+
+def _in_doubt(folder: Folder, segment: SegmentAt, wrong: str) -> LeftOut:
+    """A segment whose records are all given, though nothing shows which of them was changed."""
+    summary = segment.summary
+    assert summary is not None
+    where = folder.where(records_name(segment.extent.prefix))
+    end = None if summary.last_offset is None else summary.last_offset + 1
+    size, first = summary.records_bytes, summary.first_offset
+    return LeftOut(where, 0, size, f"{wrong}{IN_DOUBT}", True, first, end)
 
 
 def _salvaged(

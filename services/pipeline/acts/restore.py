@@ -161,7 +161,11 @@ def outcomes_of(restored: TopicRestored, plan: RestorePlan) -> Iterator[TargetOu
     result = TargetResult.DONE
     if not restored.whole:
         result = TargetResult.UNKNOWN if restored.unknown else TargetResult.FAILED
-    verdict = {True: "identical", False: "differs", None: "not compared"}[restored.verified]
+    verdict = {
+        True: "nothing" if restored.before_all else "identical",
+        False: "differs",
+        None: "not compared",
+    }[restored.verified]
     for topic in plan.topics:
         if topic.target == restored.target:
             for partition in topic.partitions:
