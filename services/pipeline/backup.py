@@ -117,7 +117,7 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
         ]
         told = left.committed(assembler.committed)
         report.partitions = [_reported(assembler, stretch, told) for stretch in todo]
-        report.damages = list(_damages(assembler))
+        report.damages = list(known_damages(assembler))
         yield OpenTopic(source, assembler, report, todo, TopicCopy(run, source, assembler, report))
 
 
@@ -217,7 +217,7 @@ def _content(record: Record) -> tuple[object, ...]:
     return record.key, record.value, record.timestamp
 
 
-def _damages(assembler: Assembler) -> Iterator[str]:
+def known_damages(assembler: Assembler) -> Iterator[str]:
     """What is known to be damaged behind which the run goes on (B29)."""
     folder, commit = assembler.folder, assembler.committed
     last, names = verified.read(folder), folder.names()

@@ -329,12 +329,16 @@ def _changed(
     where = folder.where(records_name(segment.extent.prefix))
     last = start - 1 if summary.first_offset is None else max(start, summary.first_offset) - 1
     whole = True
-    for piece in _salvaged(folder, segment, start, max_record_bytes):
-        if isinstance(piece, FoundRecord):
-            last = max(last, piece.placed.record.offset)
-        else:
-            whole = whole and not piece.damage
-        yield piece
+    try:
+        for piece in _salvaged(folder, segment, start, max_record_bytes):
+            if isinstance(piece, FoundRecord):
+                last = max(last, piece.placed.record.offset)
+            else:
+                whole = whole and not piece.damage
+            yield piece
+    except DamagedBackup as damage:
+        # Of a compressed or encrypted file, which cannot be read behind the damage.
+        whole, wrong = False, damage.reason
     end = None if summary.last_offset is None else summary.last_offset + 1
     if end is not None and last + 1 < end:
         size = folder.size(records_name(segment.extent.prefix)) or 0
