@@ -115,8 +115,8 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
         todo = [
             _stretch(run, assembler, source, partition, older) for partition in source.partitions
         ]
-        told = left.committed(assembler.committed)
-        report.partitions = [_reported(assembler, stretch, told) for stretch in todo]
+        known = left.committed(assembler.committed)
+        report.partitions = [_reported(assembler, stretch, known) for stretch in todo]
         report.damages = list(known_damages(assembler))
         yield OpenTopic(source, assembler, report, todo, TopicCopy(run, source, assembler, report))
 
@@ -232,14 +232,14 @@ def known_damages(assembler: Assembler) -> Iterator[str]:
             yield str(one.what)
 
 
-def _reported(assembler: Assembler, todo: CopyStretch, told: Unsaid) -> PartitionReport:
+def _reported(assembler: Assembler, todo: CopyStretch, left: Unsaid) -> PartitionReport:
     report = PartitionReport(todo.source.partition, todo.start, todo.start)
     report.held_back = todo.source.held_back
     before = assembler.committed.partition(todo.number) if assembler.committed else None
     known = before.unproved if before else ()
     report.unproved = [one for one in assembler.partition(todo.number).unproved if one not in known]
-    report.unproved += told.unproved.get(todo.number, ())
-    report.lost += told.lost.get(todo.number, ())
+    report.unproved += left.unproved.get(todo.number, ())
+    report.lost += left.lost.get(todo.number, ())
     return report
 
 
@@ -285,14 +285,14 @@ def _topic(run: BackupRun, source: TopicSource, standing: GroupStanding) -> Topi
 
 
 def said(store: Store, report: BackupReport) -> None:
-    """Note that what *report* has to tell was told.
+    """Remove the notes of what *report* says, once an operator has it.
 
     Raises:
         StorageError: a note cannot be removed.
     """
     for topic in report.topics:
-        told = any(part.lost or part.unproved for part in topic.partitions)
-        if not topic.error and (told or topic.new_generation):
+        news = any(part.lost or part.unproved for part in topic.partitions)
+        if not topic.error and (news or topic.new_generation):
             generation = Generation(topic.topic, topic.generation, topic.others_aside)
             unsaid.forget(store.folder(generation.name))
 

@@ -77,7 +77,7 @@ def newest(held: Collection[HeldTopic]) -> list[HeldTopic]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class GenerationReach:
     """What one generation of a topic has, as its manifest says."""
 
     topic: HeldTopic
@@ -100,19 +100,19 @@ class Reach:
         )
 
 
-def reach_of(topic: HeldTopic) -> Reach:
+def reach_of(topic: HeldTopic) -> GenerationReach:
     """What *topic* has; of a manifest that cannot be read, nothing is known."""
     try:
         manifest = read_manifest(topic.folder)
     except BreakglassError:
         manifest = None
     if manifest is None:
-        return Reach(topic)
+        return GenerationReach(topic)
     segments = [segment for part in manifest.partitions for segment in part.segments]
     firsts = [one.first_timestamp for one in segments if one.first_timestamp is not None]
     lasts = [one.max_timestamp for one in segments if one.max_timestamp is not None]
     begun = manifest.identity.origin.get(BEGUN, "")
-    return Reach(
+    return GenerationReach(
         topic,
         int(begun) if begun.isdecimal() else None,
         min(firsts, default=None),
@@ -123,11 +123,11 @@ def reach_of(topic: HeldTopic) -> Reach:
 
 
 def chosen_generation(
-    found: Sequence[Reach],
+    found: Sequence[GenerationReach],
     number: int | None = None,
     until_ms: int | None = None,
     until_offset: int | None = None,
-) -> Reach:
+) -> GenerationReach:
     """The generation to restore, of all those *found* of one topic, oldest first (B27).
 
     It is the one with that *number*, by default the newest.
@@ -155,7 +155,9 @@ def chosen_generation(
     )
 
 
-def _may_have(one: Reach, newest: Reach, until_ms: int | None, until_offset: int | None) -> bool:
+def _may_have(
+    one: GenerationReach, newest: GenerationReach, until_ms: int | None, until_offset: int | None
+) -> bool:
     """Whether the topic may have been the log of *one* at a time, or goes to an offset there."""
     if until_offset is not None and (
         one.ends is None or max(one.ends.values(), default=0) >= until_offset

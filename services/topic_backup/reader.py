@@ -236,7 +236,8 @@ class PartitionReader:
                 prefix = segment.prefix if records_name(segment.prefix) in there else None
             else:
                 prefix = flat.pop(segment.start_offset, None)
-            if prefix is not None:
+            if prefix is not None and "/" not in prefix:
+                # A file in a run's folder is never appended to.
                 self._note_tail(prefix, segment.records_bytes)
             last = segment.last_offset
             yield SegmentAt(
@@ -341,7 +342,8 @@ def _changed(
         whole, wrong = False, damage.reason
     end = None if summary.last_offset is None else summary.last_offset + 1
     if end is not None and last + 1 < end:
-        size = folder.size(records_name(segment.extent.prefix)) or 0
+        sealed = not folder.original
+        size = 0 if sealed else folder.size(records_name(segment.extent.prefix)) or 0
         yield LeftOut(where, size, summary.records_bytes - size, wrong, True, last + 1, end)
     elif whole and (end is not None or wrong != OTHER_BYTES):
         # Every record is well-formed, so nothing shows which of them was changed.

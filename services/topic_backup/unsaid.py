@@ -1,7 +1,7 @@
-"""Notes what a run has committed and not yet told, so that a killed run leaves no loss unsaid.
+"""Notes what a run has committed and not yet said, so that a kill hides no loss.
 
-A run tells at its end what it found lost. What is lost stands in the manifest from its commit on,
-where no later run finds it again: the note, written before that commit, is what the next run tells.
+A run says at its end what it found lost. What is lost stands in the manifest from its commit on,
+where no later run finds it again: the note, written before that commit, is what the next run says.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Unsaid:
-    """What a run has to tell of one topic."""
+    """What a run has to say of one topic."""
 
     lost: Mapping[int, Sequence[Gap]] = field(default_factory=dict)
     """Offsets that were removed before they were copied, by partition."""
@@ -62,7 +62,7 @@ def note(folder: Folder, unsaid: Unsaid) -> None:
 
 
 def read(folder: Folder) -> Unsaid:
-    """What the last run left unsaid; nothing if it has told all.
+    """What the last run left unsaid; nothing if it has said all.
 
     Raises:
         MalformedInput: the file is no such note.
@@ -96,7 +96,7 @@ def read(folder: Folder) -> Unsaid:
 
 
 def forget(folder: Folder) -> None:
-    """Remove the note, once it is told.
+    """Remove the note, once all of it is said.
 
     Raises:
         StorageError: the note cannot be removed.

@@ -12,8 +12,8 @@ from breakglass.services.pipeline.restore.options import RestoreOptions
 from breakglass.services.pipeline.restore.plan import before_all, chosen_topics
 from breakglass.services.topic_backup.catalog import (
     BEGUN,
+    GenerationReach,
     HeldTopic,
-    Reach,
     chosen_generation,
     held_topics,
     reach_of,
@@ -27,8 +27,8 @@ from tests.unit.topic_backup.shapes import run
 STORE = LocalStore(Path("/backups"))
 
 
-def generation(number: int, begun: int | None, first: int, last: int, end: int) -> Reach:
-    return Reach(HeldTopic("orders", number, STORE), begun, first, last, {0: end}, end)
+def generation(number: int, begun: int | None, first: int, last: int, end: int) -> GenerationReach:
+    return GenerationReach(HeldTopic("orders", number, STORE), begun, first, last, {0: end}, end)
 
 
 OLD = generation(1, None, 100, 200, 1000)
@@ -37,7 +37,9 @@ OF_OLDER_RELEASES = replace(NEW, begun_ms=None)
 
 
 @pytest.mark.parametrize("newest", [NEW, OF_OLDER_RELEASES], ids=["begun is known", "unknown"])
-def test_b27_a_point_before_the_newest_generation_is_never_restored_from_it(newest: Reach) -> None:
+def test_b27_a_point_before_the_newest_generation_is_never_restored_from_it(
+    newest: GenerationReach,
+) -> None:
     for limits in ({"until_ms": 150}, {"until_ms": 199}, {"until_offset": 900}):
         with pytest.raises(Refused, match="--generation 1, or --generation 2"):
             chosen_generation([OLD, newest], **limits)
@@ -49,7 +51,7 @@ def test_b27_a_point_before_the_newest_generation_is_never_restored_from_it(newe
     for later in ({}, {"until_ms": 350}, {"until_offset": 1001}):
         assert chosen_generation([OLD, newest], **later) is newest
     with pytest.raises(Refused):
-        chosen_generation([Reach(OLD.topic), OF_OLDER_RELEASES], until_ms=350)
+        chosen_generation([GenerationReach(OLD.topic), OF_OLDER_RELEASES], until_ms=350)
     with pytest.raises(UsageError):
         chosen_generation([OLD, newest], 3)
 
