@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -77,6 +78,14 @@ def restore(
     renamed: Renamed = None,
     partitions: Annotated[
         str | None, typer.Option("--partitions", metavar="0,2", help="Only these partitions.")
+    ] = None,
+    generation: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Restore this generation of a topic that was deleted, cut or copied again since "
+            "(default: the newest).",
+        ),
     ] = None,
     until_offset: Annotated[
         int | None, typer.Option(min=0, help="Leave out this offset and later ones.")
@@ -179,6 +188,7 @@ def restore(
         compacted=compacted,
         resume=resume,
     )
+    options = replace(options, generation=generation)
     from breakglass.services.pipeline.acts.restore import RestoreSettings, RestoreTopics
 
     backup = store_of(place_named(store, found, "source.dir"), key)
@@ -248,11 +258,11 @@ def _plan(
 ) -> RestorePlan:
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.pipeline.restore.plan import make_plan
-    from breakglass.services.topic_backup.catalog import held_topics, newest
+    from breakglass.services.topic_backup.catalog import held_topics
 
     held = held_topics(store, names_in(topics))
     cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
-    return make_plan(client, newest(held), options, progress or default_progress(cluster_id))
+    return make_plan(client, held, options, progress or default_progress(cluster_id))
 
 
 def _tail_plan(
@@ -319,6 +329,15 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
             f"{topic.topic} -> {topic.target}  {topic.records:,} records {what}, "
             f"from {topic.source}"
         )
+        if topic.others:
+            say(
+                f"{topic.topic}  generation {topic.generation} is restored. Not restored, unless "
+                f"--generation names it: {'; '.join(topic.others)}"
+            )
+        if topic.before_all:
+            say(f"{topic.target}  {topic.before_all}")
+        for left in topic.uncommitted:
+            say(left)
         if topic.expired_at_once:
             say(
                 f"{topic.target}  its settings let the broker remove about "

@@ -127,7 +127,7 @@ def run(
 
     need("pipeline")
     from breakglass.services.lag import LagAlarm
-    from breakglass.services.pipeline.backup import back_up
+    from breakglass.services.pipeline.backup import back_up, said
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.continuous import follow
     from breakglass.services.pipeline.generations import require_replaceable
@@ -173,6 +173,7 @@ def run(
                     say(f"{store} did not exist: a new backup began there")
                     new = False
                 _say_left_out(report)
+                said(settings.store, report)
 
             if continuous:
                 stop.armed()
@@ -253,6 +254,7 @@ def _topic(report: TopicReport) -> dict[str, Any]:
         "new_generation": report.new_generation or None,
         "passed_over_by_kafka_backup": report.passed_over,
         "error": report.error or None,
+        "damages": report.damages,
         "unread": {str(number): reason for number, reason in report.unread.items()},
         "groups_not_read": list(report.groups_not_read),
         "partitions": [_partition(part) for part in report.partitions],
@@ -298,6 +300,8 @@ def _say_left_out(report: BackupReport) -> None:
             say(passed_over(topic.topic, topic.folder))
         if topic.error:
             say(f"{topic.topic}  not backed up: {topic.error}")
+        for damage in topic.damages:
+            say(f"{topic.topic}  the backup is damaged, and what is new is behind it: {damage}")
         for number, reason in topic.unread.items():
             say(f"{topic.topic}-{number}  not backed up: {reason}")
         now = len(topic.partitions) + len(topic.unread)

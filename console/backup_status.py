@@ -80,10 +80,13 @@ def _ends(connection: Connection, held: Sequence[TopicStatus]) -> Ends:
 
 
 def _lag(topic: TopicStatus, part: PartitionStatus, ends: Ends | None) -> int | None:
-    """Offsets that are not backed up yet; None where that was not asked, or nobody tells."""
+    """Offsets that are not backed up yet; None where that was not asked, or nobody tells.
+
+    Of a generation that is not the newest, nothing more can be backed up.
+    """
     from breakglass.services.model import TopicPartition
 
-    end = (ends or {}).get(TopicPartition(topic.topic, part.partition))
+    end = (ends or {} if topic.newest else {}).get(TopicPartition(topic.topic, part.partition))
     return None if end is None else max(0, end - (part.next_offset or 0))
 
 
@@ -163,10 +166,11 @@ def _rows(topic: TopicStatus, ends: Ends | None) -> Iterator[tuple[object, ...]]
             else f"{partition.first_offset:,}-{partition.last_offset:,}"
         )
         lag = _lag(topic, partition, ends)
+        unknown = "?" if topic.newest else "-"
         yield (
             f"{topic.name}-{partition.partition}",
             offsets,
-            "?" if lag is None else f"{lag:,}",
+            unknown if lag is None else f"{lag:,}",
             f"{partition.records:,}",
             f"{partition.bytes:,}",
             f"{partition.segments:,}",
@@ -212,7 +216,8 @@ def _say(topic: TopicStatus) -> None:
         if partition.lost_offsets:
             say(
                 f"{topic.name}-{partition.partition}  LOST {', '.join(partition.lost_offsets)}: "
-                "they were removed before they were copied"
+                "they were removed before they were copied, or damaged in a backup that this one "
+                "was salvaged from"
             )
     for found in _found(topic):
         for damage in found.damage:

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NEVER_THERE = "the backup has no {}: these offsets were lost before it could copy them"
+NEVER_THERE = (
+    "the backup has no {}: these offsets were lost before it could copy them, or damaged in a "
+    "backup that it was salvaged from"
+)
 NOT_PROVED = (
     "not everything in the backup is proved to be as the topic had it: `backup verify` says what"
 )
@@ -127,6 +130,8 @@ def _row(topic: TopicRestored) -> tuple[object, ...]:
 
 def _verdict(topic: TopicRestored) -> str:
     """No topic is identical to what its backup should hold where the backup was damaged."""
+    if topic.before_all:
+        return "nothing"
     same = "identical" if topic.vouched and not topic.unexplained else "not proved"
     compared = {True: same, False: "differs", None: "not compared"}[topic.verified]
     if topic.verified is False or not (topic.gaps or topic.salvaged):

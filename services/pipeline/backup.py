@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -10,6 +10,7 @@ from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, UsageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup_context import BackupRun
+from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.generations import (
     Generation,
     following,
@@ -31,9 +32,25 @@ from breakglass.services.pipeline.source import (
 )
 from breakglass.services.pipeline.topic_copy import LostDeletions, TopicCopy
 from breakglass.services.recovery.group_standing import GroupStanding, read_standing
-from breakglass.services.topic_backup import group_history
+from breakglass.services.topic_backup import group_history, unsaid, verified
 from breakglass.services.topic_backup.assembler import Assembler, assembling
+from breakglass.services.topic_backup.catalog import BEGUN
+from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.folder_contents import missing_of
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
+from breakglass.services.topic_backup.reader import SegmentExtent, read_extents
+from breakglass.services.topic_backup.record import Record
+from breakglass.services.topic_backup.store.store import Store
+from breakglass.services.topic_backup.summary import PartitionSummary
+from breakglass.services.topic_backup.unsaid import Unsaid
+from breakglass.services.topic_backup.verification import lacks_last
+
+NAMED = 3
+"""How many partitions a sentence names."""
+
+
+class OtherLog(ClusterError):
+    """The files are not of the topic's log: it is copied into a folder of its own (B28)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +65,13 @@ class OpenTopic:
     copy: TopicCopy
 
 
-def begun(run: BackupRun, source: TopicSource, reason: str = "") -> TopicReport:
+def begun(
+    run: BackupRun, source: TopicSource, reason: str = "", *, recopied: bool = False
+) -> TopicReport:
     """Start the report of a topic, with the generation that its log belongs to.
 
-    *reason* is why a new generation is needed, if that is known.
+    *reason* is why a new generation is needed, if that is known; it may be of the same log, which
+    is *recopied*.
 
     Raises:
         MalformedInput, UnsupportedSchema: its manifest cannot be read.
@@ -63,6 +83,7 @@ def begun(run: BackupRun, source: TopicSource, reason: str = "") -> TopicReport:
     report = TopicReport(source.name, where, generation.number, aside, because)
     report.unread = source.unread
     report.partitions_before = before
+    report.other_log = bool(because) and not recopied
     return report
 
 
@@ -75,17 +96,28 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
         AlreadyRunning, StorageError and others: as `assembling`.
     """
     identity = source.identity
-    if report.new_generation:
-        identity = replace(identity, origin={"new generation": report.new_generation})
     how = run.settings
     generation = Generation(source.name, report.generation, report.others_aside)
     if report.new_generation and generation.others_aside:
         set_aside(how.store, latest(how.store, source.name))
     folder = how.store.folder(generation.name, how.form)
+    left = unsaid.read(folder)
+    report.new_generation = report.new_generation or left.new_generation
+    report.other_log = report.other_log or left.other_log
+    if report.new_generation:
+        origin = {"new generation": report.new_generation, BEGUN: str(source.read_at_ms)}
+        identity = replace(identity, origin=origin)
     with assembling(folder, identity, how.max_segment_bytes) as assembler:
         older = None if assembler.committed else _before(run, source, generation)
-        todo = [_stretch(assembler, partition, older) for partition in source.partitions]
-        report.partitions = [_reported(assembler, stretch) for stretch in todo]
+        if report.new_generation and not assembler.committed:
+            first = Unsaid({}, {}, report.new_generation, report.other_log)
+            unsaid.note(folder, first)
+        todo = [
+            _stretch(run, assembler, source, partition, older) for partition in source.partitions
+        ]
+        known = left.committed(assembler.committed)
+        report.partitions = [_reported(assembler, stretch, known) for stretch in todo]
+        report.damages = list(known_damages(assembler))
         yield OpenTopic(source, assembler, report, todo, TopicCopy(run, source, assembler, report))
 
 
@@ -98,6 +130,7 @@ def _generation(
     manifest = read_manifest(store.folder(newest.name)) if store.names(newest.name) else None
     because = reason or other_log(manifest, source)
     if because:
+        because += _not_copied(manifest) if not reason else ""
         return following(newest, run.settings.new_generation), because, None
     return newest, "", manifest.identity.partition_count if manifest else None
 
@@ -113,23 +146,100 @@ def _before(run: BackupRun, source: TopicSource, one: Generation) -> TopicManife
     return older if same else None
 
 
+def _not_copied(older: TopicManifest | None) -> str:
+    """What no backup has of a log that is replaced by another, behind a reason for that."""
+    ends = [(part.partition, part.next_offset or 0) for part in older.partitions] if older else []
+    named = ", ".join(f"{end:,} of partition {number}" for number, end in ends[:NAMED])
+    more = f" and of {len(ends) - NAMED:,} more partitions" if len(ends) > NAMED else ""
+    behind = f"from offset {named}{more} on" if ends else "behind its last copied offset"
+    return f"; whatever the older log had {behind} is in no backup"
+
+
 def _stretch(
-    assembler: Assembler, source: PartitionSource, older: TopicManifest | None
+    run: BackupRun,
+    assembler: Assembler,
+    topic: TopicSource,
+    source: PartitionSource,
+    older: TopicManifest | None,
 ) -> CopyStretch:
-    backed_up = assembler.partition(source.partition.partition)
+    number, commit = source.partition.partition, assembler.committed
+    backed_up = assembler.partition(number)
     reason = diverged(backed_up, source)
+    done = commit.partition(number) if commit and commit.identity.topic_id else None
+    if not reason and backed_up.next_offset != (done.next_offset if done else None):
+        # No commit that names the log of this topic has the last records.
+        log = CommittedLog(run.client.sender, source.leader, source.partition)
+        reason = other_records(
+            assembler.folder, backed_up, source, log.record_at, compacted=topic.compacted
+        )
     if reason:
-        raise ClusterError(f"{source.partition}: {reason}; run the backup again")
+        raise OtherLog(f"{source.partition}: {reason}")
     before = older.partition(source.partition.partition) if older else None
     return stretch(backed_up, source, before)
 
 
-def _reported(assembler: Assembler, todo: CopyStretch) -> PartitionReport:
+def other_records(
+    folder: Folder,
+    held: PartitionSummary,
+    now: PartitionSource,
+    record_at: Callable[[int], Record | None],
+    *,
+    compacted: bool,
+) -> str:
+    """Why files that nothing vouches for are not of the log *now*; empty if they are.
+
+    The first record that both can have is compared, and the last: a log that was created again has
+    others there. *record_at* reads the log. One of them may be missing from a log that is
+    *compacted*.
+    """
+    some = [segment for segment in held.segments if segment.count]
+    last = max((segment.last_offset or 0 for segment in some), default=None)
+    if last is None:
+        return ""
+    if last < now.log_start:
+        return f"the log begins at {now.log_start}, so nothing shows that offset {last} was its own"
+    extents = [SegmentExtent(one.prefix, one.start_offset, one.records_bytes) for one in some]
+    unseen = 0
+    for start in (now.log_start, last):
+        stored = next(read_extents(folder, extents, start))
+        there = record_at(stored.offset)
+        unseen += there is None
+        other = there is not None and _content(stored) != _content(there)
+        if other or unseen > compacted:
+            return (
+                f"the record at offset {stored.offset} is not the one in the files: the topic was "
+                "created again, cut or compacted since"
+            )
+    return ""
+
+
+def _content(record: Record) -> tuple[object, ...]:
+    return record.key, record.value, record.timestamp
+
+
+def known_damages(assembler: Assembler) -> Iterator[str]:
+    """What is known to be damaged behind which the run goes on (B29)."""
+    folder, commit = assembler.folder, assembler.committed
+    last, names = verified.read(folder), folder.names()
+    if last is not None and not last.whole:
+        against = f" against {last.against}" if last.against else ""
+        yield f"its last verification{against} found damage or differences: verify it again"
+    if lacks_last(folder, commit):
+        yield "its last manifest is gone: what is taken up from its files stays not proved"
+    sizes = isinstance(folder, LocalFolder)
+    for part in commit.partitions if commit else ():
+        for one in missing_of(names, folder, part, sizes=sizes):
+            yield str(one.what)
+
+
+def _reported(assembler: Assembler, todo: CopyStretch, left: Unsaid) -> PartitionReport:
     report = PartitionReport(todo.source.partition, todo.start, todo.start)
     report.held_back = todo.source.held_back
     before = assembler.committed.partition(todo.number) if assembler.committed else None
     known = before.unproved if before else ()
     report.unproved = [one for one in assembler.partition(todo.number).unproved if one not in known]
+    report.unproved += left.unproved.get(todo.number, ())
+    report.lost += left.lost.get(todo.number, ())
     return report
 
 
@@ -163,12 +273,28 @@ def _topic(run: BackupRun, source: TopicSource, standing: GroupStanding) -> Topi
         try:
             _copied(run, source, report, standing)
         except LostDeletions as lost:
-            report = begun(run, source, str(lost))
+            report = begun(run, source, str(lost), recopied=True)
             generation = Generation(source.name, report.generation, report.others_aside)
             _copied(run, source, report, standing, name_before(generation))
+        except OtherLog as other:
+            report = begun(run, source, f"{other}{_not_copied(None)}")
+            _copied(run, source, report, standing)
     except BreakglassError as error:
         report.error = str(error)
     return report
+
+
+def said(store: Store, report: BackupReport) -> None:
+    """Remove the notes of what *report* says, once an operator has it.
+
+    Raises:
+        StorageError: a note cannot be removed.
+    """
+    for topic in report.topics:
+        news = any(part.lost or part.unproved for part in topic.partitions)
+        if not topic.error and (news or topic.new_generation):
+            generation = Generation(topic.topic, topic.generation, topic.others_aside)
+            unsaid.forget(store.folder(generation.name))
 
 
 def _copied(

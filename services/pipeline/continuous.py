@@ -268,7 +268,7 @@ class Followed:
     partitions: int = 0
     """Number of partitions at the last run."""
     lost: int = 0
-    """Number of stretches that were removed before they could be copied, or are in doubt."""
+    """Number of stretches that were removed before they could be copied, in doubt or damaged."""
     failures: list[str] = field(default_factory=list)
     """Topics that the last run could not back up."""
 
@@ -283,6 +283,7 @@ class Followed:
         self.bytes += report.bytes
         self.seconds += report.seconds
         self.lost += sum(len(part.lost) + len(part.unproved) for part in report.partitions)
+        self.lost += sum(len(topic.damages) + topic.other_log for topic in report.topics)
         for reason, count in report.missing.items():
             self.missing[reason] = self.missing.get(reason, 0) + count
 

@@ -65,6 +65,10 @@ class TopicReport:
     """Groups whose coordinator did not answer: their offsets are those of an earlier run."""
     error: str = ""
     """Why the topic was not backed up, or only partly."""
+    other_log: bool = False
+    """Whether the new generation is of another log than the older folder."""
+    damages: list[str] = field(default_factory=list)
+    """What is damaged in the backup, each in a sentence: the run went on behind it."""
 
     @property
     def passed_over(self) -> bool:
@@ -112,7 +116,10 @@ class BackupReport:
 
         Offsets without a record whose reason is unknown may have been records.
         """
-        lacking = any(topic.error or topic.unread or topic.groups_not_read for topic in self.topics)
+        lacking = any(
+            topic.error or topic.unread or topic.groups_not_read or topic.other_log or topic.damages
+            for topic in self.topics
+        )
         absent = {GapReason.LOST, GapReason.UNKNOWN}
         lost = any(part.lost or not absent.isdisjoint(part.missing) for part in self.partitions)
         doubted = any(part.unproved for part in self.partitions)

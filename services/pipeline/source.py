@@ -33,6 +33,7 @@ from breakglass.services.topic_backup.summary import (
     GapReason,
     LogLook,
     PartitionSummary,
+    Unproved,
 )
 
 EPOCHS = 64
@@ -359,6 +360,27 @@ def stretch(
         lost = (*lost, Gap(before, start, GapReason.LOST))
     lost = tuple(replace(gap, end=min(gap.end, start)) for gap in lost if gap.start < start)
     return CopyStretch(now, start, max(start, now.stable_end), lost)
+
+
+def unseen_election(backed_up: PartitionSummary, todo: CopyStretch) -> Unproved | None:
+    """What an election may have replaced of *backed_up*, and the log no longer shows.
+
+    Retention has removed every offset of the backup from the log, and the log has later epochs: it
+    may have been cut below the end of the backup and written again (B2).
+    """
+    end, epochs = backed_up.next_offset, todo.source.epochs
+    if not end or todo.start <= end or backed_up.end_epoch is None:
+        return None
+    if not isinstance(epochs, EpochHistory) or not epochs.ranges:
+        return None
+    if epochs.epoch_at(end - 1) is not None or epochs.ranges[0].epoch <= backed_up.end_epoch:
+        return None
+    why = (
+        f"leader epoch {backed_up.end_epoch} wrote the last of them, and the log begins at "
+        f"{todo.start} with {epochs.ranges[0].epoch}: if the election between was unclean, the log "
+        "had other records there"
+    )
+    return Unproved(0, end, why)
 
 
 TO_BE_COPIED = (

@@ -37,7 +37,9 @@ from breakglass.services.pipeline.source import (
     end_epoch,
     lost_deletions,
     read_sources,
+    unseen_election,
 )
+from breakglass.services.topic_backup import unsaid
 from breakglass.services.topic_backup.assembler import Assembler
 from breakglass.services.topic_backup.folder import Folder, storage_errors
 from breakglass.services.topic_backup.part import (
@@ -335,6 +337,7 @@ class TopicCopy:
         self._assembler = assembler
         self._anew: dict[int, int] = {}
         """Where the first copy of a partition ends, by number."""
+        self._report_of = report
         self._reports = {partition.partition: partition for partition in report.partitions}
 
     def copy(self, job: Sequence[CopyStretch]) -> list[SegmentPart]:
@@ -356,8 +359,15 @@ class TopicCopy:
             for stretch in stretches
         ]
         copied = [self._with_deletions(copied_stretch) for copied_stretch in copied]
+        for at, one in enumerate(copied):
+            held = self._assembler.partition(one.stretch.number)
+            if doubt := unseen_election(held, one.stretch):
+                copied[at] = replace(one, unproved=(*one.unproved, doubt))
         self._require_same(copied)
         self._assembler.add([copied_stretch.addition for copied_stretch in copied])
+        known = self._report_of.damages
+        known += [one for one in self._assembler.damages if one not in known]
+        self._note_unsaid(copied)
         if self._assembler.changed:
             self._assembler.commit()
         for copied_stretch in copied:
@@ -508,13 +518,30 @@ class TopicCopy:
             if reason:
                 raise ClusterError(f"{partition}: {reason}; run the backup again")
 
+    def _note_unsaid(self, copied: Iterable[CopiedStretch]) -> None:
+        """Note what this commit makes a part of the backup, and the end of the run tells (B30)."""
+        report = self._report_of
+        for one in copied:
+            self._reports[one.stretch.source.partition].lost += one.lost
+            self._reports[one.stretch.source.partition].unproved += one.unproved
+        left = unsaid.Unsaid(
+            {part.partition.partition: part.lost for part in report.partitions if part.lost},
+            {
+                part.partition.partition: part.unproved
+                for part in report.partitions
+                if part.unproved
+            },
+            report.new_generation,
+            report.other_log,
+        )
+        if left:
+            unsaid.note(self._assembler.folder, left)
+
     def _report(self, copied: CopiedStretch) -> None:
         report: PartitionReport = self._reports[copied.stretch.source.partition]
         report.end = copied.stretch.end
         report.records += sum(segment.part.count for segment in copied.segments)
         report.bytes += sum(segment.part.records_bytes for segment in copied.segments)
-        report.lost += copied.lost
-        report.unproved += copied.unproved
         for missing in copied.missing:
             for reason, count in missing.counts.items():
                 report.missing[reason] = report.missing.get(reason, 0) + count

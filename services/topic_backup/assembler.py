@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from breakglass.services.topic_backup import partition_index, pending
+from breakglass.services.topic_backup import partition_index, pending, verified
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
 from breakglass.services.topic_backup.layout import (
     PartitionFiles,
@@ -37,6 +37,7 @@ from breakglass.services.topic_backup.reindex import write_partition_index
 from breakglass.services.topic_backup.resume import oldest_missing, resume
 from breakglass.services.topic_backup.segment_bytes import appended, fits
 from breakglass.services.topic_backup.segment_reader import MAGIC
+from breakglass.services.topic_backup.soundness import OTHER_BYTES
 from breakglass.services.topic_backup.store.runs_assembler import RunsAssembler
 from breakglass.services.topic_backup.store.runs_folder import RunsFolder
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
@@ -71,6 +72,7 @@ class TopicAssembler:
             self._partitions: dict[int, PartitionSummary] = {}
             self._noted: dict[str, int | None] = {}
             """The sizes of changed files before this run's first change; cleared by a commit."""
+            self.damages: list[str] = []
             self._resources = stack.pop_all()
 
     def __enter__(self) -> TopicAssembler:
@@ -111,8 +113,18 @@ class TopicAssembler:
         segments = list(held.segments)
         for segment in new.segments:
             last = segments[-1]
+            joined = None
             if last.count and fits(last, segment.part, self._max_segment_bytes):
-                segments[-1] = appended(self.folder, last, segment)
+                joined = appended(self.folder, last, segment)
+                if joined is None and self.committed is not None:
+                    commit = self.committed.commit
+                    verified.note(self.folder, commit, "files", None, whole=False)
+                    name = self.folder.where(records_name(last.prefix))
+                    self.damages.append(
+                        f"{name}: {OTHER_BYTES}; offsets from {last.first_offset} on"
+                    )
+            if joined is not None:
+                segments[-1] = joined
             else:
                 empty = segments.pop() if last.count == 0 else None
                 segments.append(self._place(segment, empty))
@@ -149,6 +161,9 @@ class TopicAssembler:
         for number, summary in self._partitions.items():
             self._index(number, summary)
         manifest = next_manifest(self.committed, self.identity, self._partitions)
+        # The manifest that was verified last is not to be put back over this one.
+        number = max(manifest.commit, verified.newest_commit(self.folder) + 1)
+        manifest = replace(manifest, commit=number)
         write_manifest(self.folder, manifest)
         self.committed = manifest
         if self._noted:
@@ -273,6 +288,10 @@ class Assembler(Protocol):
     @property
     def committed(self) -> TopicManifest | None:
         """The last commit; None in a new folder."""
+
+    @property
+    def damages(self) -> list[str]:
+        """Segments that were not joined with new ones, because they are damaged."""
 
     def partition(self, number: int, /) -> PartitionSummary:
         """The content of one partition."""

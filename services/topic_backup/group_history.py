@@ -151,7 +151,9 @@ def lacking(state: GroupState | None) -> Iterator[str]:
 
 
 def newest_offsets(folder: Folder, numbers: Collection[int]) -> dict[int, dict[str, int]]:
-    """The newest offsets of groups on the partitions *numbers*.
+    """The newest offsets of groups on the partitions *numbers*, of groups that the last run saw.
+
+    Kafka Backup's file, which Kafka Backup never takes a group out of, has the others: `gone`.
 
     Raises:
         MalformedInput: a file cannot be read, or was changed.
@@ -164,9 +166,29 @@ def newest_offsets(folder: Folder, numbers: Collection[int]) -> dict[int, dict[s
                 f"{folder.where(consumer_offsets_name(number))}: {OTHER_BYTES}; {REWRITTEN}"
             )
         # A run that was killed leaves the file behind the state.
-        newer = state.partitions.get(number, {}) if number in state.sums else {}
-        found[number] = {**consumer_offsets.read(folder, number), **newer}
+        known = number in state.sums
+        found[number] = (
+            dict(state.partitions.get(number, {}))
+            if known
+            else consumer_offsets.read(folder, number)
+        )
     return found
+
+
+def gone(folder: Folder, numbers: Collection[int]) -> list[str]:
+    """The groups with offsets on *numbers* in Kafka Backup's files that the last run did not see.
+
+    They were deleted, or have no offset there any more (B31). Raises as `read_state`.
+    """
+    state = newest_state(folder) or GroupState({})
+    names = {
+        name
+        for number in numbers
+        if number in state.sums
+        for name in consumer_offsets.read(folder, number)
+        if name not in state.partitions.get(number, {})
+    }
+    return sorted(names)
 
 
 def damages(folder: Folder) -> Iterator[tuple[str, str]]:

@@ -109,9 +109,9 @@ class LeftOut:
 
     def __str__(self) -> str:
         lost = f", offsets {self.offsets}" if self.offsets else ""
+        how = "in doubt" if self.reason.endswith(IN_DOUBT) else "left out"
         return (
-            f"{self.file}: {self.size} bytes from byte {self.position} left out{lost}: "
-            f"{self.reason}"
+            f"{self.file}: {self.size} bytes from byte {self.position} {how}{lost}: {self.reason}"
         )
 
 
@@ -197,6 +197,9 @@ class PartitionReader:
             for found in self.of_segment(segment, start):
                 offset = found.placed.record.offset
                 if end is not None and offset >= end:
+                    if segment.summary is not None and found.proof is not Proof.COMMITTED:
+                        # Which record was changed, nobody has read yet.
+                        self._leave_out(_in_doubt(self._folder, segment, OTHER_BYTES))
                     return
                 if offset >= start:
                     yield found
@@ -233,7 +236,8 @@ class PartitionReader:
                 prefix = segment.prefix if records_name(segment.prefix) in there else None
             else:
                 prefix = flat.pop(segment.start_offset, None)
-            if prefix is not None:
+            if prefix is not None and "/" not in prefix:
+                # A file in a run's folder is never appended to.
                 self._note_tail(prefix, segment.records_bytes)
             last = segment.last_offset
             yield SegmentAt(
@@ -326,20 +330,34 @@ def _changed(
     where = folder.where(records_name(segment.extent.prefix))
     last = start - 1 if summary.first_offset is None else max(start, summary.first_offset) - 1
     whole = True
-    for piece in _salvaged(folder, segment, start, max_record_bytes):
-        if isinstance(piece, FoundRecord):
-            last = max(last, piece.placed.record.offset)
-        else:
-            whole = whole and not piece.damage
-        yield piece
+    try:
+        for piece in _salvaged(folder, segment, start, max_record_bytes):
+            if isinstance(piece, FoundRecord):
+                last = max(last, piece.placed.record.offset)
+            else:
+                whole = whole and not piece.damage
+            yield piece
+    except DamagedBackup as damage:
+        # Of a compressed or encrypted file, which cannot be read behind the damage.
+        whole, wrong = False, damage.reason
     end = None if summary.last_offset is None else summary.last_offset + 1
     if end is not None and last + 1 < end:
-        size = folder.size(records_name(segment.extent.prefix)) or 0
+        sealed = not folder.original
+        size = 0 if sealed else folder.size(records_name(segment.extent.prefix)) or 0
         yield LeftOut(where, size, summary.records_bytes - size, wrong, True, last + 1, end)
     elif whole and (end is not None or wrong != OTHER_BYTES):
         # Every record is well-formed, so nothing shows which of them was changed.
-        wrong = f"{wrong}{IN_DOUBT}"
-        yield LeftOut(where, 0, summary.records_bytes, wrong, True, summary.first_offset, end)
+        yield _in_doubt(folder, segment, wrong)
+
+
+def _in_doubt(folder: Folder, segment: SegmentAt, wrong: str) -> LeftOut:
+    """A segment whose records are all given, though nothing shows which of them was changed."""
+    summary = segment.summary
+    assert summary is not None
+    where = folder.where(records_name(segment.extent.prefix))
+    end = None if summary.last_offset is None else summary.last_offset + 1
+    size, first = summary.records_bytes, summary.first_offset
+    return LeftOut(where, 0, size, f"{wrong}{IN_DOUBT}", True, first, end)
 
 
 def _salvaged(

@@ -73,14 +73,22 @@ def fits(last: SegmentSummary, part: SegmentPart, most: int) -> bool:
     return max(last.records_bytes, part.records_bytes) < SMALL_BYTES and together <= most
 
 
-def appended(folder: LocalFolder, last: SegmentSummary, new: NewSegment) -> SegmentSummary:
+def appended(folder: LocalFolder, last: SegmentSummary, new: NewSegment) -> SegmentSummary | None:
     """Append a part to the segment *last*, durably, and remove the part's files.
+
+    None, and nothing is changed, if *last* is not as it was committed: a hash of all its bytes
+    would vouch for the damage (B29).
 
     Raises:
         DamagedBackup: a file of the part is shorter than it was written.
         StorageError: a file cannot be read or written.
     """
     part, name = new.part, records_name(last.prefix)
+    digest = hashlib.sha256()
+    for chunk in chunks(folder, name, last.records_bytes):
+        digest.update(chunk)
+    if digest.hexdigest() != last.sha256:
+        return None
     records = chunks(folder, part.records, part.records_bytes, len(MAGIC))
     _write_behind(folder, name, last.records_bytes, records)
     entries = moved_entries(folder, part.index, part.count, last.records_bytes - FIRST_POSITION)
@@ -90,7 +98,9 @@ def appended(folder: LocalFolder, last: SegmentSummary, new: NewSegment) -> Segm
     folder.remove(part.index)
     behind = placed(new, last.prefix, part.first_offset, None)
     size = last.records_bytes + part.records_bytes - len(MAGIC)
-    return followed_by(last, behind, sha256(folder, name, size, lambda _: None))
+    for chunk in chunks(folder, name, size, last.records_bytes):
+        digest.update(chunk)
+    return followed_by(last, behind, digest.hexdigest())
 
 
 def _write_behind(folder: LocalFolder, name: str, at: int, content: Iterable[bytes]) -> None:

@@ -75,5 +75,5 @@ def _judged(
             return f"it has {size:,} bytes, and {segment.records_bytes:,} were committed"
         digest = sha256(folder, name, segment.records_bytes, see)
     except DamagedBackup as error:
-        return str(error)
+        return f"byte {error.position}: {error.reason}"
     return "" if digest == segment.sha256 else OTHER_BYTES

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from breakglass.services.topic_backup import group_history, verified
-from breakglass.services.topic_backup.catalog import HeldTopic, held_topics
+from breakglass.services.topic_backup.catalog import HeldTopic, held_topics, newest
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
 from breakglass.services.topic_backup.folder_contents import missing_of
 from breakglass.services.topic_backup.layout import folder_name
@@ -75,6 +75,8 @@ class TopicStatus:
     """Whether files changed since the last verification."""
     found_as: str = ""
     """The folder's name in the listing."""
+    newest: bool = True
+    """Whether no later generation of the topic is there."""
     found: FoundFiles | None = None
     """What the files say without a manifest; None with a manifest."""
 
@@ -118,7 +120,9 @@ def read_status(store: Store, topics: Collection[str] = ()) -> list[TopicStatus]
         UsageError: the folder or a topic does not exist.
         MalformedInput, UnsupportedSchema: a manifest cannot be read.
     """
-    return [topic_status(topic) for topic in held_topics(store, topics)]
+    held = held_topics(store, topics)
+    last = newest(held)
+    return [replace(topic_status(topic), newest=topic in last) for topic in held]
 
 
 def topic_status(held: HeldTopic) -> TopicStatus:

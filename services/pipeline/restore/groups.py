@@ -58,10 +58,19 @@ def groups_of(
     return {number: groups for number, groups in found.items() if groups}
 
 
-def lacking(held: RestorableTopic, at_ms: int | None) -> tuple[str, ...]:
+def lacking(
+    held: RestorableTopic, chosen: Sequence[PartitionSummary], at_ms: int | None
+) -> tuple[str, ...]:
     """What the saved offsets lack of groups, each in a sentence. Raises as `groups_of`."""
-    state = group_history.newest_state(held.folder) if at_ms is None else _state_at(held, at_ms)
-    return tuple(group_history.lacking(state))
+    if at_ms is not None:
+        return tuple(group_history.lacking(_state_at(held, at_ms)))
+    gone = group_history.gone(held.folder, [part.partition for part in chosen])
+    left_out = (
+        f"groups that had no offset at the last run stay out: {_some(gone)}; --groups-at TIME "
+        "restores those of another time"
+    )
+    found = group_history.lacking(group_history.newest_state(held.folder))
+    return (*found, *([left_out] if gone else []))
 
 
 def _state_at(held: RestorableTopic, at_ms: int) -> group_history.GroupState:

@@ -16,6 +16,8 @@ class RestoreOptions:
     """New name by old name; other topics keep their name."""
     partitions: Collection[int] = ()
     """The partitions to restore; empty: all."""
+    generation: int | None = None
+    """The generation to restore; None: the newest, if no older one reaches the limits."""
     until_offset: int | None = None
     """Leave out records from this offset on."""
     until_ms: int | None = None

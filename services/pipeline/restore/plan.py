@@ -6,8 +6,8 @@ Chooses the latest record of each key, as compaction does, for a restore of thes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -52,14 +52,27 @@ from breakglass.services.pipeline.stored_segments import (
     runs_between,
     stored_segments,
 )
-from breakglass.services.topic_backup.catalog import HeldTopic
-from breakglass.services.topic_backup.folder_contents import RestorableTopic, read_held, read_sound
+from breakglass.services.topic_backup.catalog import (
+    HeldTopic,
+    chosen_generation,
+    newest,
+    reach_of,
+)
+from breakglass.services.topic_backup.folder_contents import (
+    Lost,
+    RestorableTopic,
+    read_held,
+    read_sound,
+)
+from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.summary import GapReason, PartitionSummary
 from breakglass.services.topic_backup.verification import (
     OLDER_MANIFEST,
     has_lost_manifest,
     is_older,
+    uncommitted,
 )
+from breakglass.services.words.moments import time_text
 
 DIGEST_BYTES = 16
 """Longer keys are remembered by a digest of this size."""
@@ -221,10 +234,26 @@ def accepted_gaps(
     why = {loss.phrase(topic): f"{loss.what.file}: {loss.what.reason}" for loss in lost}
     gaps = "; ".join(f"{phrase} ({why[phrase]})" for phrase in missing[:MOST_NAMED])
     options_to_add = " ".join(f'--accept-gaps "{phrase}"' for phrase in missing)
+    where = held.folder.where()
     raise Refused(
-        f"the backup of {topic} is damaged and has lost {gaps}: copy the files from "
-        f"another copy, or restore the rest with {options_to_add}"
+        f"the backup of {topic} is damaged at {gaps}: copy the files from another copy, which "
+        f"loses nothing; or write what can be proved with `breakglass backup reindex {where} "
+        f"--out DIR`{_salvageable(held, lost)}, and restore that; or leave all of these offsets "
+        f"out with {options_to_add}"
     )
+
+
+def _salvageable(held: RestorableTopic, lost: Sequence[Lost]) -> str:
+    """How many records of damaged segments a salvaged copy has; reads them."""
+    damaged = {loss.prefix for loss in lost}
+    there = records = 0
+    for part in held.manifest.partitions if held.manifest else ():
+        reader = PartitionReader(held.folder, part.partition, part)
+        for segment in reader.segments:
+            if segment.summary is not None and segment.summary.prefix in damaged:
+                records += segment.summary.count
+                there += sum(1 for _ in reader.of_segment(segment))
+    return f", which has {there:,} of their {records:,} records" if records else ""
 
 
 INSTEAD_OF_FILLED = (
@@ -242,27 +271,73 @@ INSTEAD_OF_COMPLETE = (
 def make_plan(
     client: ReadClient, held: Sequence[HeldTopic], options: RestoreOptions, state_root: Path
 ) -> RestorePlan:
-    """Plan the restore of *held*; *state_root* has a folder for each target.
+    """Plan the restore of a generation of each topic in *held*, which has all of them.
+
+    *state_root* has a folder for each target.
 
     Raises:
-        UsageError: two topics would have one name, or a named topic or partition does not exist.
-        Refused: a target has records, lacks partitions, or is already being restored; a group
-            has members.
+        UsageError: two topics would have one name, or a named topic, generation or partition does
+            not exist.
+        Refused: an older generation reaches the limits of the restore; a target has records, lacks
+            partitions, or is already being restored; a group has members.
         MalformedInput, UnsupportedSchema, DamagedBackup: a backup cannot be read.
     """
-    targets = target_names(held, options)
+    wanted, others = chosen_topics(held, options)
+    targets = target_names(wanted, options)
     deadline = Deadline.after(patience.JOB)
     cluster_id = client.describe(deadline).cluster_id
     there = existing(client, targets, deadline)
     now = {topic.name: topic for topic in read_targets(client, there, deadline)}
     plans = [
-        _topic(one, target, now.get(target), options, state_root / target)
-        for one, target in zip(held, targets, strict=True)
+        replace(
+            _topic(one, target, now.get(target), options, state_root / target),
+            others=others[one.topic],
+        )
+        for one, target in zip(wanted, targets, strict=True)
     ]
     require_no_members(
         client, (plan.groups for plan in plans), or_else=", or restore without --groups"
     )
     return RestorePlan(cluster_id, tuple(plans))
+
+
+def chosen_topics(
+    held: Sequence[HeldTopic], options: RestoreOptions
+) -> tuple[list[HeldTopic], dict[str, list[str]]]:
+    """The generation of each topic in *held* to restore, and what the others have, by topic.
+
+    Raises: as `chosen_generation`.
+        UsageError: a generation of several topics is wanted.
+    """
+    topics = [one.topic for one in newest(held)]
+    if options.generation is not None and len(topics) > 1:
+        raise UsageError("--generation is of one topic: name that with --topics.")
+    wanted, others = [], {}
+    for topic in topics:
+        found = [reach_of(one) for one in sorted(held) if one.topic == topic]
+        limits = options.until_ms, options.until_offset
+        one = chosen_generation(found, options.generation, *limits)
+        wanted.append(one.topic)
+        others[topic] = [str(other) for other in found if other is not one]
+    return wanted, others
+
+
+def before_all(held: RestorableTopic, options: RestoreOptions, spans: Mapping[int, Spans]) -> str:
+    """Why the limits of the restore leave nothing of a backup that has records (B27)."""
+    times = [
+        segment.first_timestamp
+        for part in chosen_partitions(held, options)
+        for segment in part.segments
+        if segment.count
+    ]
+    limited = options.until_ms is not None or options.until_offset is not None
+    if not (limited and times) or any(spans.values()):
+        return ""
+    first = min((at for at in times if at is not None), default=None)
+    return (
+        f"no record of {held.folder.where()} is before that point, its first is of "
+        f"{time_text(first)}: what the topic had then is not known"
+    )
 
 
 def _topic(
@@ -272,7 +347,7 @@ def _topic(
     options: RestoreOptions,
     state_folder: Path,
 ) -> TopicPlan:
-    held = read_held(topic.folder, topic.topic)
+    held, names = read_held(topic.folder, topic.topic), topic.folder.names()
     require_manifest(held)
     chosen = chosen_partitions(held, options)
     lost = [f"{topic.topic}-{part.partition} {gone}" for part in chosen for gone in part.lost]
@@ -288,6 +363,7 @@ def _topic(
     settings = _settings(held, now, begun, options)
     stored = {part.partition: stored_segments(held.folder, part.segments) for part in chosen}
     spans = {part.partition: chosen_spans(stored[part.partition], part, options) for part in chosen}
+    nothing_yet = before_all(held, options, spans)
     left_out: Counter[str] = Counter()
     if options.compacted and not options.resume:
         for number, own in spans.items():
@@ -318,9 +394,13 @@ def _topic(
         stored=stored,
         gaps=gaps,
         lost=lost,
-        groups_lacking=lacking(held, options.groups_at_ms) if options.groups else (),
+        groups_lacking=lacking(held, chosen, options.groups_at_ms) if options.groups else (),
         salvaged=held.salvaged,
         vouched=held.manifest is not None,
+        before_all=nothing_yet,
+        uncommitted=[str(one) for one in uncommitted(topic.folder, names, held.manifest)]
+        if held.manifest is not None
+        else (),
         unexplained=sum(
             segment.missing.get(GapReason.UNKNOWN, 0)
             for part in chosen

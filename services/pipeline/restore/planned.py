@@ -74,6 +74,12 @@ class TopicPlan:
     """The tail is added after newer records of a compacted topic: the last value of a key stays."""
     unexplained: int = 0
     """Offsets of the topic that are missing for a reason that no run could find out."""
+    others: Sequence[str] = ()
+    """The generations that are not restored, each with what it has."""
+    before_all: str = ""
+    """Why the limits leave nothing of a backup that has records; empty if they do not."""
+    uncommitted: Sequence[str] = ()
+    """Bytes that are in the folder and in no commit: a killed run's, or of a newer manifest."""
 
     def document(self) -> dict[str, object]:
         """The plan as JSON."""

@@ -70,6 +70,8 @@ class TopicRestored:
     """Whether a manifest had the hashes of the records."""
     unexplained: int = 0
     """Offsets of the topic that are missing for a reason that no run could find out."""
+    before_all: str = ""
+    """Why nothing was restored of a backup that has records."""
     error: str = ""
     unknown: bool = False
     """No answer came, so the change may or may not have happened."""
@@ -77,7 +79,7 @@ class TopicRestored:
     @property
     def complete(self) -> bool:
         """Whether the topic has everything that the backup should have."""
-        return self.whole and not self.gaps and not self.salvaged
+        return self.whole and not (self.gaps or self.salvaged or self.before_all)
 
     @property
     def whole(self) -> bool:
@@ -86,6 +88,8 @@ class TopicRestored:
 
     def remarks(self) -> Iterator[str]:
         """What failed and what differs, one line each; empty if nothing does."""
+        if self.before_all:
+            yield f"{self.target}  nothing is restored: {self.before_all}"
         if self.error:
             yield f"{self.target}  not restored: {self.error}"
         if not self.settings_back:
@@ -136,6 +140,8 @@ def _restored_how(plan: TopicPlan) -> str:
         return "restored with gaps"
     if plan.salvaged:
         return "restored, salvaged"
+    if plan.before_all:
+        return "nothing restored"
     return "restored, not proved" if plan.unexplained or not plan.vouched else "restored"
 
 
@@ -146,7 +152,7 @@ class _Topic:
         self._report = TopicRestored(plan.topic, plan.target)
         self._report.gaps, self._report.salvaged = list(plan.gaps), plan.salvaged
         self._report.lost, self._report.vouched = list(plan.lost), plan.vouched
-        self._report.unexplained = plan.unexplained
+        self._report.unexplained, self._report.before_all = plan.unexplained, plan.before_all
         self._target = RestoreTarget(
             plan, work.run.client, work.topics, work.replication_factor, work.transactional
         )

@@ -121,6 +121,7 @@ class RunsAssembler:
             StorageError: the folder cannot be read or written.
         """
         self.folder = folder
+        self.damages: list[str] = []
         self._max_segment_bytes = max_segment_bytes
         with ExitStack() as stack:
             stack.enter_context(folder.lock())

@@ -20,7 +20,7 @@ from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestor
 from breakglass.services.pipeline.restore.tail_plan import TailOptions, tail_plan
 from breakglass.services.recovery.plan.document import Plan, PlanEntry
 from breakglass.services.session import Power
-from breakglass.services.topic_backup.catalog import held_topics, newest
+from breakglass.services.topic_backup.catalog import held_topics
 from tests.lab.backup.backups import SECONDS, BackUp, unheard
 from tests.lab.backup.visited import Visited, nothing
 
@@ -47,7 +47,7 @@ class Restore:
         return Power(self.back_up.access)
 
     def plan(self, topic: str, target: str, **options: Any) -> RestorePlan:
-        held = newest(held_topics(self.back_up.store, [topic]))
+        held = held_topics(self.back_up.store, [topic])
         wanted = RestoreOptions(renamed={topic: target}, **options)
         return make_plan(self.back_up.client, held, wanted, self.state)
 

@@ -1,4 +1,4 @@
-"""The rules B1 to B16 that were found on live brokers, as far as they are of backing up."""
+"""The rules B1 to B30 that were found on live brokers, as far as they are of backing up."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from breakglass.services import patience
+from breakglass.services.clock import now_ms
 from breakglass.services.errors import TimedOut
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -21,6 +22,7 @@ from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.source import WantedTopics, read_sources
 from breakglass.services.topic_backup import group_history
+from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.summary import Gap, GapReason
 from tests.lab.backup.backups import BackUp, once
@@ -89,6 +91,68 @@ def test_b2_a_topic_created_anew_while_it_is_copied_is_not_committed(
     assert again.passed_over
     assert back_up.bytes(f"{topic}~2") == committed_bytes(whole_broker, topic)
     assert back_up.manifest(topic) == before
+
+
+def test_b27_a_topic_is_restored_as_it_was_before_it_was_deleted_and_created_again(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(10))
+    back_up.topic(topic)
+    deleted_ms = now_ms()
+    delete(whole_broker, topic)
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(3, start=1000))
+    report = back_up(topic)
+    assert not report.whole
+    assert "from offset 10 of partition 0 on" in report.topics[0].new_generation
+    words = ("--store", str(back_up.root), "--until-time", str(deleted_ms), "--dry-run")
+    code, _, err = finish(whole_broker, "restore", *words, "--map", f"{topic}={topic}-back")
+    assert (code, f"--topics {topic} --generation 1" in err) == (3, True)
+    plan = restore.plan(topic, f"{topic}-back", until_ms=deleted_ms, generation=1)
+    assert (plan.records, len(plan.topics[0].others)) == (10, 1)
+    assert restore(plan).complete
+    none = restore.plan(topic, f"{topic}-none", until_ms=deleted_ms, generation=2)
+    done = restore(none)
+    assert (done.verified, done.complete, bool(done.before_all)) == (True, False, True)
+
+
+@pytest.mark.parametrize("count", [5, 30], ids=["shorter", "longer"])
+def test_b28_files_without_a_manifest_are_never_joined_with_another_log(
+    whole_broker: Cluster, back_up: BackUp, topic: str, count: int
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(10))
+    back_up.topic(topic)
+    for name in back_up.folder(topic).names():
+        if name.startswith("breakglass_"):
+            back_up.folder(topic).remove(name)
+    produce(whole_broker, topic, numbered(2, start=10))
+    assert back_up.topic(topic).generation == 1
+    assert back_up.bytes(topic) == committed_bytes(whole_broker, topic)
+    back_up.folder(topic).remove(MANIFEST)
+    delete(whole_broker, topic)
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(count, start=1000))
+    report = back_up(topic)
+    assert not report.whole
+    assert report.topics[0].generation == 2
+    assert back_up.bytes(f"{topic}~2") == committed_bytes(whole_broker, topic)
+    assert len(back_up.records(topic)) == 12
+
+
+def test_b30_a_loss_that_a_killed_run_committed_is_told_once_by_the_next_one(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(10))
+    cut, client = TopicPartition(topic, 0, 4), admin(whole_broker)
+    back_up.topic(topic, tell=once(lambda: client.delete_records([cut])[cut].result(SECONDS)))
+    words = ("--topics", topic, "--store", str(back_up.root), "--json")
+    code, out, err = finish(whole_broker, "run", *words)
+    assert (code, last_line(out)["whole"], f"{topic}-0  LOST 0..3" in err) == (1, False, True)
+    code, out, err = finish(whole_broker, "run", *words)
+    assert (code, last_line(out)["whole"], "LOST" in err) == (0, True, False)
 
 
 def test_b3_an_open_transaction_is_left_out_said_and_taken_up_once_it_is_decided(

@@ -33,6 +33,17 @@ def damaged(folder: Path) -> Path:
     return topic
 
 
+def test_b32_a_range_of_a_segment_that_was_changed_is_never_printed_without_a_word(
+    tmp_path: Path,
+) -> None:
+    topic = back_up(tmp_path, run(0, 20))
+    overwrite(topic / RECORDS, 1 + 10 * 40 + 33, b"V")
+    result = backup("cat", f"{topic}/0", "--from", "9", "--to", "12")
+    assert (result.code, offsets(result)) == (1, [9, 10, 11])
+    assert "in doubt, offsets 0..19" in result.err
+    assert "left out" not in result.err
+
+
 @pytest.mark.parametrize("golden", partitions(*CASES), ids=str)
 def test_cat_prints_every_golden_record_as_recorded(golden: GoldenPartition) -> None:
     result = backup("cat", f"{golden.folder}/{golden.partition}", "--json", "--bytes", "hex")

@@ -31,7 +31,14 @@ def test_b14_a_run_that_found_records_lost_is_not_whole_and_neither_are_runs_wit
 
 
 @pytest.mark.parametrize(
-    "field", [{"away": True}, {"groups_not_read": ("billing",)}, {"error": "full"}]
+    "field",
+    [
+        {"away": True},
+        {"groups_not_read": ("billing",)},
+        {"error": "full"},
+        {"other_log": True},
+        {"damages": ["a"]},
+    ],
 )
 def test_what_could_not_be_read_makes_a_run_partial(field: dict[str, object]) -> None:
     partial = report()

@@ -19,6 +19,7 @@ from breakglass.services.pipeline.source import (
     lost_deletions,
     other_log,
     stretch,
+    unseen_election,
 )
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest
 from breakglass.services.topic_backup.summary import (
@@ -84,6 +85,17 @@ def test_another_topic_id_is_another_log() -> None:
     assert other_log(manifest(ONE), topic(ONE)) == ""
     assert other_log(manifest(None), topic(OTHER)) == ""
     assert other_log(None, topic(ONE)) == ""
+
+
+def test_b2_an_election_that_retention_has_hidden_since_is_a_doubt() -> None:
+    backup = replace(held(30), end_epoch=0)
+    hidden = replace(source(start=60), epochs=EpochHistory((EpochRange(3, 60, 200),), 0))
+    doubt = unseen_election(backup, stretch(backup, hidden))
+    assert doubt is not None
+    assert (doubt.start, doubt.end) == (0, 30)
+    for same in (replace(backup, end_epoch=3), replace(backup, next_offset=60)):
+        assert unseen_election(same, stretch(same, hidden)) is None
+    assert unseen_election(backup, stretch(backup, source())) is None
 
 
 def segment(last: int, *epochs: EpochStart, start: int = 0) -> SegmentSummary:

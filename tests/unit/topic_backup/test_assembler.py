@@ -9,11 +9,17 @@ from uuid import UUID
 import pytest
 
 from breakglass.services.errors import MalformedInput, UsageError, WrongCluster
-from breakglass.services.topic_backup import partition_index
+from breakglass.services.pipeline.backup import known_damages
+from breakglass.services.topic_backup import partition_index, verified
 from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.catalog import held_topics
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.layout import (
+    MANIFEST,
+    records_name,
+    segment_index_name,
+    segment_prefix,
+)
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.part import (
     Addition,
@@ -28,7 +34,7 @@ from breakglass.services.topic_backup.record import Record, TimestampType, encod
 from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
-from breakglass.services.topic_backup.verification import verify_files
+from breakglass.services.topic_backup.verification import is_older, verify_files
 from tests.unit.topic_backup.backups import offsets
 
 ORDERS = TopicIdentity("orders", "cluster", UUID(int=1))
@@ -94,6 +100,37 @@ def test_small_runs_leave_one_segment(tmp_path: Path) -> None:
     assert [one.offset for one in PartitionReader(LocalFolder(tmp_path), 0, None).records()] == [
         *range(7)
     ]
+
+
+def test_b29_a_run_vouches_for_no_damage_that_it_writes_behind(tmp_path: Path) -> None:
+    with TopicAssembler(tmp_path / "orders", ORDERS) as assembler:
+        add(assembler, 0, 10)
+        assembler.commit()
+    (records,) = (tmp_path / "orders").glob("*_records")
+    content = bytearray(records.read_bytes())
+    content[-1] ^= 1
+    records.write_bytes(content)
+    with TopicAssembler(tmp_path / "orders", ORDERS) as assembler:
+        add(assembler, 10, 20)
+        assembler.commit()
+        assert len(assembler.damages) == 1
+        assert list(known_damages(assembler))
+    found = verify_files(assembler.folder)
+    assert (len(found.damages), found.segments, found.records) == (1, 2, 20)
+
+
+def test_a_commit_over_a_lost_manifest_is_not_older_than_what_was_verified(tmp_path: Path) -> None:
+    for start in (0, 10):
+        with TopicAssembler(tmp_path / "orders", ORDERS) as assembler:
+            add(assembler, start, start + 10)
+            assembler.commit()
+    verified.note(assembler.folder, 2, "files", None, whole=True)
+    (tmp_path / "orders" / MANIFEST).unlink()
+    with TopicAssembler(tmp_path / "orders", ORDERS) as assembler:
+        assert list(known_damages(assembler))
+        assembler.partition(0)
+        assembler.commit()
+    assert not is_older(assembler.folder, assembler.committed)
 
 
 def test_a_segment_does_not_grow_past_the_limit_by_runs(tmp_path: Path) -> None:

@@ -118,6 +118,17 @@ def test_b17_a_group_whose_coordinator_is_away_keeps_its_offset_and_is_named(top
     assert (state.partitions, state.not_read) == ({0: {"audit": 20}}, ())
 
 
+def test_b31_a_group_that_was_deleted_before_the_last_run_does_not_come_back(topic: Path) -> None:
+    folder = LocalFolder(topic)
+    group_history.update(folder, {0: {"audit": 20}})
+    assert offsets(topic) == {"audit": 20}
+    assert group_history.gone(folder, [0]) == ["billing"]
+    held = read_held(folder, "orders")
+    (left_out,) = lacking(held, held.partitions, None)
+    assert "billing" in left_out
+    assert lacking(held, held.partitions, max(group_history.states(folder))) == ()
+
+
 def test_groups_of_a_partition_that_was_not_read_keep_their_offsets(topic: Path) -> None:
     folder = LocalFolder(topic)
     assert group_history.update(folder, {1: {"billing": 7}}) == ("audit", "billing")
@@ -154,7 +165,7 @@ def test_b25_coordinators_that_were_not_read_are_named_until_a_run_reads_them(
         assert (found.whole, found.as_committed) == (False, True)
         for said in (found.groups_lacking, topic_status(held).groups_lacking):
             assert away[0] in "".join(said)
-        (lack,) = lacking(read_held(folder, "orders"), None)
+        (lack,) = lacking(held_now := read_held(folder, "orders"), held_now.partitions, None)
         assert away[0] in lack
     group_history.update(folder, {0: {"billing": 3}}, read={"billing"}, hidden=("needs",))
     assert not verify_files(folder).whole

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 from breakglass.services.errors import BreakglassError, StorageError, UnsupportedSchema
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.layout import records_name
+from breakglass.services.topic_backup.layout import records_name, segment_index_name
+from breakglass.services.topic_backup.manifest import write_manifest
+from breakglass.services.topic_backup.mending import mend
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.record import Record, encode
 from breakglass.services.topic_backup.reindex import reindex
@@ -34,13 +37,21 @@ from tests.unit.topic_backup.backups import (
     back_up,
     committed,
     cut_to,
+    manifest_of,
     overwrite,
     read,
     reading,
     segments,
 )
 from tests.unit.topic_backup.shapes import log, plain, run
-from tests.unit.topic_backup.store.stores import COMPRESSED, PLAIN, in_memory, on_disk, runs_folder
+from tests.unit.topic_backup.store.stores import (
+    BOTH,
+    COMPRESSED,
+    PLAIN,
+    in_memory,
+    on_disk,
+    runs_folder,
+)
 
 SIZE = len(encode(plain(0)))
 ROTATING = 4 * SIZE
@@ -277,6 +288,32 @@ def test_a_compressed_file_that_was_replaced_is_proved_again(
     assert altered(folder, segment) == ""
     folder.replace(name, [changed((topic / name).read_bytes())])
     assert altered(folder, segment) == OTHER_BYTES
+
+
+def test_a_copy_of_an_encrypted_backup_has_every_segment_that_opens(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 20), max_segment_bytes=8 * 40)
+    first, *others = segments(topic)
+    folder = runs_folder(on_disk(tmp_path / "sealed"), BOTH)
+    part = committed(topic)
+    assert part is not None
+    in_run = {one.prefix: f"run-0000000001-a-0/{one.prefix}" for one in part.segments}
+    for name in (topic / name for prefix in in_run for name in files(prefix)):
+        folder.replace(f"run-0000000001-a-0/{name.name}", [name.read_bytes()])
+    held = tuple(replace(one, prefix=in_run[one.prefix]) for one in part.segments)
+    write_manifest(
+        folder, replace(manifest_of(topic), partitions=(replace(part, segments=held),), groups={})
+    )
+    (sealed,) = (tmp_path / "sealed").rglob(f"{records_name(first)}*")
+    overwrite(sealed, sealed.stat().st_size - 20, b"\x00\x01\x02")
+    (copy,) = mend(folder, "orders", tmp_path / "copy").partitions
+    lost = part.segments[0].count
+    assert others
+    assert (copy.salvaged, copy.records) == (True, 20 - lost)
+    assert [one.offsets for one in copy.left_out] == [f"0..{lost - 1}"]
+
+
+def files(prefix: str) -> tuple[str, str]:
+    return records_name(prefix), segment_index_name(prefix)
 
 
 ORDERS_0 = TopicPartition("orders", 0)
