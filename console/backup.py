@@ -1,39 +1,406 @@
-"""The command `breakglass backup`: make topic backups, look into them, prune them, repair them."""
+"""The command `breakglass backup`: make topic backups, look into them, prune them, repair them.
+
+`breakglass backup restore`: put topics back from a backup, under guard.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.backup_restore import restore
 from breakglass.console.backup_run import run
 from breakglass.console.backup_status import status
 from breakglass.console.backup_verify import verify
 from breakglass.console.commands import new_app
+from breakglass.console.connector_config import ConnectorFile, connector, place_named
 from breakglass.console.consent import Consent, Phrases
 from breakglass.console.guarded import GuardedCommand
-from breakglass.console.option_values import key_of, names_in, store_of
+from breakglass.console.option_values import key_of, moment_ms, names_in, pairs_in, store_of
 from breakglass.console.options import (
     AsJson,
     BackupStore,
+    DryRun,
     KeyFrom,
+    Master,
     OldDelete,
     OlderThan,
+    Progress,
     Topics,
+    connected_for_writing,
     size,
 )
 from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.restoring import (
+    NEVER_THERE,
+    NO_MANIFEST,
+    NOT_PROVED,
+    UNEXPLAINED,
+    Compared,
+    Renamed,
+    Replicas,
+    Resume,
+    default_progress,
+    exit_code,
+    print_restored,
+    restoring,
+)
+from breakglass.console.wiring import Connection
+from breakglass.services import patience
+from breakglass.services.errors import Refused
 from breakglass.services.topic_backup.record import BytesAs
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
+    from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.pipeline.acts.prune import Segments
+    from breakglass.services.pipeline.restore.options import RestoreOptions
+    from breakglass.services.pipeline.restore.planned import RestorePlan
+    from breakglass.services.topic_backup.connector import ConnectorSettings
     from breakglass.services.topic_backup.mending import MendedPartition
     from breakglass.services.topic_backup.reader import PartitionReader
     from breakglass.services.topic_backup.reindex import Reindexed
+    from breakglass.services.topic_backup.store.store import Store
+
+
+Pairs = list[str] | None
+
+
+@connected_for_writing
+def restore(
+    connection: Connection,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            "--from",
+            "--to",
+            "--source-dir",
+            metavar="URL",
+            help="Folder of the backup, or s3://BUCKET/PREFIX (required, here or in the file).",
+        ),
+    ] = None,
+    connector_config: ConnectorFile = None,
+    topics: Topics = None,
+    tail_of: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PLAN",
+            help="Restore only what the elections of this plan cut off, after the present records; "
+            "--store is the folder of a rescue or of a backup.",
+        ),
+    ] = None,
+    renamed: Renamed = None,
+    partitions: Annotated[
+        str | None, typer.Option("--partitions", metavar="0,2", help="Only these partitions.")
+    ] = None,
+    generation: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Restore this generation of a topic that was deleted, cut or copied again since "
+            "(default: the newest).",
+        ),
+    ] = None,
+    until_offset: Annotated[
+        int | None, typer.Option(min=0, help="Leave out this offset and later ones.")
+    ] = None,
+    until_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="End each partition before its first later record (ISO 8601, or ms).",
+        ),
+    ] = None,
+    topic_config: Annotated[
+        Pairs,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Topic setting (repeatable); KEY= leaves out a saved setting.",
+        ),
+    ] = None,
+    replication_factor: Replicas = None,
+    groups: Annotated[
+        bool | None,
+        typer.Option(
+            "--groups/--no-groups",
+            help="Also restore the offsets of consumer groups (default with --connector-config).",
+            show_default=False,
+        ),
+    ] = None,
+    groups_at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="As --groups, with the offsets of that time (ISO 8601, or ms).",
+        ),
+    ] = None,
+    into_existing: Annotated[
+        bool, typer.Option("--into-existing", help="Add records to topics that have records.")
+    ] = False,
+    compacted: Annotated[
+        bool,
+        typer.Option(
+            "--compacted", help="Restore only the latest value of each key, as compacted."
+        ),
+    ] = False,
+    accept_gaps: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar='"TOPIC-N A..B"',
+            help="Restore the rest of a backup that is damaged at these offsets; a refusal prints "
+            "them (repeatable).",
+        ),
+    ] = None,
+    resume: Resume = False,
+    batch_records: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Records in one transaction.")
+    ] = 20_000,
+    transactions: Annotated[
+        bool,
+        typer.Option(help="Write in transactions, so that a crash duplicates nothing."),
+    ] = True,
+    check: Compared = True,
+    dry_run: DryRun = False,
+    progress: Progress = None,
+    key: KeyFrom = None,
+    master: Master = "local[*,4]",
+    consent: Phrases = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restore topics: keys, values, headers, timestamps, order and partitions.
+
+    Topics are created with their saved settings. Nothing in them expires until every record has
+    been compared with the backup. Before anything is written, every byte of the backup is checked;
+    offsets that the backup cannot give back must be named by --accept-gaps. An interrupted restore
+    resumes with --resume, without duplicates. `groups rollback` undoes what --groups did.
+
+    --connector-config takes over a restore of Kafka Backup: its source.dir, topics and cluster.*
+    are read, and each key without effect is named.
+    """
+    from breakglass.services.extras import need
+
+    need("pipeline")
+    from breakglass.services.topic_backup.connector import ConnectorKind
+
+    found, connection = connector(connector_config, ConnectorKind.SOURCE, connection)
+    if connector_config is not None:
+        _require_no_tail(tail_of)
+        topics = topics or _topics_of(connector_config, found)
+        if groups is None:
+            groups = True
+            say(f"{connector_config.name}: groups are restored, as Kafka Backup does: --no-groups.")
+    options = _options(
+        renamed,
+        partitions,
+        until_offset,
+        until_time,
+        topic_config,
+        groups_at,
+        accept_gaps,
+        groups=bool(groups) or groups_at is not None,
+        into_existing=into_existing,
+        compacted=compacted,
+        resume=resume,
+    )
+    options = replace(options, generation=generation)
+    from breakglass.services.pipeline.acts.restore import RestoreSettings, RestoreTopics
+
+    backup = store_of(place_named(store, found, "source.dir"), key)
+    if tail_of is None:
+        find = partial(_plan, store=backup, topics=topics, options=options, progress=progress)
+    else:
+        find = partial(
+            _tail_plan,
+            store=backup,
+            topics=topics,
+            plan=tail_of,
+            options=options,
+            progress=progress,
+        )
+    how = RestoreSettings(
+        master=master,
+        records_a_transaction=batch_records,
+        transactional=transactions,
+        verify=check,
+        replication_factor=replication_factor or -1,
+    )
+    act, job = RestoreTopics(backup, find, how), ("restore", backup.where())
+    with restoring(act, Consent(tuple(consent or ())), connection, job) as command:
+        frozen = command.freeze()
+        plan = frozen.plan
+        if dry_run:
+            print_json({"schema": 1, "phrase": plan.phrase, "plan": plan.document()})
+            return
+        _say_plan(plan, transactional=transactions)
+        if tail_of is not None and not plan.records and not resume:
+            say("Nothing is to be put back.")
+            raise typer.Exit(0)
+        if frozen.remarks:
+            raise Refused(frozen.remarks[0])
+        done = command.carry_out(frozen, write=connection.write).value
+    if as_json:
+        print_json({"schema": 1, "topics": done})
+    print_restored(done, table=not as_json)
+    raise typer.Exit(exit_code(done))
+
+
+def _require_no_tail(tail_of: Path | None) -> None:
+    from breakglass.services.errors import UsageError
+
+    if tail_of is not None:
+        raise UsageError(
+            "--tail-of puts back the records of a plan, which no connector does: leave "
+            "--connector-config out and give --store."
+        )
+
+
+def _topics_of(file: Path, found: ConnectorSettings) -> list[str]:
+    """The topics of a connector that restores, which never restores all there are."""
+    from breakglass.services.errors import UsageError
+
+    if not found.topics:
+        raise UsageError(f"{file.name} has no topics: name them there or by --topics.")
+    return list(found.topics)
+
+
+def _plan(
+    client: ReadClient,
+    store: Store,
+    topics: Sequence[str] | None,
+    options: RestoreOptions,
+    progress: Path | None,
+) -> RestorePlan:
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.pipeline.restore.plan import make_plan
+    from breakglass.services.topic_backup.catalog import held_topics
+
+    held = held_topics(store, names_in(topics))
+    cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
+    return make_plan(client, held, options, progress or default_progress(cluster_id))
+
+
+def _tail_plan(
+    client: ReadClient,
+    store: Store,
+    topics: Sequence[str] | None,
+    plan: Path,
+    options: RestoreOptions,
+    progress: Path | None,
+) -> RestorePlan:
+    from breakglass.console.plan_edits import opened
+    from breakglass.services.errors import UsageError
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.pipeline.restore.options import RestoreOptions
+    from breakglass.services.pipeline.restore.tail_plan import TailOptions, tail_plan
+
+    if options != RestoreOptions(partitions=options.partitions, resume=options.resume):
+        raise UsageError(
+            "--tail-of puts records back where they were: of the others it goes with --topics, "
+            "--partitions and --resume."
+        )
+    wanted = TailOptions(names_in(topics), frozenset(options.partitions), options.resume)
+    cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
+    root = progress or default_progress(cluster_id)
+    return tail_plan(client, opened(plan).plan, store, wanted, root)
+
+
+def _options(
+    renamed: Pairs,
+    partitions: str | None,
+    until_offset: int | None,
+    until_time: str | None,
+    settings: Pairs,
+    groups_at: str | None,
+    accepted_gaps: list[str] | None,
+    **flags: bool,
+) -> RestoreOptions:
+    from breakglass.services.pipeline.restore.options import RestoreOptions
+
+    return RestoreOptions(
+        renamed=pairs_in(renamed, "--map"),
+        partitions=frozenset(_number(name, "--partitions") for name in names_in(partitions)),
+        until_offset=until_offset,
+        until_ms=moment_ms(until_time, "--until-time"),
+        groups_at_ms=moment_ms(groups_at, "--groups-at"),
+        settings=pairs_in(settings, "--topic-config", empty=True),
+        accepted_gaps=tuple(accepted_gaps or ()),
+        **flags,
+    )
+
+
+def _number(text: str, option: str) -> int:
+    from breakglass.services.errors import UsageError
+
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"{option} {text!r} is no partition: write numbers with commas between.")
+    return int(text)
+
+
+def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
+    for topic in plan.topics:
+        what = "into the topic that is there" if topic.exists else "into a new topic"
+        say(
+            f"{topic.topic} -> {topic.target}  {topic.records:,} records {what}, "
+            f"from {topic.source}"
+        )
+        if topic.others:
+            say(
+                f"{topic.topic}  generation {topic.generation} is restored. Not restored, unless "
+                f"--generation names it: {'; '.join(topic.others)}"
+            )
+        if topic.before_all:
+            say(f"{topic.target}  {topic.before_all}")
+        for left in topic.uncommitted:
+            say(left)
+        if topic.expired_at_once:
+            say(
+                f"{topic.target}  its settings let the broker remove about "
+                f"{topic.expired_at_once:,} of them at once: --topic-config retention.ms=-1 "
+                "--topic-config retention.bytes=-1 keeps them"
+            )
+        for gap in topic.gaps:
+            say(f"{topic.target}  the backup cannot give back {gap}")
+        if topic.more_partitions > 0:
+            now = topic.partition_count + topic.more_partitions
+            say(
+                f"{topic.target}  has {now:,} partitions, {topic.partition_count:,} are restored: "
+                "producers that choose a partition by the key put later records of many keys into "
+                "another one than their restored records"
+            )
+        for lost in topic.lost:
+            say(f"{topic.target}  {NEVER_THERE.format(lost)}")
+        for lack in topic.groups_lacking:
+            say(f"{topic.target}  {lack}")
+        if topic.salvaged:
+            say(f"{topic.target}  {NOT_PROVED}")
+        if not topic.vouched:
+            say(f"{topic.target}  {NO_MANIFEST}")
+        if topic.unexplained:
+            say(f"{topic.target}  {UNEXPLAINED.format(topic.unexplained)}")
+        if topic.compacted:
+            say(
+                f"{topic.target}  is compacted, and these records are added after newer ones: if a "
+                "key was written again since the election, its older value replaces the newer one; "
+                "restore into a topic of another name, without --tail-of, to choose by key"
+            )
+        for reason, count in topic.left_out.items():
+            say(f"{topic.target}  {count:,} records are left out: {reason}")
+        if topic.exists and not topic.empty:
+            say(
+                f"{topic.target}  while records are added nothing in it expires or is compacted, "
+                "and all records keep their producers' times"
+            )
+    if not transactional:
+        say(
+            "without transactions: if this restore is killed and resumed, up to one batch of "
+            "each partition may be there twice"
+        )
 
 
 def prune(

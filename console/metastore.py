@@ -1,28 +1,354 @@
 """The command `breakglass metastore`: the command topic of ksqlDB, its backups, its restore.
 
 Here are the commands that work on the file of a backup alone: `verify`, `compact` and `lines`.
+
+`breakglass metastore backup`: the live backup of KLIP-31, with an eye on the topic itself.
+
+`breakglass metastore submit`: a statement is written, or handed to a ksqlDB server.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.metastore_backup import backup
-from breakglass.console.metastore_log import history, list_objects, validate
-from breakglass.console.metastore_options import BackupFile
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.guarded import GuardedCommand
+from breakglass.console.metastore_log import (
+    StatementText,
+    history,
+    list_objects,
+    mended_statement,
+    validate,
+)
+from breakglass.console.metastore_options import (
+    BackupFile,
+    ServerConfig,
+    ServiceId,
+    reaching,
+    service_settings,
+)
 from breakglass.console.metastore_restore import restore
-from breakglass.console.metastore_submit import submit
-from breakglass.console.options import AsJson
+from breakglass.console.options import (
+    AsJson,
+    AsJsonLines,
+    connected,
+    connected_for_writing,
+    duration,
+    with_log_format,
+)
 from breakglass.console.output import print_json, say
+from breakglass.console.wiring import Connection
 from breakglass.services.model import Unknown
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
+    from breakglass.services.metastore.acts.submit import HandedStatement, HandToServer
+    from breakglass.services.metastore.backup_run import BackupOutcome
+    from breakglass.services.metastore.events import Event
+    from breakglass.services.metastore.ksql_server import KsqlServer
+    from breakglass.services.metastore.log.validator import NothingToDo, Planned
+    from breakglass.services.metastore.log.writer import Submitted
+    from breakglass.services.metastore.settings import MetastoreSettings
     from breakglass.services.metastore.side_file import MetastoreVerification
+
+
+FROM_ENVIRONMENT = "BREAKGLASS_KSQL_PASSWORD"
+LARGEST_PASSWORD = 4096
+
+HandOverTo = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="Hand the statement to this ksqlDB server (http://HOST:8088).",
+    ),
+]
+ServerUser = Annotated[
+    str | None, typer.Option("--server-user", metavar="NAME", help="User of the server.")
+]
+ServerPasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--server-password-file",
+        metavar="FILE",
+        help=f"Password of the user, readable by you alone. By default, {FROM_ENVIRONMENT}.",
+    ),
+]
+ServerCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--server-ca", metavar="FILE", help="Authorities of the server's certificate, as PEM."
+    ),
+]
+
+
+@connected_for_writing
+def submit(
+    connection: Connection,
+    statement: StatementText,
+    service_id: ServiceId = None,
+    config: ServerConfig = None,
+    without_plan: Annotated[
+        bool,
+        typer.Option(
+            "--without-plan", help="Write the statement although ksqlDB servers cannot run it."
+        ),
+    ] = False,
+    server: HandOverTo = None,
+    server_user: ServerUser = None,
+    server_password_file: ServerPasswordFile = None,
+    server_ca: ServerCa = None,
+    timeout: Annotated[
+        int,
+        duration(
+            "--timeout",
+            example="60s",
+            help="How long the submission may take.",
+            bare="s",
+            least_ms=1000,
+            shown="60s",
+        ),
+    ] = 60_000,
+    consent: Phrases = None,
+    as_json: AsJson = False,
+) -> None:
+    """Validate a statement and write it to the command topic, by the transactional protocol.
+
+    Only one writer commits at a time; other writers are fenced and start again. A refused statement
+    writes nothing and fences nobody. CREATE STREAM, CREATE TABLE and CREATE TYPE are written with
+    the plan that servers execute; DROP, TERMINATE, PAUSE and RESUME as servers write them. A
+    statement that needs more than that, such as CREATE STREAM ... AS SELECT, is refused without
+    --server, which lets a ksqlDB server plan and write it; the topic is then read to confirm it.
+    Ends with 4 when it is unknown whether the statement was written.
+    """
+    from breakglass.services.errors import UsageError
+    from breakglass.services.metastore.acts.submit import HandToServer, SubmitStatement
+
+    statement = mended_statement(statement)
+    chosen = ksql_server(server, server_user, server_password_file, server_ca)
+    settings = service_settings(service_id, config)
+    reached, agreed = reaching(connection, config), Consent(tuple(consent or ()))
+    if chosen is None:
+        act = SubmitStatement(settings.service_id, statement, timeout / 1000, without_plan)
+        _write(GuardedCommand(act, agreed, reached), reached, without_plan, as_json)
+    elif without_plan:
+        raise UsageError("--without-plan writes without a server: leave out one of the two.")
+    else:
+        handed = HandToServer(settings.service_id, statement, chosen, timeout / 1000)
+        _hand_over(handed, reached, agreed, as_json)
+
+
+def _write(
+    command: GuardedCommand[Planned | NothingToDo],
+    connection: Connection,
+    without_plan: bool,
+    as_json: bool,
+) -> None:
+    from breakglass.services.errors import Refused
+    from breakglass.services.metastore.acts.submit import SubmitStatement
+    from breakglass.services.metastore.log.validator import NothingToDo
+
+    frozen = command.freeze()
+    planned = frozen.plan
+    connection.require_write(SubmitStatement.doing)
+    if isinstance(planned, NothingToDo):
+        print(inert(planned.reason))
+        return
+    if not (planned.executable or without_plan):
+        raise Refused(
+            f"{planned.id} needs a ksqlDB server: {planned.needs_server}. Servers from 0.8 on end "
+            "at a command without a plan: add --server http://HOST:8088, which hands the statement "
+            "to a server, or --without-plan"
+        )
+    done: Submitted = command.carry_out(frozen, write=True).value
+    if as_json:
+        document = {"id": str(done.id), "offset": done.offset, "query_id": done.query_id}
+        told = {"attempts": done.attempts, "seconds": done.seconds}
+        print_json({"schema": 1, **document, **told})
+    else:
+        print(inert(f"{done.id} is at offset {done.offset:,}" if done.id else done.reason))
+
+
+def _hand_over(act: HandToServer, connection: Connection, consent: Consent, as_json: bool) -> None:
+    command = GuardedCommand(act, consent, connection)
+    frozen = command.freeze()
+    connection.require_write(act.doing)
+    ending = command.carry_out(frozen, write=True)
+    done: HandedStatement = ending.value
+    if as_json:
+        print_json({"schema": 1, **done._asdict()})
+    else:
+        print(inert(ending.text))
+    raise typer.Exit(1 if done.failed else 0)
+
+
+def ksql_server(
+    url: str | None, user: str | None, password_file: Path | None, ca: Path | None
+) -> KsqlServer | None:
+    """The server that the options name; None without --server.
+
+    Raises:
+        UsageError: the address cannot be used, or there is no password for the user, or two.
+        Refused: others may read the file of the password.
+    """
+    from breakglass.services.errors import UsageError
+    from breakglass.services.metastore.ksql_server import KsqlServer, server_url
+
+    chosen = os.environ.pop(FROM_ENVIRONMENT, None)
+    if url is None:
+        if user or password_file or ca:
+            raise UsageError("--server-user, --server-password-file and --server-ca need --server.")
+        return None
+    if user is None:
+        if password_file is not None:
+            raise UsageError("--server-password-file needs --server-user.")
+        return KsqlServer(server_url(url), ca=ca)
+    if password_file is not None:
+        if chosen is not None:
+            raise UsageError(
+                f"{FROM_ENVIRONMENT} and --server-password-file: leave one of them out."
+            )
+        chosen = _password_in(password_file)
+    if chosen is None:
+        raise UsageError(
+            f"{user} has no password: set {FROM_ENVIRONMENT}, or add --server-password-file."
+        )
+    return KsqlServer(server_url(url), user, chosen, ca)
+
+
+def _password_in(path: Path) -> str:
+    from breakglass.services.errors import Refused, UsageError
+    from breakglass.services.regular_file import open_regular
+
+    try:
+        with open_regular(path) as file:
+            # Of the open file: its name may lead to another file a moment later.
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise Refused(f"{path} can be read by other users: `chmod 600` it")
+            content = file.read(LARGEST_PASSWORD + 1)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}): check its name.") from None
+    if len(content) > LARGEST_PASSWORD:
+        raise UsageError(f"{path} has more than {LARGEST_PASSWORD:,} bytes, and is no password.")
+    return content.decode("utf-8", "replace").rstrip("\r\n")
+
+
+class OnDivergence(StrEnum):
+    """What a topic that differs from its backup is met with."""
+
+    NEW_FILE = "new-file"
+    FAIL = "fail"
+
+
+@with_log_format
+@connected
+def backup(
+    connection: Connection,
+    service_id: ServiceId = None,
+    config: ServerConfig = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store", "--location", metavar="DIR", help="Folder of the backups, on this machine."
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Keep watching until a signal asks to stop.")
+    ] = False,
+    on_divergence: Annotated[
+        OnDivergence,
+        typer.Option(
+            help="When topic and backup differ: begin a new file, or fail as ksqlDB does."
+        ),
+    ] = OnDivergence.NEW_FILE,
+    as_json: AsJsonLines = False,
+) -> None:
+    """Back up a command topic, one line of key:value for each command (KLIP-31).
+
+    The topic is compared with the newest backup of the service. New commands are appended; a new
+    file begins where topic and backup differ. While the command runs, it raises an alarm within two
+    seconds when a setting would delete commands, when records are deleted, and when the topic is
+    deleted or recreated. Nothing is restored or created. Ends with 1 after an alarm, when the topic
+    has less than the backup, or when a command is not one that a restore accepts: it is kept as it
+    is.
+    """
+    settings = service_settings(service_id, config)
+    if not settings.enabled:
+        told = f"Backups are off ({settings.why}), so nothing was done: --service-id makes one."
+        if as_json:
+            print(json.dumps({"schema": 1, "topic": settings.topic, "enabled": False}))
+        say(told)
+        return
+    outcome = _run(
+        reaching(connection, config),
+        settings,
+        _folder(settings, store),
+        follow=follow,
+        fail=on_divergence is OnDivergence.FAIL,
+        tell=_telling(as_json=as_json),
+    )
+    if as_json:
+        print(json.dumps({"schema": 1, "topic": settings.topic, **asdict(outcome)}))
+    else:
+        file = outcome.file or "no file"
+        refused = ""
+        if outcome.refused:
+            refused = f"; verify and restore refuse {outcome.refused:,} lines of it"
+        new = f"{outcome.appended:,} of them new"
+        if outcome.lacking:
+            new += f", {outcome.lacking:,} of them not in the topic"
+        print(f"{file}  {outcome.commands + outcome.lacking:,} commands, {new}{refused}")
+    raise typer.Exit(1 if outcome.alarms or outcome.shorter or outcome.refused else 0)
+
+
+def _run(
+    connection: Connection,
+    settings: MetastoreSettings,
+    folder: Path,
+    *,
+    follow: bool,
+    fail: bool,
+    tell: Callable[[Event], None],
+) -> BackupOutcome:
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.metastore.backup_run import BackupJob, run_backup
+
+    access = connection.access()
+    job = BackupJob(settings.topic, folder, settings.style, follow, fail)
+    with StopSignal() as stop:
+        stop.armed()
+        return run_backup(access, job, tell, lambda: stop.requested)
+
+
+def _folder(settings: MetastoreSettings, store: str | None) -> Path:
+    from breakglass.services.metastore.settings import default_folder, local_folder
+
+    if store is not None:
+        return local_folder(store)
+    return settings.location or default_folder()
+
+
+def _telling(*, as_json: bool) -> Callable[[Event], None]:
+    from breakglass.services.metastore.events import document
+
+    def tell(event: Event) -> None:
+        if as_json:
+            sys.stdout.write(json.dumps(document(event)) + "\n")
+            sys.stdout.flush()
+        else:
+            say(f"{'ALARM: ' if event.kind == 'alarm' else ''}{event}")
+
+    return tell
 
 
 def verify(

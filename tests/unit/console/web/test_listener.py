@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp import ClientConnectorCertificateError, ClientSession, TCPConnector
 
-from breakglass.console.checkpoint_serve import TOKEN
+from breakglass.console.checkpoint import TOKEN
 from breakglass.console.web.bearer import SHORTEST, token_of
 from breakglass.console.web.listener import HttpListener, is_loopback, serve_until
 from breakglass.console.web.metrics_server import PATH, metrics_application

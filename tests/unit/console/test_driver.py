@@ -8,7 +8,7 @@ import pytest
 from textual._xterm_parser import XTermParser
 from textual.events import Key, Paste
 
-from breakglass.console.key_pieces import ESC, ESCAPE_SECONDS, PIECES_SECONDS, KeyPieces
+from breakglass.console.driver import ESC, ESCAPE_SECONDS, PIECES_SECONDS, KeyPieces
 from tests.kit.clock import Clock
 
 GAP = 0.3

@@ -15,7 +15,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client.parser import text_string_to_metric_families
 
-from breakglass.console.web.checkpoint_api import CheckpointApi
+from breakglass.console.web.checkpoint_server import CheckpointApi
 from breakglass.services import patience
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.metrics import exposition
