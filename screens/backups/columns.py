@@ -34,7 +34,15 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
     """The columns at that moment."""
 
     def age(line: Line) -> Cell:
-        return _age(line, now_ms)
+        match line:
+            case PlaceLine():
+                value = line.place.held.value
+                at = value.newest_ms if known(value) else None
+            case TopicLine():
+                at = line.held.status.committed_at_ms if line.held.status else None
+            case BackupPartitionLine():
+                return EMPTY
+        return Cell("-") if at is None else Cell(age_text(max(now_ms - at, 0) / 1000))
 
     def verified(line: Line) -> Cell:
         status = line.held.status if isinstance(line, TopicLine) else None
@@ -72,23 +80,19 @@ def _name(line: Line) -> Cell:
 def _state(line: Line) -> Cell:
     match line:
         case PlaceLine():
-            return _place_state(line)
+            held = line.place.held
+            if held.failed is not None:
+                return Cell("STALE", Role.STALE)
+            if not known(held.value):
+                return Cell("?", Role.UNKNOWN)
+            if line.jobs:
+                return Cell("running", Role.RUNNING)
+            number = len(line.place.topics)
+            return Cell(f"{number:,} topic{'s' * (number != 1)}", Role.MUTED)
         case TopicLine():
             return Cell(line.state, ROLES[line.state])
         case BackupPartitionLine():
             return Cell("lost", Role.LOST) if line.part.lost else EMPTY
-
-
-def _place_state(line: PlaceLine) -> Cell:
-    held = line.place.held
-    if held.failed is not None:
-        return Cell("STALE", Role.STALE)
-    if not known(held.value):
-        return Cell("?", Role.UNKNOWN)
-    if line.jobs:
-        return Cell("running", Role.RUNNING)
-    number = len(line.place.topics)
-    return Cell(f"{number:,} topic{'s' * (number != 1)}", Role.MUTED)
 
 
 def _lag(line: Line) -> Cell:
@@ -97,18 +101,6 @@ def _lag(line: Line) -> Cell:
 
 def _lag_cell(lag: Lag) -> Cell:
     return Cell(count(lag), Role.UNKNOWN if isinstance(lag, Unknown) else None)
-
-
-def _age(line: Line, now_ms: int) -> Cell:
-    match line:
-        case PlaceLine():
-            value = line.place.held.value
-            at = value.newest_ms if known(value) else None
-        case TopicLine():
-            at = line.held.status.committed_at_ms if line.held.status else None
-        case BackupPartitionLine():
-            return EMPTY
-    return Cell("-") if at is None else Cell(age_text(max(now_ms - at, 0) / 1000))
 
 
 def _size(line: Line) -> Cell:

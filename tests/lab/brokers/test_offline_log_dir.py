@@ -17,7 +17,7 @@ from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.node import fail_log_dir
 from breakglass.services.lab.produce import produce
-from breakglass.services.lab.scenarios.failed_logdir import QUICK_CHECKPOINTS
+from breakglass.services.lab.scenarios.unreachable import QUICK_CHECKPOINTS
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition, Unknown
 from tests.lab.brokers.conftest import SECONDS, sender_to
