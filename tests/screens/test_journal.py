@@ -12,8 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from breakglass.screens.journal.ledger import LedgerScreen
-from breakglass.screens.journal.screen import JournalScreen
-from breakglass.screens.journal.story import StoryScreen
+from breakglass.screens.journal.screen import JournalScreen, StoryScreen
 from breakglass.screens.messages import ResumeAsked
 from breakglass.screens.terminal import Terminal
 from breakglass.services.errors import TimedOut
