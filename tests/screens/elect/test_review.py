@@ -1,5 +1,5 @@
-"""Before consent: what is shown, of a plan too, what is asked for, what the operator leaves out, and
-how it is left without harm.
+"""Before consent: what is shown, of a plan too, what is asked for, what is left out, and how it is
+left without harm.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""After consent: read again, run once, shown live, and what is left to do, in a later session too."""
+"""After consent: read again, run once, shown live, and what is left to do, in later sessions too."""
 
 from __future__ import annotations
 

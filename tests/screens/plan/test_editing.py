@@ -1,5 +1,5 @@
-"""A plan is made, edited, undone and redone by keys, in a file and in the operator's editor, says at
-each step what that loses, and is approved, read again and elected.
+"""A plan is made, edited, undone and redone by keys, in a file and in the operator's editor; it says
+at each step what that loses, and is approved, read again and elected.
 """
 
 from __future__ import annotations
