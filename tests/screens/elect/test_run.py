@@ -1,4 +1,4 @@
-"""After consent: read again, run once, shown live, and what is left to do, in later sessions too."""
+"""After consent: read again, run once, shown live; what is left to do, in later sessions too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan is made, edited, undone and redone by keys, in a file and in the operator's editor; it says
+"""A plan is made, edited, undone and redone by keys, in a file and in an operator's editor; it says
 at each step what that loses, and is approved, read again and elected.
 """
 
