@@ -243,8 +243,7 @@ class JournalScreen(Page):
         if account is not None:
             what = f"the timeline of a {account.brief.what}"
             self._in_thread(
-                "timeline",
-                lambda: self.app.post_message(CopyAsked(timeline_text([account]), what)),
+                "timeline", lambda: self.app.post_message(CopyAsked(timeline_text([account]), what))
             )
 
     def action_save(self) -> None:

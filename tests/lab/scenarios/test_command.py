@@ -17,10 +17,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.play import perform
 from breakglass.services.lab.scenarios.scenario import Scenario, alone
 from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.truth import (
-    Expectation,
-    from_json,
-)
+from breakglass.services.lab.truth import Expectation, from_json
 from breakglass.services.model import TopicPartition
 from tests.kit.program import breakglass
 from tests.kit.truth import load_truth

@@ -171,9 +171,7 @@ async def resumes(screen: Screen) -> None:
     await screen.comes_to(Phase.REVIEW)
 
 
-async def test_a_stop_during_the_rescue_leaves_a_journal_to_be_taken_up(
-    electing: Electing,
-) -> None:
+async def test_a_stop_during_the_rescue_leaves_a_journal_to_be_taken_up(electing: Electing) -> None:
     held, gate = electing.serve_records(2, electing.fork(), 150), Gate()
     held.mishaps.append(lambda: gate.act(None, lambda _: held.answer(STORAGE_ERROR)))
     async with electing.asked() as screen:

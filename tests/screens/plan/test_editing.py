@@ -264,11 +264,7 @@ async def test_every_dialog_draws_itself_in_every_size_in_ascii() -> None:
 ROOT = Path(__file__).parents[3]
 SUSPEND = BreakglassApp.suspend
 CHECKED = "read again and checked"
-NO_PLANS = {
-    b"{": "line 1, column 2",
-    b'{"partitions": []}': "names no partition",
-    b"\xff": "UTF-8",
-}
+NO_PLANS = {b"{": "line 1, column 2", b'{"partitions": []}': "names no partition", b"\xff": "UTF-8"}
 
 
 @pytest.fixture

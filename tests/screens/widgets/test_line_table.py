@@ -53,9 +53,7 @@ class Tables(App[None]):
 
 @asynccontextmanager
 async def shown(
-    rows: Iterable[int] = range(10),
-    *columns: LineColumn[int],
-    size: tuple[int, int] = (80, 8),
+    rows: Iterable[int] = range(10), *columns: LineColumn[int], size: tuple[int, int] = (80, 8)
 ) -> AsyncIterator[tuple[Pilot[None], Tables]]:
     """A table of ten rows, unless *rows* says otherwise."""
     app = Tables(rows, columns or COLUMNS)

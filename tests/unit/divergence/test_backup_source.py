@@ -166,9 +166,7 @@ def same_to(left: Path, right: Path, start: int = 0) -> int:
     return max((same.end for same in comparison.same_from(start, 100, READING)), default=start)
 
 
-def test_equal_bytes_reach_to_the_first_record_that_differs_and_go_on(
-    tmp_path: Path,
-) -> None:
+def test_equal_bytes_reach_to_the_first_record_that_differs_and_go_on(tmp_path: Path) -> None:
     records = list(run(0, 100))
     left = back_up(tmp_path / "a", records, max_segment_bytes=1_000)
     records[70] = records[70]._replace(value=b"valuf")
