@@ -15,7 +15,7 @@ import psutil
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios import find_scenarios
-from breakglass.services.lab.scenarios.many import ORDERS, PARTITIONS, TOPIC
+from breakglass.services.lab.scenarios.behind import MANY_ORDERS, MANY_TOPIC, PARTITIONS
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.truth import PartitionTruth, Truth
 from breakglass.services.model import TopicPartition
@@ -71,8 +71,8 @@ def generated_offline(count: int) -> Iterator[FakeCluster]:
         FakeController(cluster)
         cluster.story.page = PAGE
         cluster.story.fenced = {3}
-        for number, partition in enumerate(partitions_of(TOPIC, count)):
-            cluster.story.offline(partition, ORDERS[number % 2], elr=(3,))
+        for number, partition in enumerate(partitions_of(MANY_TOPIC, count)):
+            cluster.story.offline(partition, MANY_ORDERS[number % 2], elr=(3,))
             cluster.hold(1, partition, (0, 3))
             cluster.hold(2, partition, (0, 2))
         cluster.brokers[3].stop()

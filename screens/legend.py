@@ -23,9 +23,7 @@ class LegendScreen(Overlay):
     DEFAULT_CSS = """
     LegendScreen > VerticalScroll { width: 80; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q", "dismiss", "Close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q", "dismiss", "Close")]
 
     def __init__(self, word: str) -> None:
         super().__init__()

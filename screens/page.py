@@ -52,9 +52,7 @@ class HelpScreen(Overlay):
     DEFAULT_CSS = """
     HelpScreen > VerticalScroll { width: 80; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q", "dismiss", "Close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q", "dismiss", "Close")]
 
     def __init__(self, title: str, about: str, lines: Iterable[HelpLine]) -> None:
         super().__init__()
@@ -93,8 +91,7 @@ class HelpScreen(Overlay):
             off = None if line.enabled else role_style(self.app, Role.MUTED)
             does = line.does if line.enabled else f"{line.does} (not now)"
             table.add_row(
-                Text(f"  {line.keys}", off or role_style(self.app, Role.KEY)),
-                Text(does, off or ""),
+                Text(f"  {line.keys}", off or role_style(self.app, Role.KEY)), Text(does, off or "")
             )
         return table
 

@@ -136,10 +136,7 @@ def clock_text(timestamp: int | None) -> str:
         return "?"
 
 
-MARKERS = {
-    ControlType.ABORT: "transaction aborted",
-    ControlType.COMMIT: "transaction committed",
-}
+MARKERS = {ControlType.ABORT: "transaction aborted", ControlType.COMMIT: "transaction committed"}
 
 
 def marker_text(marker: Marker) -> str:

@@ -56,10 +56,7 @@ from breakglass.themes.roles import Role, role_style
 BEHIND = "(what differs is not shown)"
 HEADER_LENGTH = 400
 """Characters of a header's key, and of its value."""
-TYPES = {
-    TimestampType.CREATE: "set by the producer",
-    TimestampType.LOG_APPEND: "set on append",
-}
+TYPES = {TimestampType.CREATE: "set by the producer", TimestampType.LOG_APPEND: "set on append"}
 
 
 class RecordLine(NamedTuple):

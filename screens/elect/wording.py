@@ -11,11 +11,7 @@ from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
 from breakglass.services.model import Unknown
 from breakglass.services.recovery.execution.target import RecoveryResult
-from breakglass.services.recovery.guarded.aftermath import (
-    Aftermath,
-    GroupPastEnd,
-    left_open_text,
-)
+from breakglass.services.recovery.guarded.aftermath import Aftermath, GroupPastEnd, left_open_text
 from breakglass.services.recovery.guarded.check_again import CheckedAgain
 from breakglass.services.recovery.guarded.election_quote import empty_over_unread
 from breakglass.services.recovery.guarded.readable import waits_for

@@ -203,12 +203,7 @@ class OfflineScreen(FilteredPage):
             "r", "rescue", "rescue", tooltip="Save what an election would cut off; elect nobody"
         ),
         Binding("f", "forecast", "forecast", tooltip="What happens if nobody intervenes"),
-        Binding(
-            "b",
-            "gone",
-            "gone",
-            tooltip="Declare brokers whose disks are lost for good",
-        ),
+        Binding("b", "gone", "gone", tooltip="Declare brokers whose disks are lost for good"),
         Binding(
             "R",
             "dead_broker",

@@ -267,11 +267,7 @@ RULES = (
     ),
     Rule("Prefer a rack", "the same for all brokers of a rack", "prefer", Needs.RACK),
     Rule("Never brokers", "the next best is elected, or nobody", "never", Needs.BROKERS),
-    Rule(
-        "Without waiting",
-        "leave out what an intact broker brings back whole",
-        "without waiting",
-    ),
+    Rule("Without waiting", "leave out what an intact broker brings back whole", "without waiting"),
     Rule("As recommended", "every choice is undone", "as recommended"),
     Rule("Current evidence", "the plan uses what was read last", RENEW),
 )

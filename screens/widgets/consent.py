@@ -41,7 +41,7 @@ class Cancel(Widget, can_focus=True, inherit_bindings=False):
     Cancel { height: 1; width: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "press", "Cancel", tooltip="Leave; nothing is changed"),
+        Binding("enter", "press", "Cancel", tooltip="Leave; nothing is changed")
     ]
 
     word: reactive[str] = reactive("Cancel")

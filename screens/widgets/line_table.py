@@ -22,13 +22,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from typing_extensions import override
 
-from breakglass.screens.widgets.line_columns import (
-    GAP,
-    LineColumn,
-    arranged,
-    fitted,
-    needed_widths,
-)
+from breakglass.screens.widgets.line_columns import GAP, LineColumn, arranged, fitted, needed_widths
 from breakglass.services.words.inert import inert
 from breakglass.themes.roles import Role, role_style
 

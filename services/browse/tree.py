@@ -159,9 +159,7 @@ def partitions_in(topic: TopicNode, key: Key | None = None) -> TopicContents:
         )
         return TopicContents(partitions, None, None)
     return TopicContents(
-        _committed_partitions(topic, folder, manifest, names),
-        _verified(folder),
-        manifest.commit,
+        _committed_partitions(topic, folder, manifest, names), _verified(folder), manifest.commit
     )
 
 

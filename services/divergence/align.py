@@ -144,10 +144,7 @@ class Comparison:
 
     def pairs(self, start: int, end: int, reading: Reading) -> Iterator[RecordPair]:
         """The pairs in ``[start, end)``, read only as far as the caller asks for them."""
-        return align(
-            self.left.read(start, end, reading),
-            self.right.read(start, end, reading),
-        )
+        return align(self.left.read(start, end, reading), self.right.read(start, end, reading))
 
     def same_from(self, start: int, end: int, reading: Reading) -> Iterator[Same]:
         """How far both sides have the same bytes from *start* on, piece by piece.

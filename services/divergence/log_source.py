@@ -37,12 +37,7 @@ from breakglass.services.divergence.batch_tape import (
 from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
 from breakglass.services.divergence.replica_source import entries_of
 from breakglass.services.divergence.source import Extent, Reading
-from breakglass.services.errors import (
-    BreakglassError,
-    MalformedMessage,
-    StorageError,
-    UsageError,
-)
+from breakglass.services.errors import BreakglassError, MalformedMessage, StorageError, UsageError
 from breakglass.services.regular_file import open_regular, read_regular
 from breakglass.services.topic_backup.batch_header import BATCH_HEADER, BatchHeader, read_headers
 from breakglass.services.topic_backup.batches import RecordBatch, decode_batch

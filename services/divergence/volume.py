@@ -27,17 +27,13 @@ def bytes_of(source: Source) -> int | None:
             segment.path.stat().st_size for segment in source.segments if segment.path.exists()
         )
     if isinstance(source, ReplicaSource):
-        return _on_broker(source)
+        deadline = Deadline.after(patience.REQUEST)
+        try:
+            told = read_log_dirs(source.sender, source.broker, [source.partition], deadline)
+        except BreakglassError:
+            return None
+        held = told.get(source.partition)
+        if held is None or held.future or not isinstance(held.size, int):
+            return None
+        return held.size
     return None
-
-
-def _on_broker(source: ReplicaSource) -> int | None:
-    deadline = Deadline.after(patience.REQUEST)
-    try:
-        told = read_log_dirs(source.sender, source.broker, [source.partition], deadline)
-    except BreakglassError:
-        return None
-    held = told.get(source.partition)
-    if held is None or held.future or not isinstance(held.size, int):
-        return None
-    return held.size

@@ -112,9 +112,7 @@ class Monitor:
     """Takes in the looks at a cluster; its methods may be called from any thread."""
 
     def __init__(
-        self,
-        backups: Sequence[MonitoredBackup] = (),
-        now_ms: Callable[[], int] = now_ms,
+        self, backups: Sequence[MonitoredBackup] = (), now_ms: Callable[[], int] = now_ms
     ) -> None:
         self._sources = tuple(backups)
         self.now_ms = now_ms

@@ -154,10 +154,6 @@ def load_layout(state_dir: Path) -> ClusterLayout:
         raise LabError(f"{path} cannot be read ({error}): remove that folder.") from error
     if document.get("schema") != SCHEMA:
         raise LabError(f"{path} was written by another release: remove that folder.")
-    return _cluster_from(document)
-
-
-def _cluster_from(document: dict[str, Any]) -> ClusterLayout:
     return ClusterLayout(
         state_dir=Path(document["state_dir"]),
         cluster_id=document["cluster_id"],

@@ -62,11 +62,7 @@ def run_tool(
     command = tool_command(kafka, tool, arguments)
     try:
         done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
         )
     except subprocess.TimeoutExpired:
         raise LabError(f"{tool} did not end within {timeout:g} s: try again.") from None

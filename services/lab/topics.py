@@ -208,9 +208,7 @@ def _whole(state: PartitionState) -> bool:
     return not state.offline and set(state.isr) == set(state.assignment)
 
 
-def _by_topic(
-    partitions: Iterable[TopicPartition],
-) -> list[tuple[str, list[TopicPartition]]]:
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[TopicPartition]]]:
     grouped = groupby(sorted(partitions), key=lambda partition: partition.topic)
     return [(topic, list(some)) for topic, some in grouped]
 

@@ -8,7 +8,7 @@ exactly when both are equal.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -115,6 +115,21 @@ class Expectation:
     """One sentence for the reader of a failed test."""
     if_gone: TrueVerdict | None = None
     """The word once *broker*, to start or to stop, is away for good; None: the same."""
+
+
+def expect(
+    partitions: Sequence[TopicPartition],
+    verdict: TrueVerdict | None,
+    why: str,
+    broker: int | None = None,
+    designee: int | None = None,
+    *,
+    if_gone: TrueVerdict | None = None,
+) -> list[Expectation]:
+    """The same expectation of each of *partitions*."""
+    return [
+        Expectation(partition, verdict, broker, designee, why, if_gone) for partition in partitions
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,10 +129,7 @@ def read_partitions(node: Conversation, topics: Sequence[str]) -> tuple[Partitio
     Raises:
         LabError: a topic does not exist there.
     """
-    from kafka.protocol.admin import (
-        DescribeTopicPartitionsRequest,
-        DescribeTopicPartitionsResponse,
-    )
+    from kafka.protocol.admin import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 
     wanted = [DescribeTopicPartitionsRequest.TopicRequest(name=topic) for topic in sorted(topics)]
     found: list[PartitionState] = []

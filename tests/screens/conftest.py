@@ -10,11 +10,7 @@ import pytest
 from breakglass.console import app
 
 pytest.register_assert_rewrite("tests.screens.drawing")
-from tests.screens.drawing import (  # noqa: E402 - after its asserts are known
-    drawn_as_before,
-    kept,
-    sizes_as_before,
-)
+from tests.screens.drawing import drawn_as_before, kept, sizes_as_before  # noqa: E402 - after its asserts are known
 from tests.screens.turns import keys_without_clocks  # noqa: E402
 
 __all__ = ["drawn_as_before", "kept", "keys_without_clocks", "sizes_as_before"]

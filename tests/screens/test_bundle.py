@@ -46,7 +46,7 @@ from tests.kit.incidents import (
 )
 from tests.screens.bundle_consoles import bundle_console, console_of
 from tests.screens.every_key import keys_here, press_every_key
-from tests.screens.test_absent_power import powers
+from tests.screens.test_every_screen import powers
 from tests.screens.turns import is_inert, lines, shows, text, until
 from tests.unit.divergence.streams import entries
 

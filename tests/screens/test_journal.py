@@ -12,8 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from breakglass.screens.journal.ledger import LedgerScreen
-from breakglass.screens.journal.screen import JournalScreen
-from breakglass.screens.journal.story import StoryScreen
+from breakglass.screens.journal.screen import JournalScreen, StoryScreen
 from breakglass.screens.messages import ResumeAsked
 from breakglass.screens.terminal import Terminal
 from breakglass.services.errors import TimedOut
@@ -227,9 +226,7 @@ async def test_a_journal_that_goes_on_is_shown_as_it_stands(tmp_path: Path) -> N
             await until(pilot, lambda: "elected" in line_with(pilot.app, "orders-0"), "the outcome")
 
 
-async def test_r_asks_for_a_resume_where_the_session_may_change_the_cluster(
-    tmp_path: Path,
-) -> None:
+async def test_r_asks_for_a_resume_where_the_session_may_change_the_cluster(tmp_path: Path) -> None:
     """A cluster that cannot be asked leaves unknown what is."""
     path = journals.interrupted(tmp_path)
     async with journal_of(tmp_path, words="orders-2", power=ARMED) as pilot:

@@ -1,16 +1,22 @@
-"""The overview: all of a cluster at a glance, each figure with its age, nothing to break."""
+"""The overview: a cluster at a glance, each figure with its age, nothing to break; on every screen
+the line about elections that cost records, and what was seen last.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 
-from breakglass.console.app import BreakglassApp
+from breakglass.console.app import MODES, BreakglassApp
+from breakglass.console.web.session import WebConsole
 from breakglass.screens.messages import IntervalChanged, OfflineAsked
 from breakglass.screens.overview.broker_rows import ASK_EVERY_SECONDS
 from breakglass.screens.overview.screen import (
@@ -21,16 +27,20 @@ from breakglass.screens.overview.screen import (
 )
 from breakglass.screens.terminal import Terminal
 from breakglass.screens.widgets.line_table import LineTable
-from breakglass.services.errors import TimedOut
+from breakglass.services.errors import ConnectFailed, TimedOut
 from breakglass.services.health.backups import BackupGlance
 from breakglass.services.health.monitor import Monitor
+from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.observations import Observation, Observations
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import PartitionState, Silent, Unknown
+from breakglass.services.model import PartitionState, Silent, TopicPartition, Unknown
 from breakglass.services.snapshot import Quorum, Voter
 from tests.kit.clock import Clock
 from tests.kit.incidents import (
     LEDGER,
     QUORUM,
+    bomb,
     diverged_incident,
     every_verdict,
     hostile_names,
@@ -42,7 +52,8 @@ from tests.kit.incidents import (
 from tests.kit.work import calls_of
 from tests.screens.canned_access import REFUSED, CannedAccess
 from tests.screens.consoles import Asked, console_on
-from tests.screens.turns import is_inert, line_with, lines, opens, shows, text, until
+from tests.screens.drawing import at_rest
+from tests.screens.turns import flat, hides, is_inert, line_with, lines, opens, shows, text, until
 
 NO_ANSWER = TimedOut("no broker answers: check the address, the tunnel and the brokers", "silence")
 NO_QUORUM = Silent("the controller quorum does not answer")
@@ -271,3 +282,170 @@ async def test_a_tick_of_the_screen_does_nothing_for_each_partition() -> None:
         screen = pilot.app.screen
         assert isinstance(screen, OverviewScreen)
         assert calls_of(screen.tick) < 5_000
+
+
+SEEN = "22:13:20Z"
+"""When canned incidents were read."""
+PRESENT = re.compile(
+    r"No partition is offline|Nothing is offline|quorum ok|\d+ brokers?\b[^;]*\d offline"
+    r"|has no command topic|is not offline any more"
+)
+"""Sentences that are true of a cluster only while it is known."""
+SILENT = ConnectFailed("b1 does not answer")
+
+
+def console(incident: Incident, clock: Clock, start: str) -> BreakglassApp:
+    """One that reads *incident*, and nothing after it."""
+    return console_on(incident, SILENT, start=start, clock=clock)
+
+
+async def blind(pilot: Pilot[None], clock: Clock) -> None:
+    """The next refresh, 84 seconds later, fails."""
+    app = pilot.app
+    assert isinstance(app, BreakglassApp)
+    known = app.context.known
+    await until(pilot, lambda: known.incident and not known.reading, "the first reading")
+    await pilot.press("ctrl+r")
+    await until(pilot, lambda: known.failure and not known.reading, "the failure")
+    clock.advance(84)
+    app.screen.on_screen_resume()  # type: ignore[attr-defined]
+    await shows(pilot, "UNKNOWN for 84 s: b1 does not answer")
+
+
+@pytest.mark.parametrize("start", MODES)
+async def test_r41_no_screen_says_in_the_present_what_was_seen_last(start: str) -> None:
+    clock = Clock()
+    app = console(incident_of(), clock, start)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await blind(pilot, clock)
+        await shows(pilot, f"Last seen {SEEN}: none offline")
+        assert "? offline" in lines(app)[0]
+        assert not PRESENT.search(flat(app)), flat(app)
+
+
+async def test_the_list_a_partition_and_the_forecast_say_when_they_were_seen() -> None:
+    clock = Clock()
+    app = console(incident_of(bomb(0)), clock, "offline")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await blind(pilot, clock)
+        headline = app.context.known.incident.summary.alarm  # type: ignore[union-attr]
+        await shows(pilot, f'Last seen {SEEN}: 1 offline. It said: "{headline}')
+        assert f"as last seen {SEEN}" in line_with(app, "as last seen")
+        await shows(pilot, f"So it was at {SEEN}; what is so by now is UNKNOWN.")
+        await pilot.press("f")
+        await shows(pilot, f"as last seen {SEEN}")
+        await pilot.press("escape", "enter")
+        await shows(pilot, f"What is so by now is UNKNOWN. At {SEEN}")
+
+
+async def test_a_plan_of_what_was_seen_last_says_so() -> None:
+    clock = Clock()
+    app = console(incident_of(), clock, "plan")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await blind(pilot, clock)
+        await pilot.press("p")
+        await shows(pilot, f"No partition was offline at {SEEN}")
+
+
+async def test_what_is_read_again_is_said_in_the_present_again() -> None:
+    clock, incident = Clock(), incident_of()
+    app = console_on(incident, SILENT, incident, clock=clock)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await blind(pilot, clock)
+        await shows(pilot, f"Nothing was offline at {SEEN}.")
+        await pilot.press("ctrl+r")
+        await shows(pilot, "No partition is offline.")
+        assert "UNKNOWN for" not in flat(app)
+
+
+EMPTY = ElectionSeen(
+    TopicPartition("carts3", 0), "an-id", 1, 6, 82_971_000, 0, True, 2, 103, 103, False,
+    (ReplicaAhead(2, 103, 0, LogFate.RUNNING), ReplicaAhead(3, 100, 0, LogFate.RUNNING)),
+)  # fmt: skip
+SHORTER = replace(
+    EMPTY, partition=TopicPartition("orders", 3), leader=2, log_end=70, empty=False, best=1,
+    missing=33, holders=(ReplicaAhead(1, 103, 0, LogFate.DOWN),),
+)  # fmt: skip
+ALARM = (
+    "b1 was elected EMPTY, seen at 23:02:51Z: carts3-0..2 went from 103 to 0; stop the brokers "
+    "that still hold a log: b2, b3."
+)
+
+
+def gone_off(incident: Incident) -> Incident:
+    """*incident* after b1 was elected EMPTY, and b2 with a shorter log elsewhere."""
+    carts = [replace(EMPTY, partition=TopicPartition("carts3", number)) for number in range(3)]
+    seen = tuple([Observation(cart, "ann@ops") for cart in (*carts, SHORTER)])
+    return replace(incident, observations=seen)
+
+
+async def test_r02_every_screen_says_until_it_is_noted_that_an_empty_broker_was_elected(
+    tmp_path: Path,
+) -> None:
+    access = CannedAccess().as_access
+    console = console_on(gone_off(nothing_offline()), access=access, state_folder=tmp_path)
+    async with console.run_test(size=(80, 24)) as pilot:
+        for mode in MODES:
+            await console.switch_mode(mode)
+            await shows(pilot, ALARM)
+            assert lines(console)[1].startswith(" b1 was elected EMPTY, seen at 23:02:51Z"), mode
+            assert "And 1 more: 4 shows all." in text(console), mode
+            await until(pilot, lambda: "! acknowledge" in lines(console)[-1], "its key")
+        await pilot.press("ctrl+r", "2", "1")
+        await shows(pilot, ALARM)
+        await pilot.press("exclamation_mark")
+        await hides(pilot, "EMPTY")
+        await until(pilot, lambda: "! acknowledge" not in lines(console)[-1], "its key to go")
+
+
+async def test_it_stands_above_what_to_do_first_in_every_size_and_is_not_there_without_alarm() -> (
+    None
+):
+    unwritten = replace(gone_off(nothing_offline()), unwritten="no space left in /state")
+    console = console_on(gone_off(every_verdict()), every_verdict(), unwritten)
+    async with console.run_test(size=(80, 24)) as pilot:
+        await shows(pilot, "FIRST stop b4 NOW")
+        shown = lines(console)
+        place = next(at for at, line in enumerate(shown) if "FIRST stop b4" in line)
+        assert 1 < place < 6
+        listed = sum("carts-0..2" in line or "orders-0" in line for line in shown)
+        assert listed >= 2, "there is room for the list"
+
+        await pilot.resize_terminal(40, 10)
+        await until(
+            pilot, lambda: lines(console)[1] == " b1 was elected EMPTY, seen at", "its begin"
+        )
+        await shows(pilot, "FIRST stop b4 NOW")
+        await at_rest(pilot)
+        assert any(line.replace(" ", "").startswith(">BOMB") for line in lines(console))
+
+        await pilot.resize_terminal(120, 24)
+        await pilot.press("ctrl+r")
+        await hides(pilot, "elected EMPTY")
+        await shows(pilot, "13 offline")
+        assert "! acknowledge" not in text(console)
+        await pilot.press("ctrl+r")
+        await shows(pilot, "not in the journal: no space left")
+
+
+async def test_the_journal_keeps_what_was_acknowledged(tmp_path: Path) -> None:
+    store = Observations(nothing_offline().snapshot.cluster_id, tmp_path)
+    store.add([EMPTY, SHORTER])
+    store.acknowledge([SHORTER.key])
+    console = console_on(nothing_offline(), start="journal", state_folder=tmp_path)
+    async with console.run_test(size=(100, 24)) as pilot:
+        await shows(pilot, "SEEN")
+        assert "acknowledged" in text(console)
+        assert "orders-3 was elected by somebody else" in flat(console)
+        await shows(pilot, "! acknowledges it")
+
+
+async def test_a_browser_shows_it_and_cannot_take_note(tmp_path: Path) -> None:
+    canned = console_on(gone_off(nothing_offline()), state_folder=tmp_path)
+    console = WebConsole(canned.context, theme="breakglass-dark")
+    async with console.run_test(size=(80, 24)) as pilot:
+        await shows(pilot, ALARM)
+        await pilot.press("exclamation_mark")
+        await pilot.pause()
+        assert ALARM in flat(console)
+        assert "! acknowledge" not in text(console)

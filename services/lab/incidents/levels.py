@@ -38,17 +38,8 @@ class DrillLevel(StrEnum):
 EASY = frozenset(
     {Happening.WRITE, Happening.KILL, Happening.STOP, Happening.STRAND, Happening.LAST}
 )
-MEDIUM = EASY | {
-    Happening.RETURN,
-    Happening.UNCLEAN,
-    Happening.RETURN_EMPTY,
-    Happening.COMMIT,
-}
-HARD = MEDIUM | {
-    Happening.TRANSACT,
-    Happening.HANG,
-    Happening.CONTROLLER,
-}
+MEDIUM = EASY | {Happening.RETURN, Happening.UNCLEAN, Happening.RETURN_EMPTY, Happening.COMMIT}
+HARD = MEDIUM | {Happening.TRANSACT, Happening.HANG, Happening.CONTROLLER}
 
 
 @dataclass(frozen=True, slots=True)

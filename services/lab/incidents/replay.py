@@ -69,10 +69,7 @@ class Brokers:
 
 
 def best_play(
-    scene: DrillScene,
-    best: Sequence[BestLeader],
-    said: Sequence[SaidPartition],
-    brokers: Brokers,
+    scene: DrillScene, best: Sequence[BestLeader], said: Sequence[SaidPartition], brokers: Brokers
 ) -> BestPlay:
     """The steps that give each partition its best leader and lose nothing that can be read.
 

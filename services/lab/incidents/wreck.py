@@ -415,7 +415,4 @@ def _name(state: PartitionState) -> Name:
 
 
 def _configs(topic: LabTopic) -> dict[str, str]:
-    return {
-        "min.insync.replicas": str(topic.min_isr),
-        **(COMPACTED if topic.compacted else {}),
-    }
+    return {"min.insync.replicas": str(topic.min_isr), **(COMPACTED if topic.compacted else {})}

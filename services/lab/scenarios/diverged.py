@@ -14,7 +14,7 @@ from breakglass.services.lab.scenarios.damage import (
 from breakglass.services.lab.scenarios.logs import wait_log_end
 from breakglass.services.lab.scenarios.scenario import Scenario, Script
 from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.lab.truth import TrueVerdict, expect
 
 TOPIC = "ledger"
 
@@ -33,19 +33,11 @@ def _script(stage: Stage) -> Script:
     yield B1_LOST
     stage.wait_leader(partition, 3)
     yield LAST_LOST
-    return [
-        Expectation(
-            partition,
-            TrueVerdict.WAIT,
-            broker=3,
-            designee=1,
-            why=(
-                "b3 led last, without a record of its own; b1 wrote 25 committed records in a "
-                "later epoch than the 50 that b2 alone took with acks=1, though its log is shorter"
-            ),
-            if_gone=TrueVerdict.LOSS,
-        )
-    ]
+    why = (
+        "b3 led last, without a record of its own; b1 wrote 25 committed records in a "
+        "later epoch than the 50 that b2 alone took with acks=1, though its log is shorter"
+    )
+    return expect([partition], TrueVerdict.WAIT, why, 3, 1, if_gone=TrueVerdict.LOSS)
 
 
 SCENARIO = Scenario(

@@ -18,7 +18,7 @@ from breakglass.services.lab.scenarios.logs import wait_log_end
 from breakglass.services.lab.scenarios.scenario import Scenario, Script
 from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.segments import read_log
-from breakglass.services.lab.truth import Expectation, TrueVerdict, Written
+from breakglass.services.lab.truth import TrueVerdict, Written, expect
 from breakglass.services.model import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -52,19 +52,11 @@ def _script(stage: Stage) -> Script:
     folder = stage.cluster.broker(2).partition_folder(partition.topic, partition.partition)
     stage.notes["hanging producer id"] = str(read_log(folder).batches[0].producer_id)
     stage.notes["hanging since offset"] = "0"
-    return [
-        Expectation(
-            partition,
-            TrueVerdict.WAIT,
-            broker=3,
-            designee=2,
-            why=(
-                "b3 led last and alone has the commit marker; on b2 the transaction stays open "
-                "for ever, and read_committed reads nothing from its first record on"
-            ),
-            if_gone=TrueVerdict.SAFE,
-        )
-    ]
+    why = (
+        "b3 led last and alone has the commit marker; on b2 the transaction stays open "
+        "for ever, and read_committed reads nothing from its first record on"
+    )
+    return expect([partition], TrueVerdict.WAIT, why, 3, 2, if_gone=TrueVerdict.SAFE)
 
 
 def begun(cluster: Cluster, transactional_id: str) -> Any:

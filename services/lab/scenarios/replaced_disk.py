@@ -13,7 +13,7 @@ from breakglass.services.lab.scenarios.damage import (
 from breakglass.services.lab.scenarios.logs import wait_log_end
 from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
 from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.lab.truth import TrueVerdict, expect
 
 TOPIC = "carts"
 ASSIGNMENTS = ((4, 1, 2), (4, 2, 1), (1, 4, 2))
@@ -33,17 +33,8 @@ def _script(stage: Stage) -> Script:
     yield LAST_LOST
     yield B4_EMPTY
     stage.mark_disk(4, "replaced")
-    return [
-        Expectation(
-            partition,
-            TrueVerdict.BOMB,
-            broker=4,
-            designee=1,
-            why="b4 led last and is back EMPTY; once it is stopped, b1 holds the most",
-            if_gone=TrueVerdict.SAFE,
-        )
-        for partition in partitions
-    ]
+    why = "b4 led last and is back EMPTY; once it is stopped, b1 holds the most"
+    return expect(partitions, TrueVerdict.BOMB, why, 4, 1, if_gone=TrueVerdict.SAFE)
 
 
 def _script_to_the_end(stage: Stage) -> Script:
@@ -51,10 +42,8 @@ def _script_to_the_end(stage: Stage) -> Script:
     for bomb in bombs:
         stage.wait_leader(bomb.partition, 4)
         wait_log_end(stage.cluster, bomb.partition, 0, 1, 2, 4)
-    return [
-        Expectation(bomb.partition, None, None, None, why="b4 leads, EMPTY; all followed it to 0")
-        for bomb in bombs
-    ]
+    led = [bomb.partition for bomb in bombs]
+    return expect(led, None, "b4 leads, EMPTY; all followed it to 0")
 
 
 SCENARIO = Scenario(

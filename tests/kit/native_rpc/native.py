@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from breakglass.services.lab.proxy.relay import Service
+
 from breakglass.services.kafka.wire.messages.kip1275 import (
     DEFAULT_API_KEY,
     DESIGNATED_SINCE,
@@ -18,7 +20,6 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
 )
 from breakglass.services.kafka.wire.passing import Head, answer_frame, request_body
 from breakglass.services.lab.layout import Address
-from breakglass.services.lab.proxy.relay import Service
 from breakglass.services.model import TopicPartition
 from tests.kit.native_rpc.designation import (
     INVALID_REQUEST,

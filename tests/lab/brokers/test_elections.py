@@ -1,19 +1,36 @@
-"""What brokers answer to elections and reorders, and tell of when they hold one (R2, R12)."""
+"""What brokers answer to elections and reorders, without controllers and with a log directory that
+is offline too, and what they tell of when they hold an election (R2, R12, R20, R21).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from breakglass.services.errors import TimedOut
 from breakglass.services.kafka.cluster.broker_settings import read_broker_settings
+from breakglass.services.kafka.cluster.describe_cluster import describe_quorum
+from breakglass.services.kafka.cluster.partitions import UNANSWERED, read_reassignments
+from breakglass.services.kafka.replicas.epoch_ends import read_epoch_ends
+from breakglass.services.kafka.replicas.list_offsets import LATEST, OffsetError, list_offsets
+from breakglass.services.kafka.replicas.log_dirs import offline_dirs, read_log_dirs
+from breakglass.services.kafka.wire.broker_errors import KAFKA_STORAGE_ERROR
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.layout import Listener
+from breakglass.services.lab.node import fail_log_dir
+from breakglass.services.lab.produce import produce
 from breakglass.services.lab.scenarios.replaced_disk import ELECTION_INTERVAL
+from breakglass.services.lab.scenarios.unreachable import QUICK_CHECKPOINTS
 from breakglass.services.lab.topics import create_topic
-from breakglass.services.model import TopicPartition
-from tests.lab.asking import election_code, reassign_code, reassignments
-from tests.lab.brokers.conftest import sender_to
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import TopicPartition, Unknown
+from tests.lab.asking import election_code, reassign_code, reassignments, unclean_election
+from tests.lab.brokers.conftest import SECONDS, sender_to
 from tests.lab.scenarios.damaged import Damaged
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -98,3 +115,86 @@ def test_a_reorder_ends_at_once_and_an_election_takes_the_first_live_one(
         lambda state: state.leader == first_live,
         f"b{first_live} to lead",
     )
+
+
+LONELY = TopicPartition("lonely", 0)
+
+
+@pytest.fixture(scope="module")
+def headless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """b1 without a controller; `lonely-0`, on b2 that is back but was out of sync, is offline."""
+    with Cluster.up(tmp_path_factory.mktemp("lab"), brokers=2, tethered=True) as cluster:
+        create_topic(cluster, LONELY.topic, [[2, 1]])
+        cluster.broker(1).stop()
+        cluster.wait_partition(LONELY.topic, 0, lambda state: state.isr == (2,), "b2 to be alone")
+        cluster.broker(2).kill()
+        cluster.broker(1).start()
+        cluster.wait_ready()
+        cluster.wait_partition(LONELY.topic, 0, lambda state: state.offline, "no leader")
+        cluster.node(101).kill()
+        yield cluster
+
+
+def test_r20_we_say_so_before_a_broker_does(headless: Cluster) -> None:
+    with sender_to(headless) as sender:
+        quorum = describe_quorum(sender, Deadline.after(SECONDS))
+        moving = read_reassignments(sender, Deadline.after(SECONDS))
+    assert isinstance(quorum, Unknown)
+    assert moving == UNANSWERED, "the broker that was asked is healthy"
+
+
+def test_an_election_that_was_given_up_is_held_once_there_is_a_controller(
+    headless: Cluster,
+) -> None:
+    address = headless.broker(1).address(Listener.LAB)
+    with Conversation(address, 1.0) as conversation, pytest.raises(TimedOut):
+        conversation.ask(*unclean_election(LONELY))
+    assert headless.partition(LONELY.topic, 0).offline
+    headless.node(101).start()
+    headless.wait_partition(LONELY.topic, 0, lambda state: state.leader == 1, "b1 to lead")
+
+
+FAILED, OTHER = TopicPartition("readings", 0), TopicPartition("readings", 1)
+
+
+class HalfBroken(NamedTuple):
+    """One broker of two directories, one of them offline."""
+
+    sender: Sender
+    failed: Path
+    other: Path
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HalfBroken]:
+    folder = tmp_path_factory.mktemp("lab")
+    with Cluster.up(
+        folder, brokers=1, log_dirs=2, overrides=QUICK_CHECKPOINTS, tethered=True
+    ) as cluster:
+        create_topic(cluster, "readings", [[1], [1]])
+        produce(cluster, "readings", 0, 10)
+        holder = cluster.broker(1).partition_folder("readings", 0)
+        assert holder is not None
+        other = next(dir_ for dir_ in cluster.broker(1).layout.log_dirs if dir_ != holder.parent)
+        fail_log_dir(holder.parent)
+        cluster.wait_partition("readings", 0, lambda state: state.offline, "no leader")
+        with sender_to(cluster) as sender:
+            yield HalfBroken(sender, holder.parent, other)
+
+
+def test_describe_log_dirs_names_the_directory_but_none_of_its_partitions(
+    broken: HalfBroken,
+) -> None:
+    deadline = Deadline.after(SECONDS)
+    assert offline_dirs(broken.sender, 1, deadline) == (str(broken.failed),)
+    found = read_log_dirs(broken.sender, 1, [FAILED, OTHER], deadline)
+    assert {one: held.path for one, held in found.items()} == {OTHER: str(broken.other)}
+
+
+def test_its_replicas_are_answered_with_a_storage_error(broken: HalfBroken) -> None:
+    deadline = Deadline.after(SECONDS)
+    end = list_offsets(broken.sender, 1, [FAILED], LATEST, deadline)[FAILED]
+    assert isinstance(end, OffsetError)
+    assert end.code == KAFKA_STORAGE_ERROR
+    epochs = read_epoch_ends(broken.sender, 1, {FAILED: 0}, deadline)[FAILED]
+    assert epochs == Unknown("log directory offline on b1")

@@ -1,15 +1,32 @@
-"""`breakglass leader-election` on real brokers: preferred, unclean by order, designated."""
+"""`breakglass leader-election` on real brokers: preferred, unclean by order, designated, refused;
+Kafka's own tools have the options that are said to be theirs, and take a plan of ours (R24).
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import tomllib
 from pathlib import Path
 
+import pytest
+
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.distribution import distribution
+from breakglass.services.lab.ports import free_ports
+from breakglass.services.lab.tools import LEADER_ELECTION, run_tool
 from breakglass.services.lab.topics import elect_preferred, reassign
 from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.recovery.plan.document import Plan
+from breakglass.services.recovery.plan.file import write_plan
+from scripts.option_table import NAMES
+from tests.kit.program import breakglass
 from tests.lab.console.commands import agreeing, last_journal, leader, on
 from tests.lab.console.conftest import B1_ALSO, PREFERRED
+from tests.lab.console.test_recover_by_plan import bare_file
+from tests.lab.scenarios.damaged import damaged
+from tests.unit.recovery.plans import EVERY_KIND, planned
 
 COMMAND = "leader-election"
 
@@ -126,3 +143,89 @@ def test_r16_a_designated_leader_that_cannot_lead_is_refused(
         assert ended.code == 3
         assert f"designated-1  refused: {reason}" in ended.said
     assert leader(broken, "designated", 1) is None
+
+
+def test_r24_kafkas_own_tool_reads_exactly_the_partitions_that_the_plan_elects(
+    tmp_path: Path,
+) -> None:
+    """Named twice, they are read back to us in its complaint, before it asks any broker."""
+    once = planned(*EVERY_KIND)
+    twice = Plan(entries=once.entries * 2, breakglass=once.breakglass)
+    path = tmp_path / "plan.json"
+    write_plan(twice, path)
+    (port,) = free_ports(1)
+    where = ["--bootstrap-server", f"127.0.0.1:{port}", "--path-to-json-file", str(path)]
+    found = run_tool(distribution(), LEADER_ELECTION, [*where, "--election-type", "unclean"])
+    said = (found.stdout + found.stderr).splitlines()[0]
+    complaint, _, listed = said.partition(": [")
+    assert complaint == "Replica election data contains duplicate partitions"
+    assert sorted(listed.rstrip("]").split(", ")) == sorted(map(str, once.leaders))
+
+
+PROGRAMS = {
+    "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-dump-log.sh": "org.apache.kafka.tools.DumpLogSegments",
+    "kafka-leader-election.sh": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-producer-perf-test.sh": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-reassign-partitions.sh": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
+}
+NOT_RELEASED = {"kafka-unclean-recovery.sh"}
+"""Tools of a KIP that no release has."""
+
+
+def names() -> dict[str, set[str]]:
+    """The options that the page names, by tool of Kafka."""
+    found: dict[str, set[str]] = {}
+    rows = tomllib.loads(NAMES.read_text())["counterpart"]
+    for tool, _, name in (their.partition(": ") for row in rows for their in row["theirs"]):
+        if tool.startswith("kafka-") and tool not in NOT_RELEASED:
+            found.setdefault(tool, set()).add(name)
+    return found
+
+
+@pytest.mark.parametrize("tool", sorted(names()))
+def test_a_tool_of_kafka_has_the_options_that_the_page_names(tool: str) -> None:
+    kafka = distribution()
+    command = [str(kafka.java), "-Xshare:auto", "-cp", kafka.classpath, PROGRAMS[tool], "--help"]
+    helped = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    offered = set(re.findall(r"--[a-z.-]*[a-z]", helped.stdout + helped.stderr))
+    assert names()[tool] <= offered
+
+
+def refused_everywhere(
+    cluster: Cluster, folder: Path, topic: str, broker: int, *, reason: str
+) -> None:
+    """Fail unless electing *broker* on partition 0 is refused by a plan, a bare plan and a file."""
+    plan = folder / "plan.json"
+    on(cluster, "plan", "make", "--topics", topic, "--out", plan)
+    before = plan.read_bytes()
+    ended = breakglass("plan", "set", plan, f"{topic}-0={broker}")
+    assert (ended.code, ended.said) == (3, [f"b{broker} cannot lead {topic}-0: {reason}."])
+    assert plan.read_bytes() == before
+
+    bare = bare_file(folder, {(topic, 0): broker})
+    ended = on(cluster, "recover", "--plan", bare, "--write")
+    assert ended.code == 3
+    assert ended.said == [f"{topic}-0  refused: {reason}: choose another leader"]
+    designated = ("--election-type", "designated", "--path-to-json-file", bare, "--write")
+    ended = on(cluster, "leader-election", *designated)
+    assert ended.code == 3
+    assert f"{topic}-0  refused: {reason}" in ended.said
+    assert leader(cluster, topic) is None
+
+
+def test_r16_a_replica_whose_log_directory_is_offline(tmp_path: Path) -> None:
+    with damaged(tmp_path / "lab", "failed-logdir") as lab:
+        reason = "the log directory of b1 is offline"
+        refused_everywhere(lab.cluster, tmp_path, "readings", 1, reason=reason)
+
+
+def test_r16_a_replica_that_clients_reach_and_its_controllers_do_not(tmp_path: Path) -> None:
+    with damaged(tmp_path / "lab", "fenced-designee") as lab:
+        readable = [
+            replica for replica in lab.truth.partition("payments", 0).replicas if replica.readable
+        ]
+        assert max(readable, key=lambda truth: truth.log_end).broker == 3
+        refused_everywhere(lab.cluster, tmp_path, "payments", 3, reason="b3 is fenced")

@@ -1,4 +1,4 @@
-"""Every command of the tutorial, in its order, prints what the tutorial says."""
+"""Every command of the tutorial prints what the tutorial says; the shell completes topics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.waiting import DEADLINE_SECONDS
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic
+from tests.kit.program import offered
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 
 PAGE = Path(__file__).parents[3] / "docs" / "tutorial.md"
 FENCE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -109,3 +112,23 @@ def test_each_command_of_the_tutorial_prints_what_it_says(shell: Shell) -> None:
         code, printed = shell.run(step.command)
         assert code == 0, f"{step.command} ended with {code}:\n{printed}"
         assert missing(step, printed) == [], f"{step.command} printed:\n{printed}"
+
+
+def test_topics_of_the_cluster_are_offered_one_after_the_other(three_brokers: Cluster) -> None:
+    for topic in ("offered-one", "offered-two"):
+        create_topic(three_brokers, topic, [[1, 2, 3]])
+    line = f"breakglass triage --bootstrap-server {three_brokers.bootstrap_servers} --topics "
+    assert offered_in_time(f"{line}offered-") == ["offered-one", "offered-two"]
+    assert offered_in_time(f"{line}offered-one,off") == ["offered-one,offered-two"]
+
+
+def offered_in_time(line: str) -> list[str]:
+    """What is first offered: brokers of a busy machine may answer too late for a shell."""
+    found: list[str] = []
+
+    def is_offered() -> bool:
+        found.extend(offered(line))
+        return bool(found)
+
+    wait_until(is_offered, "topics that are offered in time")
+    return found

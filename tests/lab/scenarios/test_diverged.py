@@ -1,13 +1,35 @@
-"""`diverged`: each of two replicas holds records that the other lacks; the shorter must win."""
+"""What the scenarios leave on disk: diverged, compacted and replaced logs, and two replicas of them
+compared on real brokers (R1, R2).
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
+import pytest
+
+from breakglass.console import app
+from breakglass.console.wiring import Connection
+from breakglass.screens.messages import DiffAsked
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.divergence.align import PairKind, RecordPair, hunks
+from breakglass.services.divergence.entry import Content, Item, RecordEntry, RecordField
+from breakglass.services.divergence.replicas import comparison_of, face
+from breakglass.services.divergence.source import Reading
+from breakglass.services.incident.incident import Incident
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.lab.segments import read_log
 from breakglass.services.lab.tools import run_tool
+from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.lab.truth import CountedLoss
-from breakglass.services.model import EpochRange, Role, TopicPartition
-from tests.lab.scenarios.damaged import Damaged, ends_told
+from breakglass.services.model import EpochRange, PartitionEvidence, Role, TopicPartition, Unknown
+from breakglass.services.recovery.triage import Triage
+from tests.lab.asking import consume
+from tests.lab.recover.session import judged, judgement, reading
+from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
+from tests.screens.consoles import console_on
+from tests.screens.turns import text, until
 
 LEDGER = TopicPartition("ledger", 0)
 DUMP = {"4.3.1": "org.apache.kafka.tools.DumpLogSegments", "3.9.2": "kafka.tools.DumpLogSegments"}
@@ -48,3 +70,140 @@ def test_kafka_reads_the_same_epochs_from_the_segments(three_losses: Damaged) ->
             for held in replica.epochs
             for offset in range(held.start, held.end)
         }
+
+
+PROFILES = TopicPartition("profiles", 0)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
+    with damaged(tmp_path_factory.mktemp("lab"), "compacted") as lab:
+        yield lab
+
+
+def offsets(lab: Damaged, broker: int) -> set[int]:
+    """Offsets that hold a record on a broker's disk."""
+    folder = lab.cluster.broker(broker).partition_folder("profiles", 0)
+    return {offset for _, offset in read_log(folder).identities}
+
+
+def test_the_replicas_have_different_holes(lab: Damaged) -> None:
+    assert lab.state(PROFILES).offline
+    assert ends_told(lab) == ends_on_disk(lab) == {PROFILES: {1: 135, 2: 100}}
+    assert offsets(lab, 2) == set(range(100))
+    assert offsets(lab, 1) == {*range(25), *range(75, 135)}
+
+
+def test_electing_the_longer_one_loses_no_key_and_no_newer_value(lab: Damaged) -> None:
+    assert [choice.committed for choice in lab.truth_of(PROFILES).choices] == [0, 35]
+    elect_unclean(lab.cluster, PROFILES)
+    lab.cluster.wait_partition("profiles", 0, lambda state: state.leader == 1, "b1 to lead")
+    newest = {key: offset for offset, key in sorted(consume(lab.cluster, PROFILES).items())}
+    on_b2 = {
+        key: offset
+        for written in lab.truth_of(PROFILES).written
+        for offset, key in enumerate(written.keys, start=written.start)
+        if offset < 100
+    }
+    assert set(on_b2) == {f"user-{number}" for number in range(75)}
+    assert all(newest[key] >= offset for key, offset in on_b2.items())
+
+
+CARTS = [TopicPartition("carts", number) for number in range(3)]
+
+
+def test_r02_the_last_leader_is_back_empty_and_next_in_line(three_losses: Damaged) -> None:
+    # A busy machine may have kept b4 from its heartbeats.
+    three_losses.cluster.wait_unfenced(4)
+    told = ends_told(three_losses)
+    assert told == ends_on_disk(three_losses)
+    for partition in CARTS:
+        state, truth = three_losses.state(partition), three_losses.truth_of(partition)
+        assert (state.leader, state.offline_replicas) == (None, ())
+        assert state.role(4) in (Role.ISR, Role.LAST_KNOWN_ELR)
+        assert [state.role(broker) for broker in (1, 2)] == [Role.STALE, Role.STALE]
+        assert told[partition] == {4: 0, 1: 125, 2: 100}
+        assert truth.replica(4).disk == "replaced"
+        assert (truth.choice(4).committed, truth.choice(4).acked) == (125, 150)
+        assert truth.choice(1).acked == 25
+
+
+@pytest.fixture(scope="module")
+def client(three_losses: Damaged) -> Iterator[ReadClient]:
+    with reading(three_losses.cluster) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def found(client: ReadClient) -> Triage:
+    return judged(client)
+
+
+def pairs_of(
+    client: ReadClient, evidence: PartitionEvidence, left: int, right: int
+) -> list[RecordPair]:
+    """Everything that two replicas hold."""
+    facing = face(evidence, left, right)
+    assert not isinstance(facing, Unknown), facing.reason
+    comparison = comparison_of(facing, client.sender)
+    return list(comparison.pairs(0, facing.extent.end, Reading()))
+
+
+def told(pairs: list[RecordPair], *, left: bool) -> dict[int, RecordEntry]:
+    """One side's records, by offset."""
+    items: list[Item | None] = [pair.left if left else pair.right for pair in pairs]
+    return {item.offset: item for item in items if isinstance(item, RecordEntry)}
+
+
+def key_of(entry: RecordEntry) -> str:
+    assert isinstance(entry.key, Content)
+    return entry.key.kept.decode()
+
+
+def test_two_replicas_differ_exactly_where_the_truth_says(
+    three_losses: Damaged, client: ReadClient, found: Triage
+) -> None:
+    evidence = judgement(found, LEDGER).evidence
+    pairs = pairs_of(client, evidence, 1, 2)
+    shared, alone, later = three_losses.truth_of(LEDGER).written
+    assert [(hunk.kind, hunk.start, hunk.end) for hunk in hunks(pairs)] == [
+        (PairKind.EQUAL, 0, shared.end),
+        (PairKind.DIFFERENT, later.start, later.end),
+        (PairKind.RIGHT, later.end, alone.end),
+    ]
+    expected = {RecordField.EPOCH, RecordField.KEY, RecordField.VALUE}
+    assert all(expected <= set(pair.fields) for pair in pairs if pair.kind is PairKind.DIFFERENT)
+    keys: dict[int, Mapping[int, str]] = {
+        1: {offset: key_of(one) for offset, one in told(pairs, left=True).items()},
+        2: {offset: key_of(one) for offset, one in told(pairs, left=False).items()},
+    }
+    for broker, writings in ((1, (shared, later)), (2, (shared, alone))):
+        written = {
+            writing.start + at: key for writing in writings for at, key in enumerate(writing.keys)
+        }
+        assert keys[broker] == written
+
+
+async def test_the_screen_shows_the_divergence_of_real_brokers(
+    three_losses: Damaged, found: Triage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = dict.fromkeys(app.MODES, "tests.screens.bare_page:BarePage")
+    monkeypatch.setattr(app, "MODES", places)
+    access = Connection(ConnectionOptions(three_losses.cluster.bootstrap_servers)).access()
+    console = console_on(Incident.of(found), access=access)
+    async with console.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: not console.context.known.reading, "what is known")
+        console.post_message(DiffAsked(LEDGER))
+        await until(
+            pilot,
+            lambda: (
+                "Then ! 25 offsets hold different records, < 0 only on b1, > 25 only on b2."
+                in text(console)
+            ),
+            "the totals",
+        )
+        assert "── diverge at 100: b1 in epoch 2, b2 in epoch 1 ──" in text(console)
+        await pilot.press("n")
+        await until(pilot, lambda: "offset 125: only on b2" in text(console), "the next difference")
+        await pilot.press("enter")
+        await until(pilot, lambda: "no record at this offset" in text(console), "the record")

@@ -212,9 +212,7 @@ def released() -> Iterator[threading.Event]:
     event.set()
 
 
-async def test_a_place_that_hangs_keeps_neither_keys_nor_the_end(
-    released: threading.Event,
-) -> None:
+async def test_a_place_that_hangs_keeps_neither_keys_nor_the_end(released: threading.Event) -> None:
     def hang() -> LocationHeld:
         released.wait()
         return every_state()

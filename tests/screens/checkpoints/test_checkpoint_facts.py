@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from breakglass.screens.checkpoints.columns import columns
-from breakglass.screens.checkpoints.screen import line_facts
+from breakglass.screens.checkpoints.screen import columns, line_facts
 from breakglass.services.checkpoint.protocol.flows import (
     CheckpointEvidence,
     Committing,

@@ -1,7 +1,11 @@
-"""Before consent: what is shown, what is asked for, and how it is left without harm."""
+"""Before consent: what is shown, of a plan too, what is asked for, what is left out, and how it is
+left without harm.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -11,8 +15,15 @@ from breakglass.screens.widgets.consent import Cancel, ConsentField
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.guarded.subject import ElectionSubject
 from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.recovery.plan.document import Plan, PlanEntry
+from breakglass.services.recovery.plan.edit import set_leader
+from breakglass.services.recovery.plan.make import make_plan
+from breakglass.services.recovery.plan.notes import approve
+from tests.kit.fake_metadata import CLUSTER_ID
 from tests.kit.incidents import every_verdict
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.screens.consoles import watch_of
 from tests.screens.drawing import Look
 from tests.screens.elect.conftest import Electing
@@ -190,3 +201,76 @@ async def test_in_every_size_a_phrase_is_asked_for_only_beside_who_is_elected(wi
             assert shown[header + 1].startswith(">")
             assert " b1 " in shown[header + 1]
     assert asked == set(range(min(asked), 25))
+
+
+async def test_a_plan_is_elected_at_its_price_as_far_as_it_holds_here_and_is_journalled(
+    electing: Electing,
+) -> None:
+    first, second, _ = electing.session.offline(count=3)
+    plan = make_plan(electing.incident(3).assessments(), CLUSTER_ID, 1_700_000_000_000)
+    by_hand = set_leader(plan, first, 2)
+    evidence = plan.breakglass
+    assert evidence is not None
+    other = Plan(
+        entries=(PlanEntry(topic="orders", number=0, leader=1),),
+        breakglass=evidence.model_copy(update={"cluster_id": "another"}),
+    )
+    agreed = approve(approve(plan, "ada", 1), "bob", 2)
+    async with electing.asked(plan=by_hand) as screen:
+        await screen.shows("orders-0 lose 30")
+        await screen.asks(plan=other)
+        await screen.shows("for cluster another", "> [ Back ]")
+        electing.cluster.hold(1, second, (0, 140))
+        await screen.asks(plan=plan)
+        await screen.shows("Elect 2 partitions", "was 100 and is 140")
+        electing.cluster.hold(1, second, (0, 100))
+        await screen.asks(plan=agreed)
+        await screen.shows("Elect 3 partitions", plan.spoken_digest, "by ada and bob.")
+        await screen.elect()
+    (journal,) = [one for one in electing.session.journals() if one.result == "succeeded"]
+    assert journal.plan is not None
+    assert journal.plan.payload["digest"] == plan.digest
+    assert electing.session.leaders() == {1}
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set: what is left is counted, which takes its time for very many."""
+    count, let_go = ElectionSubject.without, threading.Event()
+
+    def slow(
+        self: ElectionSubject, partitions: Collection[TopicPartition], reason: str
+    ) -> ElectionSubject:
+        assert let_go.wait(DEADLINE_SECONDS)
+        return count(self, partitions, reason)
+
+    monkeypatch.setattr(ElectionSubject, "without", slow)
+    return let_go
+
+
+async def test_quick_keys_leave_out_one_each_for_good_and_meanwhile_no_phrase_is_taken(
+    electing: Electing, counted: threading.Event
+) -> None:
+    partitions = electing.session.offline(count=4)
+    async with electing.asked() as screen:
+        await screen.press("down", "ctrl+x", *"4 partitions lose 0 and abandon b3", "enter")
+        assert screen.phase is Phase.REVIEW
+        counted.set()
+        await screen.shows("3 partitions lose 0")
+        await screen.settles()
+        assert electing.sent_nothing
+
+        await screen.asks(*partitions)
+        counted.clear()
+        await screen.press("down", "ctrl+x", "down", "ctrl+x")
+        counted.set()
+        await screen.shows("2 partitions lose 0", "orders-1 (and 1 more)")
+        attempt = screen.page._worker.number
+        await screen.press("ctrl+r")
+        await screen.until(lambda: screen.page._worker.number > attempt, "another reading")
+        await screen.comes_to(Phase.REVIEW)
+        assert screen.phrase == "2 partitions lose 0 and abandon b3"
+        await screen.elect()
+    led = [state.leader for state in electing.cluster.story.states.values()]
+    assert led.count(None) == 2
+    assert led[1] is None

@@ -1,4 +1,4 @@
-"""After consent: read again, run once, shown live, and what is left to do."""
+"""After consent: read again, run once, shown live; what is left to do, in later sessions too."""
 
 from __future__ import annotations
 
@@ -8,22 +8,41 @@ from typing import Any, NoReturn
 
 import pytest
 from textual.events import Paste
+from textual.message import Message
 
-from breakglass.screens.elect.screen import ElectScreen, GroupsPage, GuardedPage, ResumeScreen
+from breakglass.console.checkpoint_text import CommandText
+from breakglass.screens.context import Context
+from breakglass.screens.elect.screen import (
+    ElectScreen,
+    GroupsPage,
+    GuardedPage,
+    PickedPartitions,
+    ResumeScreen,
+)
 from breakglass.screens.elect.state import Phase
+from breakglass.screens.elect.unfinished import UnfinishedScreen, unfinished
+from breakglass.screens.elect.worker import ElectionWorker, SubjectFrozen, subject_in
+from breakglass.screens.guard.worker import ActReported
 from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.messages import ElectionAsked
+from breakglass.screens.terminal import Terminal
 from breakglass.screens.widgets.line_table import LineTable
+from breakglass.services.guard.journal import Journal, read
 from breakglass.services.guard.lock import ClusterLock
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.recovery.acts import elect
+from breakglass.services.recovery.acts.elect import Elect
+from breakglass.services.recovery.acts.events import OutcomesReported
 from breakglass.services.recovery.execution.routes import plain_unclean_route
 from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
+from breakglass.services.recovery.guarded.subject import ElectionSubject
 from tests.kit.fake_broker import Reply
 from tests.kit.fake_controller import Answer, after, failing, unanswered, unheard
 from tests.kit.fake_metadata import CLUSTER_ID
-from tests.screens.elect.conftest import Electing, Gate, Screen
-from tests.screens.turns import opens, until
+from tests.screens.consoles import CannedWatch
+from tests.screens.elect.conftest import SIZE, Electing, Gate, Screen
+from tests.screens.turns import hides, opens, shows, until
 
 INVALID_REQUEST, STORAGE_ERROR = 42, 56
 
@@ -152,9 +171,7 @@ async def resumes(screen: Screen) -> None:
     await screen.comes_to(Phase.REVIEW)
 
 
-async def test_a_stop_during_the_rescue_leaves_a_journal_to_be_taken_up(
-    electing: Electing,
-) -> None:
+async def test_a_stop_during_the_rescue_leaves_a_journal_to_be_taken_up(electing: Electing) -> None:
     held, gate = electing.serve_records(2, electing.fork(), 150), Gate()
     held.mishaps.append(lambda: gate.act(None, lambda _: held.answer(STORAGE_ERROR)))
     async with electing.asked() as screen:
@@ -289,3 +306,186 @@ async def test_what_cannot_be_saved_is_not_elected_unless_it_is_given_up(
         await screen.shows("Rescue first: OFF")
         await screen.elect()
     assert electing.session.leaders() == {1}
+
+
+def attempt_on(electing: Electing, messages: list[Message], gone_after: type) -> ElectionWorker:
+    """One whose app is gone once an election has told an event of that type."""
+    session = electing.session
+    context = Context(
+        session.power.access,
+        CannedWatch([]),
+        Terminal(),
+        CommandText(),
+        session.power,
+        state_folder=session.state,
+    )
+    context.known.incident = electing.incident(3)
+    rows = context.known.incident.rows
+    find = PickedPartitions(context.known, tuple(row.partition for row in rows))
+    act = Elect(find, rescue=RescueChoice(without=True))
+    gone: list[bool] = []
+
+    def post(message: Message) -> None:
+        if gone:
+            raise RuntimeError("Event loop is closed")
+        messages.append(message)
+        if isinstance(message, ActReported):
+            gone.extend([True] * isinstance(message.event, gone_after))
+
+    return ElectionWorker(1, context, act, post, post)
+
+
+def carried_out(attempt: ElectionWorker, messages: list[Message]) -> ElectionSubject:
+    attempt.freeze()
+    (frozen,) = (message for message in messages if isinstance(message, SubjectFrozen))
+    power = attempt.context.power
+    assert power is not None
+    subject = subject_in(frozen.frozen)
+    attempt.carry_out(power, frozen.frozen, [group.phrase for group in subject.groups])
+    return subject
+
+
+def test_an_app_that_is_gone_lets_nothing_new_begin_and_the_journal_be_taken_up(
+    electing: Electing,
+) -> None:
+    electing.session.offline(count=12)
+    messages: list[Message] = []
+    carried_out(attempt_on(electing, messages, OutcomesReported), messages)
+    (journal,) = electing.session.journals()
+    assert (journal.result, journal.unsettled) == (None, ())
+    led = [state.leader for state in electing.cluster.story.states.values()]
+    assert led.count(None) == 1, "what comes after the batch in which it is noticed"
+
+
+def test_what_is_asked_for_is_counted_before_it_is_shown_and_told_to_the_watch_when_agreed_to(
+    electing: Electing,
+) -> None:
+    electing.session.offline(count=3)
+    messages: list[Message] = []
+    attempt = attempt_on(electing, messages, OutcomesReported)
+    subject = carried_out(attempt, messages)
+    (frozen,) = (message for message in messages if isinstance(message, SubjectFrozen))
+    counted = vars(subject_in(frozen.frozen))
+    assert {"groups", "unread", "rescue", "known_loss", "why_alone"} <= counted.keys()
+    assert len(frozen.rows) == 3
+    watch = attempt.context.watch
+    assert isinstance(watch, CannedWatch)
+    agreed = {priced.partition: priced.target.designee for priced in subject.wanted}
+    assert watch.agreed_to == agreed != {}
+
+
+async def test_it_is_offered_once_and_enter_shows_what_is_left_and_sends_nothing(
+    electing: Electing,
+) -> None:
+    electing.killed(after=1)
+    console = electing.console()
+    async with console.run_test(size=SIZE) as pilot:
+        await shows(pilot, "An election was interrupted.")
+        await shows(pilot, "1 elected, 1 unknown")
+        sent = list(electing.steps)
+        assert sent.count("elect") == 1
+        await pilot.press("enter")
+        await opens(pilot, ResumeScreen)
+        screen = Screen(console, pilot)
+        await screen.comes_to(Phase.REVIEW)
+        await screen.press("enter")
+        await screen.is_left()
+        assert electing.steps == sent
+
+
+@pytest.mark.parametrize("key", ["escape", "q"])
+async def test_what_ended_without_being_known_is_offered_too_and_can_wait(
+    electing: Electing, key: str
+) -> None:
+    def hang(request: Any, answer: Answer) -> Reply:
+        electing.cluster.brokers[1].hung = True
+        return unanswered(request, answer)
+
+    session = electing.session
+    session.offline()
+    session.controller.next(ElectLeadersRequest, hang)
+    session.election(session.wanted()).run(["orders-0 lose 0 and abandon b3"])
+    assert len(unfinished(CLUSTER_ID, session.state)) == 1
+    electing.cluster.brokers[1].hung = False
+    console = electing.console()
+    async with console.run_test(size=SIZE) as pilot:
+        await shows(pilot, "outcomes are unknown")
+        await pilot.press(key)
+        await hides(pilot, "outcomes are unknown")
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: not console.context.known.reading, "another refresh")
+        assert not isinstance(console.screen, UnfinishedScreen)
+        assert console.is_running
+
+
+async def test_what_runs_or_is_done_is_not_offered(electing: Electing) -> None:
+    session = electing.session
+    session.offline()
+    session.election(session.wanted()).run(["orders-0 lose 0 and abandon b3"])
+    assert unfinished(CLUSTER_ID, session.state) == ()
+    with Journal.open(CLUSTER_ID, session.state) as running:
+        running.plan("", "", {})
+        assert unfinished(CLUSTER_ID, session.state) == ()
+    assert [brief.path for brief in unfinished(CLUSTER_ID, session.state)] == [running.path]
+
+
+PHRASE = "2 partitions lose 0 and abandon b3"
+
+
+async def test_where_it_stopped_is_shown_changes_are_refused_and_the_phrase_finishes_it(
+    electing: Electing,
+) -> None:
+    path = electing.killed()
+    sent, before = list(electing.steps), path.read_bytes()
+    async with electing.resumed(path, write=False) as screen:
+        await screen.shows("read-only", "interrupted")
+    assert path.read_bytes() == before
+    async with electing.resumed(path) as screen:
+        await screen.shows(path.name, "interrupted", "Elect 2 partitions", "> [ Cancel ]")
+        await screen.press("ctrl+x", "ctrl+o")
+        await screen.settles()
+        assert screen.phrase == PHRASE, "a journal is taken up as a whole"
+        for shown in ("Put the order of 2", "Elect 2 partitions"):
+            await screen.press("ctrl+y")
+            await screen.shows(shown)
+        (first, _) = electing.cluster.story.states
+        electing.cluster.hold(2, first, (0, 100), (4, 35))
+        await screen.agree()
+        await screen.shows("1 partition changed", "would now lose 35")
+        assert electing.steps == sent
+        electing.cluster.hold(2, first, (0, 70))
+        await screen.press("ctrl+r")
+        await screen.until(lambda: screen.page.state.next_asked, "the phrase")
+        await screen.until(lambda: screen.phrase == PHRASE, "as it was")
+        await screen.elect()
+        await screen.shows("2 writable")
+    assert electing.session.leaders() == {1}
+    assert read(path).result == "succeeded"
+    async with electing.resumed(path) as screen:
+        await screen.shows("Nothing is left to elect.", "> [ Back ]")
+        assert screen.phase is Phase.REVIEW
+
+
+async def test_what_is_led_already_is_confirmed_beside_what_is_elected(electing: Electing) -> None:
+    path = electing.killed(after=1)
+    async with electing.resumed(path) as screen:
+        await screen.shows("Elect b1 for orders-1")
+        await screen.elect()
+    assert electing.session.leaders() == {1}
+    assert read(path).result == "succeeded"
+
+
+async def test_ctrl_y_puts_orders_back_in_place_of_electing(electing: Electing) -> None:
+    path = electing.killed()
+    async with electing.resumed(path) as screen:
+        await screen.press("ctrl+y")
+        await screen.shows("Put the order of 2")
+        assert screen.phrase == "undo 2 partitions"
+        await screen.elect()
+        await screen.shows("2 undone")
+    assert electing.session.leaders() == {None}
+    assert read(path).result == "undone"
+    path.write_text("{}\n")
+    async with electing.resumed(path) as screen:
+        await screen.shows("line 1", "> [ Back ]")
+        assert screen.phase is Phase.REVIEW

@@ -1,16 +1,21 @@
-"""The table drawn line by line: its cursor, its columns, and that it is fast and inert."""
+"""Tables, courses and words that change often are drawn line by line, fast and inert."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
+from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from breakglass.screens.ascii import in_ascii
 from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.line_table import LineTable
+from breakglass.screens.widgets.sparkline import LEVELS, sparkline
+from breakglass.screens.widgets.told import StyledLines
 from breakglass.themes.palettes import DARK
 from breakglass.themes.roles import Role, theme_role_style
 from tests.kit.work import calls_of
@@ -48,9 +53,7 @@ class Tables(App[None]):
 
 @asynccontextmanager
 async def shown(
-    rows: Iterable[int] = range(10),
-    *columns: LineColumn[int],
-    size: tuple[int, int] = (80, 8),
+    rows: Iterable[int] = range(10), *columns: LineColumn[int], size: tuple[int, int] = (80, 8)
 ) -> AsyncIterator[tuple[Pilot[None], Tables]]:
     """A table of ten rows, unless *rows* says otherwise."""
     app = Tables(rows, columns or COLUMNS)
@@ -185,3 +188,48 @@ async def test_a_column_that_yields_is_left_out_before_another_is_cut() -> None:
         await until(pilot, lambda: "Newest" not in text(app), "the column to give way")
         assert sorted(lines(app)[0].split()) == ["LEO", "Partition"]
         assert "1" * 12 in lines(app)[1]
+
+
+def test_the_highest_is_full_only_zero_is_empty_and_every_level_has_a_sign_in_ascii() -> None:
+    drawn: dict[str, list[int | None]] = {
+        "": [],
+        "▁▁": [0, 0],
+        "▁█": [0, 7],
+        "▂█": [1, 100_000],
+        " █ ": [None, 3, None],
+        " ": [None],
+        LEVELS: [*range(8)],
+    }
+    for expected, values in drawn.items():
+        assert sparkline(values) == expected
+    assert in_ascii(LEVELS) == "_.==oOO#"
+
+
+class Telling(App[None]):
+    """Two of them, one below the other."""
+
+    def compose(self) -> ComposeResult:
+        yield StyledLines(id="first")
+        yield StyledLines(id="second")
+
+
+def below(app: Telling, line: int) -> bool:
+    return lines(app)[line].startswith("below")
+
+
+async def test_what_is_below_moves_with_the_lines_that_words_take_and_with_nothing_else() -> None:
+    app = Telling()
+    async with app.run_test(size=(20, 10)) as pilot:
+        first, second = app.query_one("#first", StyledLines), app.query_one("#second", StyledLines)
+        second.tell(Text("below"))
+        for words, taken in (
+            ("so many words that they take three of the lines", 3),
+            ("a line\nand one more", 2),
+            ("[b]one[/]", 1),
+            ("another", 1),
+        ):
+            before = first._layout_updates
+            first.tell(Text(words))
+            await until(pilot, partial(below, app, taken), words)
+            assert lines(app)[0].startswith(words[:6])
+        assert first._layout_updates == before

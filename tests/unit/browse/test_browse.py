@@ -22,7 +22,6 @@ from breakglass.services.browse.tree import (
     total,
 )
 from breakglass.services.divergence.align import Alone, Comparison
-from breakglass.services.divergence.backup_opening import open_backup
 from breakglass.services.divergence.backup_source import BackupSource
 from breakglass.services.divergence.entry import (
     RecordEntry,
@@ -30,6 +29,7 @@ from breakglass.services.divergence.entry import (
     content_of,
     headers_of,
 )
+from breakglass.services.divergence.opening import open_backup
 from breakglass.services.divergence.source import Abandoned, Reading
 from breakglass.services.errors import MalformedInput, UsageError
 from breakglass.services.model import TopicPartition, Unknown

@@ -14,9 +14,9 @@ from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.divergence.address import parse_address
 from breakglass.services.divergence.align import Comparison, PairKind, RecordPair, runs
-from breakglass.services.divergence.backup_opening import open_backup, open_checkpoint
 from breakglass.services.divergence.backup_source import BackupSource
 from breakglass.services.divergence.entry import Item, Keep, RecordEntry, UnreadableRange, address
+from breakglass.services.divergence.opening import open_backup, open_checkpoint
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.folder import LocalFolder
@@ -166,9 +166,7 @@ def same_to(left: Path, right: Path, start: int = 0) -> int:
     return max((same.end for same in comparison.same_from(start, 100, READING)), default=start)
 
 
-def test_equal_bytes_reach_to_the_first_record_that_differs_and_go_on(
-    tmp_path: Path,
-) -> None:
+def test_equal_bytes_reach_to_the_first_record_that_differs_and_go_on(tmp_path: Path) -> None:
     records = list(run(0, 100))
     left = back_up(tmp_path / "a", records, max_segment_bytes=1_000)
     records[70] = records[70]._replace(value=b"valuf")

@@ -11,12 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import Comparison, PairKind
-from breakglass.services.divergence.entry import (
-    Item,
-    RecordEntry,
-    UnreadableRange,
-    content_of,
-)
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, content_of
 from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.metastore_source import MARK_EVERY, open_metastore
 from breakglass.services.divergence.opening import (
@@ -62,9 +57,7 @@ def test_any_stretch_of_a_long_file_is_read(tmp_path: Path) -> None:
         assert found == [b"{%d}" % (at - 1) for at in range(start, last)]
 
 
-def test_lines_that_are_no_commands_have_a_place_and_no_position(
-    tmp_path: Path,
-) -> None:
+def test_lines_that_are_no_commands_have_a_place_and_no_position(tmp_path: Path) -> None:
     path = tmp_path / "m"
     path.write_bytes(b'"stream/A/create":1\n\n"stream/B/create":\n"stream/C/create":3\n"stre')
     source = open_metastore("m", path)

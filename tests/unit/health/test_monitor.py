@@ -244,9 +244,7 @@ class Backups:
         return BackupGlance("complete", 4_000)
 
 
-def test_backups_in_use_tell_of_themselves_and_keep_what_they_told(
-    client: ReadClient,
-) -> None:
+def test_backups_in_use_tell_of_themselves_and_keep_what_they_told(client: ReadClient) -> None:
     backups = Backups()
     monitor = Monitor([backups], now_ms=lambda: SECOND)
     monitor.seen(read(client))

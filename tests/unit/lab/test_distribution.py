@@ -10,10 +10,7 @@ import pytest
 
 from breakglass.services.errors import LabError, MissingExtra
 from breakglass.services.lab import distribution as module
-from breakglass.services.lab.distribution import (
-    distribution,
-    find_java,
-)
+from breakglass.services.lab.distribution import distribution, find_java
 from breakglass.services.maven.repository import REPOSITORY_VARIABLE
 
 VERSION = "4.3.1"

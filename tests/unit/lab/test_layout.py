@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.errors import LabError
+from breakglass.services.lab.cluster import new_broker, new_cluster
 from breakglass.services.lab.layout import (
     FIRST_CONTROLLER,
     LAYOUT_FILE,
@@ -15,7 +16,6 @@ from breakglass.services.lab.layout import (
     load_layout,
     save_layout,
 )
-from breakglass.services.lab.planning import new_broker, new_cluster
 
 
 def test_a_layout_comes_back_as_it_was_saved_and_each_listener_has_its_port(tmp_path: Path) -> None:

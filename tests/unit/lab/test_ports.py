@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from breakglass.services.lab.cluster import new_broker, new_cluster
 from breakglass.services.lab.layout import Address
-from breakglass.services.lab.planning import new_broker, new_cluster
 from breakglass.services.lab.ports import COUNTER, LOWEST, free_ports
 
 EPHEMERAL = 32768

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from breakglass.services.lab.cluster import new_cluster
 from breakglass.services.lab.layout import FIRST_CONTROLLER
-from breakglass.services.lab.planning import new_cluster
 from breakglass.services.lab.properties import render, server_properties
 from breakglass.services.lab.security import security_settings
 

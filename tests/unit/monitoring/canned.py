@@ -21,7 +21,7 @@ from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir
 from breakglass.services.lag import Behind
 from breakglass.services.metastore.glance import SeenMetastore
 from breakglass.services.model import TopicPartition
-from breakglass.services.monitoring.looks import IncidentFigures, Looks, MonitoredSource
+from breakglass.services.monitoring.watching import IncidentFigures, Looks, MonitoredSource
 from tests.kit.incidents import READ_AT_MS, every_verdict
 from tests.screens.backups.held import ENDS, MAIN, every_state, job, seen
 from tests.unit.checkpoint.store.stores import completed

@@ -32,9 +32,7 @@ def test_a_theme_is_its_base_and_what_it_changes(tmp_path: Path) -> None:
     assert theme_role_style(own, Role.KEY) == theme_role_style(ANSI_LIGHT, Role.KEY)
 
 
-def test_files_that_cannot_be_used_are_named_and_the_rest_is_read(
-    tmp_path: Path,
-) -> None:
+def test_files_that_cannot_be_used_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("name = \n")
     (tmp_path / "b.toml").write_text(NIGHT)
     (tmp_path / "c.toml").write_text(NIGHT)

@@ -59,9 +59,7 @@ def test_a_terminal_of_16_colours_is_drawn_on_in_its_own(theme: Theme) -> None:
 
 
 @pytest.mark.parametrize("theme", PALETTES, ids=lambda theme: theme.name)
-def test_a_palette_has_every_role_and_the_worst_verdict_like_no_other(
-    theme: Theme,
-) -> None:
+def test_a_palette_has_every_role_and_the_worst_verdict_like_no_other(theme: Theme) -> None:
     assert [role for role in Role if f"{role}-style" not in theme.variables] == []
     bomb = theme_role_style(theme, Role.BOMB)
     assert bomb not in [theme_role_style(theme, verdict) for verdict in OTHER_VERDICTS]

@@ -91,13 +91,7 @@ SILENT = Unknown("b3 is silent")
         (total_text, {(1, 2): "3", (1, SILENT): ">= 1", (SILENT,): "?", (): "0"}),
         (
             time_text,
-            {
-                SILENT: "?",
-                None: "-",
-                -1: "-",
-                0: "1970-01-01 00:00:00Z",
-                1 << 62: str(1 << 62),
-            },
+            {SILENT: "?", None: "-", -1: "-", 0: "1970-01-01 00:00:00Z", 1 << 62: str(1 << 62)},
         ),
     ],
 )
@@ -207,7 +201,7 @@ def test_every_verdict_and_role_is_explained_in_a_line_of_80_columns_and_on_the_
 MOST_CALLS = 400_000
 """Ten times as many as it takes."""
 HOSTILE = [
-    *("\x1b[2J", "[bold red]", "\u202edaol", "\0\a\x9b", "\ud7ff\u200b\ufeff", "[/]\\[", "\r\n"),
+    *("\x1b[2J", "[bold red]", "\u202edaol", "\0\a\x9b", "\ud7ff\u200b\ufeff", "[/]\\[", "\r\n")
 ]
 bytes_of_any_kind = st.one_of(
     st.binary(max_size=300),

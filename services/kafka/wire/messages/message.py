@@ -31,6 +31,24 @@ if TYPE_CHECKING:
 
 else:
     from kafka.protocol.api_message import ApiMessage
+    from kafka.protocol.schemas.fields.array import ArrayField
+    from kafka.protocol.schemas.fields.struct_array import StructArrayField
+
+    def _refusing_null(emit: Any) -> Any:
+        """kafka-python decodes any array as None at a length of -1, whatever its schema says."""
+
+        def emit_decode_from(
+            field: Any, ctx: Any, name: str, indent: str, version: Any = None, **form: Any
+        ) -> None:
+            emit(field, ctx, name, indent, version=version, **form)
+            if not field.nullable_for_version_q(version):
+                ctx.emit(indent, f"if {name} is None:")
+                ctx.emit(indent, "    raise ValueError('an array is null')")
+
+        return emit_decode_from
+
+    for _array in (ArrayField, StructArrayField):
+        _array.emit_decode_from = _refusing_null(_array.emit_decode_from)
 
 __all__ = ["ApiMessage", "StrictDecoding", "decode_exactly"]
 

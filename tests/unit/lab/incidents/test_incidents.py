@@ -68,8 +68,6 @@ def test_scores_are_kept_in_order_printed(tmp_path: Path, monkeypatch: pytest.Mo
     [("--auto", "--level", "hardest"), ("--auto", "--incident", "/dev/null"), ()],
     ids=["no such level", "no incident in the file", "neither a terminal nor --auto"],
 )
-def test_a_drill_that_cannot_be_is_refused_before_anything_starts(
-    words: tuple[str, ...],
-) -> None:
+def test_a_drill_that_cannot_be_is_refused_before_anything_starts(words: tuple[str, ...]) -> None:
     ended = breakglass("drill", *words)
     assert (ended.code, ended.out, len(ended.said)) == (2, "", 1)

@@ -11,8 +11,8 @@ from breakglass.services.health.figure import Figure
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import Unknown
 from breakglass.services.monitoring import meters
-from breakglass.services.monitoring.looks import IncidentFigures, Looks, MonitoredSource
 from breakglass.services.monitoring.meters import METERS, ExportedMetric, MeterReadings
+from breakglass.services.monitoring.watching import IncidentFigures, Looks, MonitoredSource
 from breakglass.services.snapshot import Quorum
 from tests.kit.incidents import READ_AT_MS, forked, incident_of, nothing_offline, unread
 from tests.screens.backups.held import MAIN
