@@ -20,7 +20,6 @@ from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import (
     BackupStore,
     host_of,
-    require_no_file,
     require_there,
     same_machine,
     this_machine,
@@ -165,14 +164,6 @@ def test_an_empty_folder_is_a_store_and_one_that_is_not_there_is_none(tmp_path: 
     assert isinstance(there.held, Unknown)
     completed(BackupStore(nothing), 1)
     require_there(nothing)
-
-
-def test_a_file_is_no_store(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("")
-    for require in (require_there, require_no_file):
-        with pytest.raises(UsageError):
-            require(str(file))
 
 
 FIRST = 40

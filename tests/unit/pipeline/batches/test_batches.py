@@ -253,15 +253,6 @@ def copied(
     return list(copy_range(client, whole, target, 4, seconds))
 
 
-def test_the_records_of_a_range_become_a_part(
-    client: ReadClient, log: FakeLog, tmp_path: Path
-) -> None:
-    (part,) = copied(client, tmp_path, lying(7, 33))
-    assert (part.partition, part.first_offset, part.last_offset, part.count) == (3, 7, 32, 26)
-    content = (tmp_path / part.records).read_bytes()
-    assert content[1:] == b"".join(map(encode, run(7, 33)))
-
-
 def test_a_part_that_is_full_is_followed_by_another(
     client: ReadClient, log: FakeLog, tmp_path: Path
 ) -> None:

@@ -36,7 +36,6 @@ from breakglass.services.recovery.execution.target import (
     Rung,
 )
 from tests.kit.deadlines import HOUR, MOMENT
-from tests.kit.fake_broker import Body
 from tests.kit.fake_controller import FakeController, after, failing, unanswered, unheard
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.recovery.execution.conftest import Bench
@@ -147,14 +146,6 @@ class TestAllGoesWell:
         assert (outcome.result, outcome.leader) == (RecoveryResult.ELECTED, 2)
         assert bench.controller.steps == ["elect"]
 
-    def test_r17_internal_topics_are_recovered_before_what_depends_on_them(
-        self, bench: Bench
-    ) -> None:
-        wanted = [*bench.offline("orders", 2), *bench.offline("__consumer_offsets", 2)]
-        order = [outcome.target for outcome in bench.run(wanted)]
-        assert order == [*wanted[2:], *wanted[:2]]
-        assert bench.controller.partitions == [1] * 12
-
 
 class TestLostAnswers:
     """Once a request has left, the brokers decide what became of it."""
@@ -181,14 +172,6 @@ class TestLostAnswers:
         bench.controller.next(REORDER, unanswered)
         assert bench.one(bench.offline()).result is RecoveryResult.UNKNOWN
         assert bench.controller.steps == ["reorder"]
-
-    def test_bytes_that_are_no_answer_are_a_lost_answer(self, bench: Bench) -> None:
-        def alien(request: Any, answer: Any) -> Any:
-            answer(request)
-            return Body(b"\xff\xff")
-
-        bench.controller.next(ELECT, alien)
-        assert bench.one(bench.offline()).result is RecoveryResult.ELECTED
 
     def test_a_partition_left_out_of_an_answer_is_looked_for(self, bench: Bench) -> None:
         """The canary passes; in the second batch the answer forgets one."""
@@ -413,11 +396,6 @@ class TestLookingAgain:
     ) -> None:
         (wanted,) = bench.offline()
         self.refused(bench, [replace(wanted, live=())])
-
-    def test_another_cluster_behind_the_same_address_is_refused(self, bench: Bench) -> None:
-        wanted = bench.offline()
-        bench.cluster.story.cluster_id = "another"
-        self.refused(bench, wanted)
 
     def test_a_designee_whose_disk_was_replaced_since_is_refused(self, bench: Bench) -> None:
         (wanted,) = bench.offline()

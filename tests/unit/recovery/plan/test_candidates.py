@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from breakglass.services.model import PartitionEvidence, Unknown
 from breakglass.services.recovery.plan.candidates import ReplicaCandidate, candidates
-from tests.unit.recovery.plans import BOMB, HALF_READ, INTERNAL, LOSS, planned
+from tests.unit.recovery.plans import HALF_READ, LOSS, planned
 
 
 def of(evidence: PartitionEvidence) -> list[ReplicaCandidate]:
@@ -22,12 +22,3 @@ def test_one_that_could_not_be_read_can_be_chosen_and_says_that_its_loss_is_unkn
     assert silent.eligible
     assert isinstance(silent.loses.records, Unknown)
     assert silent.own_consent == "loss unknown: b2 does not answer (connection refused)"
-
-
-def test_a_consent_of_its_own_is_named_beforehand() -> None:
-    assert of(INTERNAL)[0].own_consent == "it is an internal topic"
-    assert of(LOSS)[0].own_consent == ""
-
-
-def test_nobody_can_lead_while_the_controller_would_elect_another() -> None:
-    assert [candidate.eligible for candidate in of(BOMB) if candidate.broker == 2] == [False]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from breakglass.services.model import PartitionEvidence
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.check import Checked, CheckStatus
-from breakglass.services.recovery.plan.document import Plan, PlanEntry
+from breakglass.services.recovery.plan.document import Plan
 from breakglass.services.recovery.plan.edit import (
     exclude,
     exclude_all,
@@ -31,32 +31,6 @@ from tests.unit.recovery.plans import (
 )
 
 
-def test_every_partition_has_a_row_in_the_order_of_recovery_elected_or_not() -> None:
-    rows = plan_rows(planned(*EVERY_KIND))
-    assert [(str(row.partition), row.leader) for row in rows] == [
-        ("__consumer_offsets-0", 1),
-        ("orders-1", 2),
-        ("orders-3", 1),
-        ("orders-4", 2),
-        ("orders-5", None),
-        ("orders-6", None),
-        ("orders-7", 1),
-        ("orders-8", None),
-    ]
-
-
-def test_a_row_says_what_its_election_loses_and_why_it_is_held() -> None:
-    (row,) = plan_rows(planned(LOSS))
-    assert (row.verdict, row.action, row.unread, row.chosen_by) == (
-        "LOSS",
-        "elect b1",
-        "b3",
-        "rank",
-    )
-    assert str(row.loses) == "50"
-    assert row.why == "electing b1 loses 50 records"
-
-
 def test_a_row_says_where_it_departs_from_the_recommendation() -> None:
     rows = plan_rows(set_leader(exclude(planned(SAFE, LOSS, INTERNAL), SAFE.partition),
                                 LOSS.partition, 2))  # fmt: skip
@@ -77,11 +51,6 @@ def test_a_check_of_another_leader_than_the_plans_is_disregarded() -> None:
     of_b1 = {LOSS.partition: Checked(LOSS.partition, 1, CheckStatus.UNCHANGED)}
     assert plan_rows(plan, of_b1)[0].checked is of_b1[LOSS.partition]
     assert plan_rows(set_leader(plan, LOSS.partition, 2), of_b1)[0].checked is None
-
-
-def test_a_bare_plan_has_rows_of_which_nothing_is_known() -> None:
-    (row,) = plan_rows(Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),)))
-    assert (row.leader, row.loses, row.unread, row.departs) == (2, None, "?", False)
 
 
 def left(plan: Plan) -> dict[str, str]:
