@@ -42,11 +42,6 @@ def of(
     return strongest_promise([topic], groups, declared or Declared())
 
 
-def test_participants_alone_have_the_coordinated_promise() -> None:
-    declared = Declared({"g1": GroupPolicy.EXACTLY_ONCE})
-    assert of(STAMPED, MEMBER, declared=declared).strongest is Level.COORDINATED
-
-
 def test_no_promise_holds_for_records_that_do_not_say_what_led_to_them() -> None:
     found = of(PLAIN, GROUP)
     assert found.strongest is None

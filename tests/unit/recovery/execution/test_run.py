@@ -554,11 +554,10 @@ class TestRescue:
     """Who waits for a rescue, whom a failed rescue keeps back, and what a halt stops."""
 
     def recover(
-        self, bench: Bench, targets: Sequence[ElectionTarget], rescue: ScriptedRescue | None
+        self, bench: Bench, targets: Sequence[ElectionTarget], rescue: ScriptedRescue
     ) -> list[RecoveryResult]:
         """The results of *targets*, in their order."""
-        if rescue is not None:
-            rescue.watched, rescue.leader = targets, bench.leader
+        rescue.watched, rescue.leader = targets, bench.leader
         ended = {outcome.target: outcome.result for outcome in bench.run(targets, rescue)}
         return [ended[target] for target in targets]
 
@@ -621,10 +620,6 @@ class TestRescue:
         rescue = ScriptedRescue(lambda target: target is not safe, unwritable="full")
         ended = self.recover(bench, [safe, *others], rescue)
         assert ended == [RecoveryResult.ELECTED, *[RecoveryResult.NOT_ATTEMPTED] * 2]
-
-    def test_without_a_rescue_nothing_is_saved_and_all_are_elected(self, bench: Bench) -> None:
-        ended = self.recover(bench, bench.offline(count=2), None)
-        assert set(ended) == {RecoveryResult.ELECTED}
 
     def test_without_room_for_the_journal_nothing_is_saved_and_nothing_is_sent(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch

@@ -175,12 +175,6 @@ def test_what_stands_twice_names_the_line_where_it_stands_first() -> None:
     assert said.endswith(f"orders-1 stands twice, first on line {first - 1}")
 
 
-def test_a_partition_is_not_elected_and_left_out_at_once() -> None:
-    assert "orders-1 stands twice" in wrong(
-        form(lambda it: it["leftOut"].append(dict(it["partitions"][0])))
-    )[0]  # fmt: skip
-
-
 def test_all_faults_are_told_at_once_in_the_order_of_the_text() -> None:
     def change(document: Any) -> None:
         document["partitions"][0]["designatedLeader"] = 9
