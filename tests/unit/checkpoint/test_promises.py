@@ -30,7 +30,6 @@ PLAIN = TopicEvidence(
 )
 IN_TRANSACTIONS = replace(PLAIN, writers=(WriterKind.TRANSACTIONAL,), transactional=True)
 GROUP = GroupEvidence("g1", "classic", "Stable", ("A",), Committing.PLAIN)
-MEMBER = replace(GROUP, commits=Committing.PARTICIPANT)
 FLOW = GroupFlow("g1", ("A",), ("B",))
 AT_LEAST_ONCE = {"g1": GroupPolicy.AT_LEAST_ONCE}
 B = replace(PLAIN, topic="B", unstamped="B-0 at offset 3")

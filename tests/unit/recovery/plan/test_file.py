@@ -140,10 +140,6 @@ def _entry(document: Any) -> Any:
 
 EPOCH = r"breakglass\.records\[0\]\.evidence\.state\.leader_epoch"
 FAULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "named twice": (lambda it: it["partitions"].append(_entry(it)), "orders-1"),
-    "negative": (lambda it: _entry(it).update(partition=-1), "entry 1"),
-    "no topic": (lambda it: _entry(it).update(topic=""), "entry 1"),
-    "no leader": (lambda it: _entry(it).pop("designatedLeader"), "entry 1"),
     "not assigned": (lambda it: _entry(it).update(designatedLeader=7), "entry 1"),
     "no evidence": (lambda it: it["breakglass"].update(records=[]), "entry 1"),
     "recorded twice": (lambda it: it["breakglass"].update(records=2 * [_record(it)]), "records"),
