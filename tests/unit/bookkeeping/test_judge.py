@@ -21,7 +21,6 @@ from tests.campaign.sentences import (
 )
 from tests.unit.bookkeeping.logs import ORDERS, log, reading, record, run, saved
 
-SHORT = log(*run(0, 0, 10))
 LONG = log(*run(0, 0, 15))
 LATER = log(*run(0, 0, 10), *run(1, 10, 12))
 """Of a later epoch than `LONG`, from which it parts at 10."""

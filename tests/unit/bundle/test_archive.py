@@ -341,22 +341,6 @@ def test_every_kind_of_unknown_keeps_its_kind(reason: Unknown) -> None:
     assert (type(found), found) == (type(reason), reason)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
-    max_leaves=8,
-)
-
-
-@given(JSON)
-def test_any_json_is_a_quorum_or_unfit(document: Any) -> None:
-    try:
-        found = decode(Quorum, document)
-    except Unfit:
-        return
-    assert encode(found) == document
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [

@@ -43,7 +43,6 @@ from breakglass.services.errors import (
     PipelineError,
     Refused,
     StorageError,
-    TimedOut,
     UsageError,
 )
 from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
@@ -253,17 +252,6 @@ def test_a_second_worker_of_the_same_node_is_refused_and_changes_nothing(
     assert worker(second).finish(1).status is Status.COMPLETED
 
 
-def test_what_cannot_be_made_consistent_has_failed_with_the_reason(
-    acknowledged: BackupStore,
-) -> None:
-    refusal = ClusterError("not drained in time: group bank lags")
-    with pytest.raises(ClusterError):
-        finisher(acknowledged, World(refusal)).finish(1)
-    assert failure(acknowledged) == str(refusal)
-    with pytest.raises(Refused):
-        finisher(acknowledged, World()).finish(1)
-
-
 def test_what_was_decided_first_stands(acknowledged: BackupStore) -> None:
     world = World(failures={2: [StorageError("disk full")] * 4})
     found = finisher(acknowledged, world).finish(1)
@@ -377,17 +365,6 @@ def test_those_that_did_not_answer_are_asked_again(empty: BackupStore, logs: Log
     assert logs.asked == [[1, 2, 3], [2]]
 
 
-def test_a_partition_that_never_answers_fails_the_checkpoint(
-    empty: BackupStore, logs: Logs
-) -> None:
-    logs.silent = {2}
-    with pytest.raises(TimedOut):
-        coordinator(empty, logs).take(1, "mine")
-    assert "1 of 3 partitions" in failure(empty)
-    with pytest.raises(Refused):
-        coordinator(empty, logs).take(1, "mine")
-
-
 def test_the_next_id_is_above_all_in_the_store_and_in_the_logs(
     empty: BackupStore, logs: Logs
 ) -> None:
@@ -411,17 +388,6 @@ def test_the_greatest_id_that_can_be_named_has_one_after_it_and_no_greater_is_ta
     with pytest.raises(Refused):
         taking.take()
     assert empty.ids() == [LARGEST_ASKED, LARGEST_ASKED + 1]
-
-
-def test_i07_a_take_that_was_cut_off_is_gone_on_with_by_another_coordinator(
-    empty: BackupStore, logs: Logs
-) -> None:
-    logs.reached = 1
-    cut_off(empty, logs, 1, "mine")
-    for _ in range(2):
-        assert coordinator(empty, logs).take(1, "mine") == 1
-    assert coordinator(empty, logs).take(1, "another's") == NotHigher(1, 1)
-    assert started(empty).positions == {1: 5, 2: 5, 3: 5}
 
 
 def test_h04_an_old_request_does_not_complete_behind_a_newer_id(

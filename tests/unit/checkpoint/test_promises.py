@@ -30,7 +30,6 @@ PLAIN = TopicEvidence(
 )
 IN_TRANSACTIONS = replace(PLAIN, writers=(WriterKind.TRANSACTIONAL,), transactional=True)
 GROUP = GroupEvidence("g1", "classic", "Stable", ("A",), Committing.PLAIN)
-MEMBER = replace(GROUP, commits=Committing.PARTICIPANT)
 FLOW = GroupFlow("g1", ("A",), ("B",))
 AT_LEAST_ONCE = {"g1": GroupPolicy.AT_LEAST_ONCE}
 B = replace(PLAIN, topic="B", unstamped="B-0 at offset 3")
@@ -40,11 +39,6 @@ def of(
     topic: TopicEvidence, *groups: GroupEvidence, declared: Declared | None = None
 ) -> PromiseOutlook:
     return strongest_promise([topic], groups, declared or Declared())
-
-
-def test_participants_alone_have_the_coordinated_promise() -> None:
-    declared = Declared({"g1": GroupPolicy.EXACTLY_ONCE})
-    assert of(STAMPED, MEMBER, declared=declared).strongest is Level.COORDINATED
 
 
 def test_no_promise_holds_for_records_that_do_not_say_what_led_to_them() -> None:

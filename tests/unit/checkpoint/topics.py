@@ -31,8 +31,7 @@ class Logs:
         self.before_start: Callable[[int], object] = lambda _: None
         """Called with the id before any partition starts."""
         self.refusal: Exception | None = None
-        """What a start ends with, once the first `reached` partitions have their markers."""
-        self.reached = 0
+        """What a start ends with."""
         self.incarnation = "first"
 
     def scope(self) -> Scope:
@@ -71,8 +70,6 @@ class Logs:
     def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
         self.before_start(id)
         if self.refusal is not None:
-            for partition in partitions[: self.reached]:
-                self.records[partition.number].append(id)
             raise self.refusal
         self.asked.append([partition.number for partition in partitions])
         answers = {}

@@ -44,24 +44,12 @@ def test_a_list_keeps_its_order_and_forgives_spare_commas() -> None:
         parse_endpoints(" , ", "here")
 
 
-def test_broker_addresses_are_by_id() -> None:
-    addresses = parse_broker_addresses(["1=localhost:19091", " 12 = [::1]:19092"], "flag")
-    assert addresses == {1: Endpoint("localhost", 19091), 12: Endpoint("::1", 19092)}
-
-
 @pytest.mark.parametrize(
     "text", ["localhost:19091", "=b1:1", "b1=b1:1", "-1=b1:1", "²=b1:1", "1=b:2"]
 )
 def test_a_broker_address_needs_an_id_of_its_own(text: str) -> None:
     with pytest.raises(BadConnectionSettings):
         parse_broker_addresses(["1=a:1", text], "--broker-address")
-
-
-def test_a_tunnel_is_certified_under_the_name_of_what_it_leads_to() -> None:
-    tunnel = Endpoint("localhost", 19091)
-    assert tunnel.certified_name == "localhost"
-    assert tunnel.standing_for("b1.prod").certified_name == "b1.prod"
-    assert str(tunnel.standing_for("b1.prod")) == "localhost:19091"
 
 
 def test_a_listener_is_chosen_by_name_in_any_case_and_one_that_is_lacking_is_refused() -> None:

@@ -153,12 +153,6 @@ def test_an_unsecured_token_claims_what_the_options_say() -> None:
         obtain(UnsecuredToken({"unsecuredLoginLifetimeSeconds": Secret("soon")}), NOW)
 
 
-@pytest.mark.parametrize(("age", "fresh"), [(0, True), (47, True), (49, False), (61, False)])
-def test_a_token_is_renewed_well_before_it_expires(age: int, fresh: bool) -> None:
-    token = obtain(UnsecuredToken({"unsecuredLoginLifetimeSeconds": Secret("60")}), NOW)
-    assert token.fresh_at(NOW + age) is fresh
-
-
 def test_a_source_gives_the_same_token_until_it_grows_old(provider: Provider) -> None:
     for expiry, asked in (("3600", 1), ("0.000001", 3)):
         provider.answer = b'{"access_token": "opaque", "expires_in": %s}' % expiry.encode()

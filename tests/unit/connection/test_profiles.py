@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.connection.profiles import default_folder, load_profile
+from breakglass.services.connection.profiles import load_profile
 from breakglass.services.errors import BadConnectionSettings
 
 
@@ -94,7 +94,3 @@ def test_a_file_that_cannot_work_has_its_place(folder: Path, text: str, said: st
     (folder / "profiles.toml").write_text(text)
     with pytest.raises(BadConnectionSettings, match=said):
         load_profile("prod", folder)
-
-
-def test_profiles_are_in_the_user_s_config_folder(user_folders: Path) -> None:
-    assert default_folder() == user_folders / "config" / "breakglass"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from breakglass.services.connection.properties import Properties, Property, overlay, read_properties
 from breakglass.services.connection.secret import Secret
@@ -79,22 +77,6 @@ def test_each_value_knows_its_line_through_comments_and_continued_lines(file: Pa
     }
 
 
-@given(st.dictionaries(st.text(min_size=1), st.text(), max_size=5))
-def test_what_java_would_write_is_read_back(values: dict[str, str]) -> None:
-    written = "\n".join(f"{_escaped(key)}={_escaped(value)}" for key, value in values.items())
-    from breakglass.services.connection.properties import _parse
-
-    entries, broken_line = _parse(written.encode("latin-1"), "f")
-    assert broken_line == 0
-    assert {key: entry.value.reveal() for key, entry in entries.items()} == values
-
-
-def _escaped(text: str) -> str:
-    """Every character as \\uXXXX, which Properties.store may do."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
-
-
 def test_values_are_trimmed_as_configdef_does_passwords_too() -> None:
     read = properties(ssl_key_password=" \tpass word \n", client_id="  ")
     assert read.secret("ssl.key.password") == Secret("pass word")
@@ -106,13 +88,6 @@ def test_values_are_trimmed_as_configdef_does_passwords_too() -> None:
 def test_a_number_that_is_none_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(BadConnectionSettings, match=r"^here line 1: request\.timeout\.ms"):
         properties(request_timeout_ms=text).number("request.timeout.ms", 5)
-
-
-def test_a_choice_is_taken_in_any_case_and_refused_with_the_others() -> None:
-    read = properties(security_protocol="sasl_ssl")
-    assert read.choice("security.protocol", ("SSL", "SASL_SSL"), "SSL") == "SASL_SSL"
-    with pytest.raises(BadConnectionSettings, match="SSL, PLAINTEXT"):
-        read.choice("security.protocol", ("SSL", "PLAINTEXT"), "SSL")
 
 
 def test_the_first_source_that_has_a_key_wins_and_security_comes_from_one_together() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from breakglass.console import checkpoint_take
 from breakglass.console.checkpoint_text import CommandText
 from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
@@ -52,16 +51,3 @@ def test_everything_that_can_be_asked_of_a_restore_is_read() -> None:
     found = CommandText().restore("--map a=b --map c=d --suffix -2 --resume --control-topic e")
     assert found == RestoreAsked({"a": "b", "c": "d"}, "-2", resume=True, control_topic="e")
     assert CommandText().restore("") == RestoreAsked()
-
-
-def test_the_screen_reads_by_the_function_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, object] = {}
-
-    def note(**options: object) -> TakeAsked:
-        given.update(options)
-        return TakeAsked(("a",))
-
-    monkeypatch.setattr(checkpoint_take, "take_asked", note)
-    CommandText().take("--topics a")
-    assert given["drain"] == 60_000
-    assert given["control_topic"] == "breakglass-checkpoints"

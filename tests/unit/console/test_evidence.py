@@ -27,11 +27,6 @@ def found(*evidence: PartitionEvidence, designee: int = 1) -> tuple[GroupPastEnd
     return past_end(targets, {one.partition: one for one in evidence})
 
 
-def test_r19_a_group_past_the_end_of_the_designee_is_found() -> None:
-    (one,) = found(with_groups(SAFE, billing=95, audit=90))
-    assert (one.group, one.committed, one.log_end) == ("billing", 95, 90)
-
-
 def test_r19_nothing_is_claimed_where_groups_or_the_log_are_unknown() -> None:
     unheard = replace(SAFE, group_offsets=Unknown("__consumer_offsets is offline"))
     assert found(unheard) == ()

@@ -37,6 +37,8 @@ def test_partitions_are_named_in_exactly_one_way(kind: str, named: tuple[str, ..
         ('{"topic": "orders", "partition": 0}', "orders-0"),
         ('{"topic": "orders" "partition": 0}', "line 1, column 36"),
         ('{"topic": "orders"}', "entry 1 (orders)"),
+        ('{"topic": "orders", "partition": 0, "designatedLeader": -1}', "is -1"),
+        (", ".join(['{"topic": "orders", "partition": 0}'] * 2), "orders-0 twice"),
     ],
 )
 def test_a_file_that_does_not_designate_is_refused(tmp_path: Path, entry: str, named: str) -> None:

@@ -30,11 +30,6 @@ def test_a_name_means_one_partition_or_all_of_a_topic_once(
     assert list(partitions_named(names, KNOWN)) == meant
 
 
-@pytest.mark.parametrize("texts", [["orders-*=2"], ["orders-*=b2"], ["orders-*=2", "orders-0=b2"]])
-def test_a_leader_is_written_by_its_id_or_as_it_is_shown(texts: list[str]) -> None:
-    assert leaders_named(texts, KNOWN) == {KNOWN[0]: 2, KNOWN[1]: 2}
-
-
 NO_NAMES = ("orders", "orders-", "-3", "orders-x", "orders-+1", "", "carts-*")
 NO_LEADERS = ("orders-0", "orders-0=", "orders-0=x", "=2", "orders-0=-1", "orders-*=1 orders-0=2")
 

@@ -64,16 +64,3 @@ def test_blank_torn_and_null_lines_are_told_with_their_numbers() -> None:
         (12, LineProblem.TORN),
         (13, LineProblem.TORN),
     ]
-
-
-def test_a_value_with_raw_newlines_is_one_command_and_flagged() -> None:
-    value = b'{\n"statement": "A",\n"plan": null\n}'
-    good = b'"type/A/drop":{"statement":"DROP TYPE A;"}\n'
-    content = good + b'"type/B/drop":' + value + b"\n" + good
-    read = lines_of(content)
-    assert [line.problem for line in read] == [None, LineProblem.RAW_NEWLINES, None]
-    assert read[1].value == value
-    assert [line.number for line in read] == [1, 2, 6]
-    assert [content[line.start : line.end] for line in read] == [
-        good, b'"type/B/drop":' + value + b"\n", good
-    ]  # fmt: skip

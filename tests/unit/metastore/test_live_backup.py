@@ -79,17 +79,6 @@ def test_a_first_backup_is_named_by_its_style_and_its_owners_alone(
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 
-@pytest.mark.parametrize(("known", "then"), [(0, 60), (1, 11), (30, 1), (59, 11), (60, 60)])
-def test_a_restart_appends_what_is_new_however_commands_come(
-    tmp_path: Path, known: int, then: int
-) -> None:
-    back_up(tmp_path, RECORDS[:known])
-    events = back_up(tmp_path, RECORDS, group=then)
-    assert events == ([Continued(NAMED, known)] if known else [Begun(NAMED)])
-    assert (tmp_path / NAMED).read_bytes() == content(RECORDS)
-    assert stored(tmp_path / NAMED) == RECORDS
-
-
 @pytest.mark.parametrize("lost", [1, 40, 2_000, None], ids=["a bit", "more", "lines", "all"])
 def test_what_a_side_file_lost_is_noted_again(tmp_path: Path, lost: int | None) -> None:
     """A kill may leave it behind its backup: with the end of a line missing, or with lines."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.metastore.command import Command, CommandId
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log.reader import Degradation, Replay
 from tests.unit.metastore.generating import Generator
@@ -41,15 +40,6 @@ def test_hundreds_of_commands_become_what_the_model_holds(seed: int) -> None:
         key: (one.sources, one.sink, one.paused) for key, one in model.queries.items()
     }
     assert replay.metastore.digest == again.metastore.digest
-
-
-def test_a_snapshot_changes_alone() -> None:
-    held = planless(INPUT).metastore
-    before = held.digest
-    copy = held.snapshot()
-    value = Command.from_json(b'{"statement":"DROP STREAM INPUT;"}')
-    copy.apply(9, CommandId.parse("stream/INPUT/drop"), value)
-    assert held.digest == before != copy.digest
 
 
 def test_query_ids_are_one_past_the_last_command_that_changed_objects() -> None:

@@ -30,15 +30,6 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / NAMED
 
 
-def test_a_whole_backup_is_whole(file: Path) -> None:
-    verified = verify_backup(file)
-    assert verified.whole is True
-    assert verified.commands == verified.noted == 300
-    assert verified.bytes == len(content(RECORDS))
-    assert (verified.changed, verified.missing, verified.unnoted_bytes) == ([], 0, 0)
-    assert {finding.finding for finding in verified.findings} == {Finding.UNREADABLE_BY_KSQLDB}
-
-
 def test_every_flipped_bit_is_found_in_its_line(file: Path) -> None:
     whole, picked = file.read_bytes(), random.Random(3)
     for at in picked.sample([at for at, byte in enumerate(whole) if byte != 0x0A], 12):

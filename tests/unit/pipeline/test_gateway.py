@@ -50,13 +50,6 @@ def test_a_jvm_that_ends_as_it_starts_is_said(tmp_path: Path) -> None:
     assert (tmp_path / "errors").read_text() == "no memory\n"
 
 
-def test_a_jvm_that_is_killed_before_it_listens_is_said(tmp_path: Path) -> None:
-    gateway = Gateway(launch(tmp_path, "exec sleep 3600"))
-    gateway.kill()
-    with pytest.raises(PipelineError):
-        gateway.environment()
-
-
 def test_the_port_and_the_secret_are_read_where_the_jvm_writes_them(tmp_path: Path) -> None:
     # As PythonGatewayServer.scala: a file that is whole as soon as it has its name.
     # Beside it: from another file system `mv` copies, and the file has its name while it is empty.

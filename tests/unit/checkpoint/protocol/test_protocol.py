@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import methodcaller
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -17,9 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.checkpoint.protocol import coordinator, values
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher, Take
 from breakglass.services.checkpoint.protocol.lineage import cut
-from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
 from breakglass.services.checkpoint.protocol.values import (
     DIFFERENT_COPIES,
     Begin,
@@ -32,9 +28,7 @@ from breakglass.services.checkpoint.protocol.values import (
     checkpoint_status,
     counting_copy,
     may_become,
-    partition_failure,
     partition_status,
-    unfinished,
 )
 from tests.kit.extent import examples
 from tests.unit.checkpoint.protocol.checker import broken
@@ -299,40 +293,6 @@ def test_every_invariant_holds_in_ten_thousand_runs(thousand: int) -> None:
     assert {seed: found for seed in seeds if (found := run(seed)[1])} == {}
 
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "zeebe_http"
-
-
-def started(id: int, last: int | None = None) -> Acknowledge:
-    return Acknowledge(id, CheckpointState(last or id, 12), started=True)
-
-
-def taken(id: int, *seen: int) -> Take:
-    found = coordinator.take(id, (1, 2, 3), seen)
-    assert isinstance(found, Take)
-    return found
-
-
-def test_the_client_is_told_when_every_partition_has_started() -> None:
-    take = taken(5)
-    for number in (1, 2, 3, 3):
-        take = coordinator.acknowledge(take, number, started(5))
-    assert take.acknowledged
-    assert take.refusal is None
-
-
-def test_a_partition_that_is_past_the_id_makes_the_take_impossible() -> None:
-    take = coordinator.acknowledge(taken(5), 1, started(5))
-    take = coordinator.acknowledge(take, 3, started(5, last=7))
-    assert (take.acknowledged, take.refusal) == (False, NotHigher(5, 7))
-
-
-def test_an_id_that_is_not_greater_than_all_before_it_is_refused_as_by_zeebe() -> None:
-    assert coordinator.take(3, (1, 2, 3), (1, 4, 2)) == NotHigher(3, 4)
-    golden = json.loads((GOLDEN / "take_409.json").read_text("utf-8"))
-    assert coordinator.take(4, (1, 2, 3), (1, 4, 2)) == NotHigher(4, 4)
-    assert NotHigher(4, 4).message == golden["body"]["message"]
-
-
 @pytest.mark.parametrize(
     ("partitions", "whole"),
     [
@@ -363,13 +323,6 @@ def test_of_several_nodes_copies_the_best_one_counts(
     assert partition_status(PartitionBackup(2, found)) is status
     counting = counting_copy(PartitionBackup(2, found))
     assert (counting.status if counting else D) is status
-
-
-def test_the_verdict_on_a_partition_stands_above_its_copies() -> None:
-    completed = Copy(CopyId(1, 2, 0), C, 12, digest="aa")
-    backup = PartitionBackup(2, (completed,), failure="its owner changed")
-    assert partition_status(backup) is F
-    assert partition_failure(backup) == "its owner changed"
 
 
 def test_partitions_nothing_is_known_of_do_not_exist() -> None:
@@ -412,14 +365,6 @@ def test_what_a_worker_does_about_a_copy(
 ) -> None:
     assert {begin(copies(own=own, other=other), OWN) for other in others} == {decided}
     assert begin(PartitionBackup(2, failure="its owner changed"), OWN) is Begin.REFUSE
-
-
-@pytest.mark.parametrize(
-    ("own", "is_failed"), [(D, True), (O, True), (F, True), (C, False)], ids=str
-)
-def test_a_new_owner_fails_what_is_not_completed(own: Status, is_failed: bool) -> None:
-    assert unfinished([(1, copies(own=own))], 1) == ((1,) if is_failed else ())
-    assert unfinished([(1, copies(own=own))], 2) == ((1, 2) if is_failed else (2,))
 
 
 def test_h01_the_first_record_that_carries_the_id_ends_the_cut() -> None:

@@ -21,22 +21,6 @@ def moved(topic: str, old: int, new: int, count: int) -> MovedRecords:
     return MovedRecords(RecordAddress(topic, 0, old), new, count)
 
 
-def test_what_no_restore_has_moved_is_where_it_is() -> None:
-    records = moved(SECOND, 5, 0, 9)
-    assert list(first_places(records, ())) == [records]
-
-
-def test_a_stretch_over_gaps_of_the_first_log_comes_in_pieces() -> None:
-    """A marker lay between, which the first restore has left out."""
-    before = (moved(FIRST, 50, 2, 2), moved(FIRST, 53, 4, 3))
-    assert list(first_places(moved(SECOND, 0, 100, 10), before)) == [
-        moved(SECOND, 0, 100, 2),
-        moved(FIRST, 50, 102, 2),
-        moved(FIRST, 53, 104, 3),
-        moved(SECOND, 7, 107, 3),
-    ]
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(0, 3)), max_size=6),
     st.integers(0, 20),
@@ -80,12 +64,6 @@ def parts(records: Sequence[bytes], *cuts: int) -> list[SegmentPart]:
 def part(content: bytes, count: int) -> SegmentPart:
     size = len(content) + 1
     return SegmentPart(0, "r", "i", count, 0, 0, 0, 0, 0, size, "", zlib.crc32(content))
-
-
-@given(st.binary(), st.binary(max_size=300))
-def test_the_crc_of_two_pieces_is_that_of_both_together(first: bytes, second: bytes) -> None:
-    whole = zlib.crc32(first + second)
-    assert joined(zlib.crc32(first), zlib.crc32(second), len(second)) == whole
 
 
 def test_long_pieces_are_joined_by_their_lengths_alone() -> None:

@@ -277,25 +277,6 @@ def test_h04_ids_are_greater_than_everything_that_was_seen(store: BackupStore) -
     assert store.ids() == [3, 5, 7, 10]
 
 
-def test_i07_the_same_request_sent_again_is_accepted(store: BackupStore) -> None:
-    assert [store.reserve(take(4)) for _ in range(2)] == [None, None]
-    store.start(4, {subject.number: POSITION for subject in SUBJECTS})
-    reserved(store, 5)
-    assert store.reserve(take(4), seen=[9]) is None
-
-
-@pytest.mark.parametrize("seen", [(), (9,)])
-def test_h04_a_request_that_was_overtaken_before_its_acknowledgement_has_failed(
-    store: BackupStore, seen: tuple[int, ...]
-) -> None:
-    reserved(store, 4)
-    latest = max(seen, default=5)
-    if latest == 5:
-        reserved(store, 5)
-    assert store.reserve(take(4), seen) == NotHigher(4, latest)
-    assert f"checkpoint {latest} " in failure(store, 4)
-
-
 def test_of_two_requests_for_one_id_one_gets_it(store: BackupStore) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda n: store.reserve(take(4, f"request {n}")), range(8)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.checkpoint.protocol.values import Status
@@ -22,8 +22,7 @@ from breakglass.services.checkpoint.store.documents import (
     encode,
 )
 from breakglass.services.checkpoint.store.files import CheckpointFile, Name, parsed
-from breakglass.services.errors import MalformedInput, UnsupportedSchema
-from tests.kit.extent import examples
+from breakglass.services.errors import MalformedInput
 from tests.unit.checkpoint.store.stores import manifest, take
 
 NUMBERS = st.integers(0, 10**19 - 1)
@@ -70,13 +69,6 @@ def test_a_name_is_read_as_it_was_written(name: Name) -> None:
 )
 def test_another_name_is_none(name: str) -> None:
     assert parsed(name) is None
-
-
-@settings(max_examples=examples(50))
-@given(st.binary() | st.text().map(str.encode))
-def test_no_bytes_are_too_strange(content: bytes) -> None:
-    with pytest.raises((MalformedInput, UnsupportedSchema)):
-        decode(FailureDocument, content, "here")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: type(one).__name__)

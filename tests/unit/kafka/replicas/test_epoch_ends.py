@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from breakglass.services.kafka.replicas.epoch_ends import EpochEnd, EpochWalk
-from breakglass.services.model import EpochHistory
 from tests.unit.kafka.replicas.replica_model import ModelReplica
 
 LARGEST_EPOCH = 2**31 - 1
@@ -98,29 +96,6 @@ class TestAgainstTheModel:
         newer = [range_ for range_ in replica.ranges if range_.start >= told.complete_from]
         assert list(told.ranges) == newer
         assert told.last_written == (newer[-1].epoch if newer else None)
-
-
-@pytest.mark.parametrize(("start", "empty"), [(100, True), (40, False)])
-def test_a_walk_through_an_empty_cache_is_astray_until_the_logs_start_proves_it_empty(
-    start: int, empty: bool
-) -> None:
-    """In the empty cache of a follower that began at offset 100."""
-    replica = ModelReplica()
-    replica.start_over(100)
-    walk = EpochWalk(100, 7, None)
-    walked(walk, replica)
-    assert (walk.astray, walk.begun) == (True, False)
-    walk.start_at(start)
-    assert walk.astray is not empty
-    assert not empty or walk.history == EpochHistory((), 100)
-
-
-def test_an_empty_log_needs_no_question() -> None:
-    walk = EpochWalk(0, 7, None)
-    assert walk.question is None
-    assert walk.history == EpochHistory((), 0)
-    with pytest.raises(ValueError, match="asked"):
-        walk.answer(EpochEnd(0, 0), 0)
 
 
 def test_a_log_that_changes_meanwhile_never_ends_up_known_and_wrong() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,16 +11,15 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from breakglass.services import patience
 from breakglass.services.backup_watch import location
 from breakglass.services.checkpoint.kafka.logs import Logs
-from breakglass.services.errors import TimedOut, Unreachable
+from breakglass.services.errors import Unreachable
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.leader_ends import (
     NO_LEADER,
     Unanswered,
-    ask_brokers,
     read_leader_ends,
 )
 from breakglass.services.kafka.replicas.list_offsets import OffsetError
-from breakglass.services.model import TopicPartition, Unknown, known
+from breakglass.services.model import TopicPartition, known
 from breakglass.services.pipeline.source import WantedTopics, read_sources
 from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.ladder import seen_in
@@ -35,7 +33,6 @@ from breakglass.services.recovery.group_standing import LeaderLog, read_leader_l
 from tests.kit.deadlines import ample
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import TOPIC_ID
-from tests.kit.waiting import DEADLINE_SECONDS
 
 HUNG, LED, LOST, OFFLINE = (TopicPartition("orders", number) for number in range(4))
 
@@ -77,22 +74,6 @@ def test_each_partition_has_its_end_or_a_reason(cluster: FakeCluster, client: Re
     assert isinstance(ends[LOST], OffsetError)
     assert isinstance(silent, Unanswered)
     assert isinstance(silent.error, Unreachable)
-
-
-def test_all_brokers_are_asked_at_once() -> None:
-    asked = {broker: [TopicPartition("orders", broker)] for broker in range(8)}
-    together = threading.Barrier(len(asked))
-
-    def ask(broker: int, partitions: object) -> dict[TopicPartition, int]:
-        together.wait(DEADLINE_SECONDS)
-        if broker % 2:
-            raise TimedOut(f"b{broker} does not answer: look at it")
-        return dict.fromkeys(asked[broker], broker)
-
-    answers = ask_brokers(asked, ask)
-    assert [end for end in answers.values() if not isinstance(end, Unknown)] == [0, 2, 4, 6]
-    assert sum(isinstance(end, Unanswered) for end in answers.values()) == 4
-    assert ask_brokers({}, ask) == {}
 
 
 def test_all_readers_know_the_other_leaders_end(cluster: FakeCluster, client: ReadClient) -> None:

@@ -100,19 +100,6 @@ class TestFigures:
         assert len(cluster.brokers[1].received) <= 6
         assert questions(cluster) == [1_000, 200]
 
-    def test_a_short_walk_is_taken_further(self, cluster: FakeCluster, sender: Sender) -> None:
-        cluster.story.offline(ORDERS)
-        cluster.hold(1, ORDERS, *((epoch, 2) for epoch in range(0, 80, 2)))
-        reader = ReplicaReader(sender, 1)
-        first = reader.read({ORDERS: TOPIC_ID}, ample())[ORDERS]
-        assert known(first.epochs)
-        assert len(first.epochs.ranges) == 8
-        reader.deepen([ORDERS], 100, ample())
-        history = reader.history(ORDERS)
-        assert known(history)
-        assert len(history.ranges) == 40
-        assert len(questions(cluster)) == 40
-
 
 class TestPartialAnswers:
     def test_what_is_left_out_is_asked_again(self, cluster: FakeCluster, sender: Sender) -> None:

@@ -124,14 +124,6 @@ def test_of_two_that_answer_at_the_same_moment_one_is_closed(brokers: list[FakeB
         wait_until(lambda: sum(broker.open for broker in brokers) == 0, "both to be closed")
 
 
-def test_rejected_credentials_are_an_error_of_their_own_when_no_server_takes_them() -> None:
-    def rejected(server: Endpoint, _: Deadline) -> BrokerConnection:
-        raise errors.AuthenticationFailed(f"{server} rejects this user")
-
-    with pytest.raises(errors.AuthenticationFailed):
-        first_to_answer([Endpoint("b1", 1), Endpoint("b2", 1)], rejected, ample())
-
-
 @pytest.fixture
 def cut_off() -> Iterator[Endpoint]:
     """An address that takes no connection and refuses none: its queue is full."""

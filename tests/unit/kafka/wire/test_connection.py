@@ -9,8 +9,6 @@ from contextlib import closing, suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest, MetadataResponse
 
 from breakglass.services import errors
@@ -20,7 +18,6 @@ from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.kafka.wire.connection import BrokerConnection
 from breakglass.services.kafka.wire.deadline import Deadline
 from tests.kit.deadlines import ample
-from tests.kit.extent import examples
 from tests.kit.fake_broker import FakeBroker, Raw
 from tests.kit.waiting import DEADLINE_SECONDS
 
@@ -120,14 +117,6 @@ class TestAnswersThatAreNone:
         with pytest.raises(errors.ConnectFailed):
             ask(connection)
         assert connection.closed
-
-    @settings(max_examples=examples(50))
-    @given(st.binary(max_size=60))
-    def test_no_bytes_of_an_answer_raise_anything_but_our_errors(self, body: bytes) -> None:
-        with FakeBroker() as broker:
-            broker.serve(MetadataRequest, lambda _: Raw(frame(2, body)))
-            with closing(connect(broker)) as connection, suppress(errors.MalformedMessage):
-                ask(connection)
 
 
 class TestWaiting:

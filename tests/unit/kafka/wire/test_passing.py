@@ -6,8 +6,6 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kafka.protocol.producer import ProduceRequest
 
 from breakglass.services.errors import MalformedMessage
@@ -31,28 +29,6 @@ def encoded(request: Any, version: int) -> bytes:
     request.API_VERSION = version
     request.with_header(correlation_id=1, client_id="test")
     return bytes(request.encode(header=True))
-
-
-INT16 = st.integers(0, 2**15 - 1)
-
-
-@given(
-    st.binary(max_size=50),
-    INT16,
-    INT16,
-    st.integers(-(2**31), 2**31 - 1),
-    st.none() | st.text(max_size=20),
-)
-def test_a_header_is_read_back(
-    body: bytes, api: int, version: int, correlation: int, client: str | None
-) -> None:
-    frame = request_frame(
-        body, api_key=api, api_version=version, correlation_id=correlation, client_id=client
-    )
-    head = parse_head(frame)
-    assert (head.api_key, head.api_version) == (api, version)
-    assert (head.correlation_id, head.client_id) == (correlation, client)
-    assert frame[head.end :] == body
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.metastore.restore.execution import (
-    AbortPads,
     CommandRange,
     Pads,
     RestoredMetastore,
@@ -47,23 +46,6 @@ def test_m3_every_pattern_of_gaps_is_reproduced(gaps: list[int]) -> None:
     assert aborts == int(pads > 0) == int(needs_pads(offsets))
     trailing = len(log) - (offsets[-1] + 1 if offsets else 0)
     assert trailing == int(sum(gaps) == 1)
-
-
-def test_m3_the_usual_log_of_a_service() -> None:
-    """A command a transaction: every other offset is a marker."""
-    assert list(steps([0, 2, 4])) == [
-        CommandRange(0, 1, 0),
-        Pads(1, 1),
-        CommandRange(1, 2, 2),
-        AbortPads(3),
-        CommandRange(2, 3, 4),
-    ]
-
-
-def test_m3_a_log_without_gaps_needs_one_transaction() -> None:
-    assert list(steps([0, 1, 2])) == [CommandRange(0, 3, 0)]
-    assert not needs_pads([0, 1, 2])
-    assert list(steps([])) == []
 
 
 def test_a_topic_is_called_identical_only_where_nothing_differs() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.metastore.command import Command, CommandId
+from breakglass.services.metastore.command import Command
 from breakglass.services.metastore.log.validator import NameValidator, Planned, StatementRejected
 from breakglass.services.metastore.metastore import Metastore
 from breakglass.services.metastore.statements.parsing import (
@@ -19,7 +19,6 @@ from breakglass.services.metastore.statements.parsing import (
     parse,
 )
 from breakglass.services.metastore.statements.plans import ddl_of, mend
-from tests.unit.metastore.generating import Generator
 
 TYPES = {"ADDRESS": "STRUCT<`NUMBER` INTEGER, `street` STRING>", "LOOP": "ARRAY<LOOP>"}
 BLOG = (
@@ -226,12 +225,6 @@ def test_any_columns_and_settings_are_planned_or_refused(text: str) -> None:
         except InvalidStatement:
             continue
         assert made["sourceName"] in ("S", "A")
-
-
-def test_every_generated_statement_gives_the_key_that_ksqldb_writes() -> None:
-    for record in Generator(5).records(300):
-        statement = parse(Command.from_json(record.value).statement)
-        assert statement.command_id == CommandId.from_json(record.key)
 
 
 @pytest.mark.parametrize(

@@ -107,24 +107,6 @@ def test_everything_of_an_answer_is_read(
     assert FetchAnswer.decode(body, version=version) == expected
 
 
-@pytest.mark.parametrize("records", [None, b""])
-@pytest.mark.parametrize("version", [12, 13])
-def test_where_the_log_left_the_one_that_was_read_is_told(
-    version: int, records: bytes | None
-) -> None:
-    diverging = Partition.EpochEndOffset(epoch=4, end_offset=77)
-    leader = Partition.LeaderIdAndEpoch(leader_id=2, leader_epoch=5)
-    partition = Partition(
-        partition_index=3,
-        high_watermark=7,
-        diverging_epoch=diverging,
-        current_leader=leader,
-        records=records,
-    )
-    answer = FetchAnswer.decode(encoded(version, partition), version=version)
-    assert (answer.diverged, answer.records) == ((4, 77), b"")
-
-
 @versions
 @given(cut=st.integers(1, 120))
 def test_an_answer_that_is_cut_is_an_error_and_one_without_the_partition_says_so(
@@ -251,15 +233,6 @@ def copied(
     target = PartTarget(LocalFolder(folder), RUN, limit, rate)
     client.describe(Deadline.after(SECONDS))
     return list(copy_range(client, whole, target, 4, seconds))
-
-
-def test_the_records_of_a_range_become_a_part(
-    client: ReadClient, log: FakeLog, tmp_path: Path
-) -> None:
-    (part,) = copied(client, tmp_path, lying(7, 33))
-    assert (part.partition, part.first_offset, part.last_offset, part.count) == (3, 7, 32, 26)
-    content = (tmp_path / part.records).read_bytes()
-    assert content[1:] == b"".join(map(encode, run(7, 33)))
 
 
 def test_a_part_that_is_full_is_followed_by_another(

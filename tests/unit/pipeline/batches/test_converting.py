@@ -234,14 +234,6 @@ class TestLeftToTheDecoderOfSingleRecords:
         assert converted(data) == b"".join(map(encode, [*run(0, 3), *wide, *run(5, 7)]))
 
 
-@given(st.binary(max_size=60), st.integers(0, 6), st.integers(0, 20))
-def test_whatever_records_claim_the_decoder_of_single_records_agrees(
-    payload: bytes, count: int, last: int
-) -> None:
-    """A batch whose header and CRC are right, and whose records are anything."""
-    assert_agreed(payload, count, max(last, count))
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.integers(0, 255)), max_size=3),
     st.sampled_from([None, 3, 4, 2, 5]),

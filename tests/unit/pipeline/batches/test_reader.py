@@ -16,7 +16,6 @@ from breakglass.services import patience
 from breakglass.services.errors import (
     LogBeginsLater,
     LogTruncated,
-    NotAuthorized,
     TimedOut,
     TopicRecreated,
     UnsupportedByCluster,
@@ -239,12 +238,6 @@ def test_a_topic_that_is_not_the_one_any_more_is_not_read(
 
     cluster.brokers[1].serve(FetchRequest, recreated)
     with pytest.raises(TopicRecreated):
-        read(0, 50)
-
-
-def test_what_is_not_allowed_names_the_right(log: FakeLog, read: Read) -> None:
-    log.first = [{"error_code": NOT_ALLOWED}]
-    with pytest.raises(NotAuthorized):
         read(0, 50)
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from breakglass.services.errors import MalformedInput
 from breakglass.services.pipeline.batches.record_batch import Producer, batch_rows, record_batch
 from breakglass.services.pipeline.batches.stored_columns import stored_columns
-from breakglass.services.pipeline.batches.varints import PADDING, Longs, NotByColumns, Numbers
 from breakglass.services.pipeline.stored_segments import RecordRun
 from breakglass.services.topic_backup.batch_header import BATCH_HEADER
 from breakglass.services.topic_backup.batches import RecordBatch
@@ -96,53 +95,3 @@ def test_a_length_that_leaves_its_record_is_damage(at: int) -> None:
     left = np.append(good.data, np.uint8(0))
     with pytest.raises(MalformedInput):
         stored_columns(RecordRun(good.offsets, good.bounds + np.array([0, 0, 1]), left))
-
-
-def varint(value: int) -> bytes:
-    """*value* as Kafka's ByteUtils.writeVarlong has it."""
-    raw = (value << 1) ^ (value >> 63)
-    content = bytearray()
-    while raw > 0x7F:
-        content.append(0x80 | raw & 0x7F)
-        raw >>= 7
-    content.append(raw)
-    return bytes(content)
-
-
-def numbers(*contents: bytes) -> tuple[Numbers, Longs, Longs]:
-    """The *contents* side by side, where each begins, and where each ends."""
-    ends = np.cumsum([len(content) for content in contents])
-    data = b"".join([*contents, b"\xff" * PADDING])
-    begins = ends - [len(content) for content in contents]
-    return Numbers(np.frombuffer(data, np.uint8)), begins, ends
-
-
-@given(st.lists(st.integers(-(2**55), 2**55 - 1) | st.integers(-64, 63)))
-def test_numbers_of_up_to_56_bits_are_read(values: list[int]) -> None:
-    found, begins, ends = numbers(*map(varint, values))
-    read, after = found.longs(begins.astype(np.int64))
-    assert (read.tolist(), after.tolist()) == (values, ends.tolist())
-    if all(-(2**31) <= value < 2**31 for value in values):
-        read, after = found.ints(begins.astype(np.int64))
-        assert (read.tolist(), after.tolist()) == (values, ends.tolist())
-
-
-@given(st.lists(st.integers(0, 63) | st.integers(0, 2**20)))
-def test_what_follows_a_length_is_passed_over(lengths: list[int]) -> None:
-    found, begins, ends = numbers(*map(varint, lengths))
-    assert found.after_lengths(begins.astype(np.int64)).tolist() == (ends + lengths).tolist()
-
-
-def test_wider_numbers_and_negative_lengths_are_left_to_others() -> None:
-    for content in (*map(varint, (2**31, -(2**31) - 1, 2**40)), b"\x8a\x80\x80\x80\x80\x00"):
-        found, begins, _ = numbers(varint(5), content)
-        with pytest.raises(NotByColumns):
-            found.ints(begins)
-    for value in (2**55, -(2**55) - 1, 2**63 - 1):
-        found, begins, _ = numbers(varint(5), varint(value))
-        with pytest.raises(NotByColumns):
-            found.longs(begins)
-    for lengths in ((5, -1), (-1, 2**20)):
-        found, begins, _ = numbers(*map(varint, lengths))
-        with pytest.raises(NotByColumns):
-            found.after_lengths(begins.astype(np.int64))

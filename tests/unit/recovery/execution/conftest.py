@@ -93,11 +93,6 @@ class Bench:
         self.cluster.brokers[broker].hung = True
         self.allow(**{limit: MOMENT})
 
-    def revive(self, broker: int) -> None:
-        """*broker* answers again, and is waited for however long that takes."""
-        self.cluster.brokers[broker].hung = False
-        self.allow(LEADER=HOUR)
-
     def recovery(self, rescue: Rescue | None = None) -> Recovery:
         recovery = Recovery(
             self.elect,

@@ -196,11 +196,6 @@ class TestNoAnswer:
         assert all(second.reason in outcome.reason for outcome in rest)
         assert bench.controller.partitions == [1, 1]
 
-    def test_what_it_may_have_changed_is_never_sent_again(self, bench: Bench) -> None:
-        bench.controller.next(ELECT, unheard)
-        bench.run(bench.offline(count=3))
-        assert bench.controller.partitions == [1, 1, 1, 1, 1, 1, 1, 1]
-
 
 class TestASilentDesignee:
     """R6: elected by the metadata, and it does not say so."""

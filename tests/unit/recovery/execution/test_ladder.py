@@ -42,13 +42,3 @@ def test_r07_a_partition_without_records_is_readable_at_once() -> None:
 def test_r16_what_was_unread_when_it_was_chosen_is_not_called_readable() -> None:
     """Its end is unknown, and unknown is not 0."""
     assert rung(target(log_end=None), state(leader=1, isr=(1,)), 40) is Rung.SERVING
-
-
-def test_rungs_are_in_the_order_of_recovery() -> None:
-    assert [str(one) for one in sorted(Rung)] == [
-        "elected",
-        "serving",
-        "readable",
-        "writable",
-        "redundant",
-    ]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.guard.journal import Journal, read
 from breakglass.services.model import ReplicaLog, TopicPartition
 from breakglass.services.recovery.execution.record import described, target_of_item
 from breakglass.services.recovery.execution.target import (
@@ -22,7 +20,6 @@ from breakglass.services.recovery.execution.target import (
     order_left,
     target_of,
 )
-from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.execution.targets import ORDERS, target
 from tests.unit.recovery.replicas import log, offline, silent
 
@@ -104,13 +101,6 @@ class TestWrittenDown:
     def test_a_target_is_read_back_as_it_was(self, written: ElectionTarget) -> None:
         item = json.loads(json.dumps(described(written), default=str))
         assert target_of_item(ORDERS, item) == written
-
-    def test_it_survives_a_journal(self, tmp_path: Path) -> None:
-        with Journal.open(CLUSTER_ID, tmp_path) as journal:
-            journal.plan("digest", "evidence", {ORDERS: described(target())})
-        plan = read(journal.path).plan
-        assert plan is not None
-        assert target_of_item(ORDERS, plan.items[ORDERS]) == target()
 
     def test_an_older_journal_does_not_say_where_the_log_begins(self) -> None:
         item = described(replace(target(), log_start=7))

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from breakglass.services.model import Unknown
 from breakglass.services.recovery.judgement.eligibility import (
     ReplicaStanding,
-    answered,
     eligibility,
-    live,
 )
-from tests.unit.recovery.notation import incident, replica
-from tests.unit.recovery.replicas import log
+from tests.unit.recovery.notation import incident
 
 ELIGIBLE, BARRED = ReplicaStanding.ELIGIBLE, ReplicaStanding.BARRED
 DOUBTFUL, BY_HAND = ReplicaStanding.DOUBTFUL, ReplicaStanding.BY_HAND
@@ -41,18 +35,3 @@ def test_r16_each_replica_has_a_standing_and_a_reason(
     assert found.standing is standing
     assert bool(found.reason) is (standing is not ELIGIBLE)
     assert found.recommendable is (standing in (ELIGIBLE, DOUBTFUL))
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [("b1 0:9", True), ("b1 down fenced?", True), ("b1 fenced", False), ("b1 no-dir", False)],
-)
-def test_a_replica_that_may_be_unfenced_counts_as_live(given: str, expected: bool) -> None:
-    assert live(replica(given)) is expected
-
-
-def test_an_offline_directory_is_an_answer() -> None:
-    assert answered(replica("b1 0:9"))
-    assert answered(replica("b1 down no-dir"))
-    assert not answered(replica("b1 down"))
-    assert not answered(replace(log(1), log_end=Unknown("asked too early")))

@@ -172,11 +172,6 @@ def test_r21_the_copy_of_a_move_is_remarked_where_it_is_ahead_of_the_log(behind:
     assert len(remarks) == (behind < 0)
 
 
-def test_a_partition_with_a_leader_is_not_judged() -> None:
-    with pytest.raises(ValueError, match="orders-3"):
-        assess(offline(log(1, (0, 9)), leader=1))
-
-
 @pytest.mark.parametrize(
     ("before", "candidate", "proved"),
     [

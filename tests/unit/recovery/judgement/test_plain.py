@@ -21,8 +21,6 @@ from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.random_histories import (
     Life,
     lives_with_brokers_gone,
-    offline_lives,
-    silences,
 )
 from tests.unit.recovery.replicas import HEALTHY
 
@@ -64,13 +62,6 @@ def test_any_partition_is_judged_alike(
 def test_every_incident_that_is_written_down_is_judged_alike(given: str) -> None:
     found = incident(given)
     judged_alike(found.evidence, found.circumstances)
-
-
-@given(life=offline_lives(), unheard=silences(), floor=st.integers(0, 20))
-def test_partitions_that_lived_are_judged_alike(
-    life: Life, unheard: frozenset[int], floor: int
-) -> None:
-    judged_alike(life.evidence(unheard, floor))
 
 
 @given(found=lives_with_brokers_gone())

@@ -16,7 +16,6 @@ from breakglass.services.recovery.ledger.holdings import (
     written_holdings,
 )
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.replicas import log, offline, silent
 
 
 def back(evidence: PartitionEvidence) -> Holdings:
@@ -81,10 +80,3 @@ def test_what_cannot_be_meant_is_unknown(replica: dict[str, Any]) -> None:
     assert isinstance(found, Holdings)
     (one,) = found.replicas
     assert isinstance(one.log_end, Unknown) or isinstance(one.epochs, Unknown)
-
-
-def test_a_later_reading_adds_the_replicas_that_were_unread() -> None:
-    then = back(offline(log(1, (0, 10)), silent(3)))
-    later = back(offline(log(1, (0, 99)), log(3, (0, 12))))
-    ends = [replica.log_end for replica in then.with_later(later).replicas]
-    assert ends == [10, 12]

@@ -142,16 +142,6 @@ def test_records_whose_identity_is_not_known_are_in_no_sum_and_are_named() -> No
     assert fates(found, 2) == [(0, 10, UNKNOWN), (10, 30, LOST)]
 
 
-def test_the_leader_of_now_confirms_what_was_kept_and_what_it_lacks_is_lost() -> None:
-    whole = settled(case(FORK, now=log(1, (0, 100), (2, 125), (4, 140))))
-    assert figures(whole) == {KEPT: 125, LOST: 50}
-    assert (whole.gone, whole.cut_off, whole.unconfirmed) == (0, 50, "")
-    less = settled(case(FORK, now=log(1, (0, 100), (2, 110), (4, 140), start=30)))
-    assert fates(less, 1) == [(0, 30, LOST), (30, 110, KEPT), (110, 125, LOST)]
-    assert figures(less) == {KEPT: 80, LOST: 95}
-    assert (less.gone, less.cut_off) == (45, 50)
-
-
 @pytest.mark.parametrize(("mark", "waiting"), [(0, 125), (31, 94), (110, 15), (125, 0), (200, 0)])
 def test_r30_kept_records_above_the_leaders_high_watermark_are_not_readable_yet(
     mark: int, waiting: int

@@ -67,16 +67,6 @@ def test_what_changed_is_refused_with_the_reason_and_the_rest_goes_on() -> None:
     assert skipped.reason.endswith(": make the plan again")
 
 
-def test_a_partition_with_a_leader_is_a_success_whoever_leads() -> None:
-    appraisal = held_against(planned(SAFE, LOSS), online=[SAFE, LOSS])
-    assert appraisal.fine
-    assert appraisal.targets() == ()
-    assert [(skipped.result, skipped.leader, skipped.reason) for skipped in appraisal.skipped] == [
-        (RecoveryResult.ALREADY_ONLINE, 1, "led by b1"),
-        (RecoveryResult.ALREADY_ONLINE, 2, "led by b2"),
-    ]
-
-
 def test_elections_of_a_bare_plan_that_cannot_be_held_say_why() -> None:
     gone = offline(log(1), number=8)
     whole = held_against(bare(1, SAFE, LOSS), SAFE, LOSS)

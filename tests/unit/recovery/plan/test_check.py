@@ -123,8 +123,3 @@ def test_more_that_is_known_to_be_unread_is_a_change(
 ) -> None:
     then = replace(THEN, unread_floor=before)
     assert checked(replace(THEN, unread_floor=now), then).reason == reason
-
-
-def test_a_bare_plan_has_nothing_to_check() -> None:
-    with pytest.raises(ValueError, match="evidence"):
-        check(Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),)), {})

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.errors import EvidenceChanged, StorageError, UsageError, WrongCluster
-from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.errors import EvidenceChanged, WrongCluster
+from breakglass.services.model import PartitionEvidence, Unknown
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.check import CheckStatus
-from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry
+from breakglass.services.recovery.plan.document import ChosenBy, Plan
 from breakglass.services.recovery.plan.draft import (
-    FROM_EDITOR,
     Draft,
     PresentEvidence,
     check_present,
@@ -24,89 +23,17 @@ from breakglass.services.recovery.plan.draft import (
     save_plan,
     tally,
 )
-from breakglass.services.recovery.plan.edit import exclude, least_loss, set_leader
-from breakglass.services.recovery.plan.notes import approve
+from breakglass.services.recovery.plan.edit import exclude, set_leader
 from breakglass.services.snapshot import ClusterDescription, ClusterSnapshot
 from tests.kit.plans import read_plan, render_plan
 from tests.unit.recovery.plans import CLUSTER, FORK, GONE, LOSS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline, silent
 
 
-def test_a_plan_out_of_a_file_waits_until_everything_is_read_again(tmp_path: Path) -> None:
-    save_plan(planned(SAFE, LOSS), tmp_path / "plan.json", None)
-    draft = Draft.read(*open_plan(tmp_path / "plan.json"))
-    assert draft.barrier == "it was opened from a file: read everything again"
-    assert not draft.unsaved
-    held = draft.held_against(present(draft.plan, SAFE, LOSS))
-    assert held.barrier == ""
-    assert {checked.status for checked in held.checked.values()} == {CheckStatus.UNCHANGED}
-
-
-def test_a_plan_waits_until_everything_is_read_again_where_it_was_edited_as_a_text() -> None:
-    plan = planned(SAFE, LOSS)
-    draft = Draft.made(plan)
-    assert (draft.barrier, draft.unsaved) == ("", True)
-    assert draft.edited(plan, "in an editor", FROM_EDITOR) is draft
-    edited = draft.edited(least_loss(plan), "in an editor", FROM_EDITOR)
-    assert edited.barrier == "it was edited as a text: read everything again"
-    assert edited.undone().barrier == edited.barrier
-    held = edited.held_against(present(plan, SAFE, LOSS))
-    assert held.barrier == ""
-    assert held.edited(set_leader(held.plan, LOSS.partition, 1), "by hand").barrier == ""
-    assert Draft.made(exclude(planned(SAFE), SAFE.partition)).barrier == "it elects nobody"
-
-
 def test_partitions_that_were_not_read_again_keep_it_from_elections() -> None:
     plan = planned(SAFE, LOSS)
     draft = Draft.made(plan).held_against(present(plan, SAFE, unheard=(LOSS,)))
     assert draft.barrier == "it was read again but for 1 of its partitions: read everything again"
-
-
-def test_evidence_of_now_is_taken_as_an_edit_that_can_be_undone() -> None:
-    plan = planned(SAFE, LOSS)
-    now = present(plan, LONGER, LOSS)
-    draft = Draft.made(plan).held_against(now)
-    assert draft.checked[SAFE.partition].status is CheckStatus.CHANGED
-    renewed = draft.renewed(now)
-    assert renewed.checked[SAFE.partition].status is CheckStatus.UNCHANGED
-    assert renewed.plan.leaders[SAFE.partition] == 1
-    back = renewed.undone()
-    assert back.plan == plan
-    assert back.barrier == "it was taken back to earlier evidence: read everything again"
-    assert back.redone().barrier == back.barrier
-
-
-BARE = Plan(
-    entries=(
-        PlanEntry(topic="orders", number=3, leader=2),
-        PlanEntry(topic="orders", number=77, leader=2),
-    )
-)
-
-
-def test_a_bare_plan_gets_its_evidence_and_tells_what_was_dropped() -> None:
-    draft = Draft.made(BARE)
-    assert draft.barrier == "it has no evidence yet: read everything again"
-    part = draft.held_against(present(BARE, unheard=(LOSS,)))
-    assert list(part.plan.leaders) == [LOSS.partition, TopicPartition("orders", 77)]
-    assert part.barrier == draft.barrier
-    held = draft.held_against(present(BARE, LOSS))
-    assert held.barrier == ""
-    assert list(held.plan.leaders) == [LOSS.partition]
-    assert [str(dismissed.partition) for dismissed in held.dismissed] == ["orders-77"]
-
-
-def test_edits_and_approvals_wait_to_be_saved(tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
-    draft = Draft.made(planned(SAFE, LOSS))
-    draft = draft.saved_to(save_plan(draft.plan, path, draft.opened))
-    assert not draft.unsaved
-    edited = draft.edited(least_loss(draft.plan), "least loss")
-    assert edited.unsaved
-    assert not edited.undone().unsaved
-    approved = draft.amended(approve(draft.plan, "ada", 5))
-    assert approved.unsaved
-    assert not approved.saved_to(save_plan(approved.plan, path, approved.opened)).unsaved
 
 
 NOW_MS = 1_700_000_900_000
@@ -212,25 +139,6 @@ def plan_file(tmp_path: Path) -> Path:
     path = tmp_path / "plan.json"
     save_plan(planned(SAFE, LOSS), path, None)
     return path
-
-
-def test_an_opened_plan_is_saved_over_its_file_again_and_again(plan_file: Path) -> None:
-    plan, opened = open_plan(plan_file)
-    opened = save_plan(exclude(plan, SAFE.partition), plan_file, opened)
-    opened = save_plan(exclude(plan, LOSS.partition), plan_file, opened)
-    assert list(read_plan(plan_file).leaders) == [SAFE.partition]
-
-
-def test_another_file_than_the_opened_one_is_kept(plan_file: Path) -> None:
-    other = plan_file.with_name("other.json")
-    other.write_text("precious")
-    plan, opened = open_plan(plan_file)
-    for path, before in ((other, opened), (plan_file, None)):
-        with pytest.raises(UsageError):
-            save_plan(plan, path, before)
-    assert other.read_text() == "precious"
-    with pytest.raises(StorageError):
-        save_plan(plan, plan_file.parent / "none" / "plan.json", None)
 
 
 def test_a_file_that_somebody_wrote_meanwhile_is_kept(plan_file: Path) -> None:

@@ -48,28 +48,6 @@ def test_undo_and_redo_lead_through_every_plan_that_ever_was(names: list[str]) -
         assert (history.last is None, history.next is None) == (place == 0, place == len(model) - 1)
 
 
-def test_an_edit_says_what_it_changed_before_and_after() -> None:
-    before = planned(SAFE, LOSS, HALF_READ)
-    for after, said in (
-        (set_leader(before, LOSS.partition, 2), "it; loses 50 -> 25"),
-        (add_note(before, "ask ada"), "it; loses 50 as before"),
-        (exclude(before, LOSS.partition), "it; elects 3 -> 2; loses 50 -> 0"),
-        (set_leader(before, HALF_READ.partition, 2), "it; loses 50 -> unknown"),
-    ):
-        assert str(PlanHistory.of(before).edited(after, "it").last).startswith(said)
-
-
-def test_an_edit_says_whose_approvals_it_voids_and_undoing_it_brings_them_back() -> None:
-    approved = approve(approve(planned(LOSS), "ada", 5), "grace", 6)
-    history = PlanHistory.of(approved).edited(set_leader(approved, LOSS.partition, 2), "b2")
-    assert str(history.last).endswith("approvals void: ada, grace")
-    assert history.present.approvals == ()
-    assert [approval.by for approval in history.undo().present.approvals] == ["ada", "grace"]
-    again = history.edited(add_note(history.present, "x"), "x")
-    assert again.last is not None
-    assert again.last.voided == ()
-
-
 def test_an_approval_is_no_step_that_undo_takes_back() -> None:
     before = planned(SAFE, LOSS)
     edited = set_leader(before, LOSS.partition, 2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from breakglass.services.guard.consent import Price
-from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.model import PartitionEvidence, Unknown
 from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry
+from breakglass.services.recovery.plan.document import Plan, PlanEntry
 from breakglass.services.recovery.plan.edit import set_leader
 from breakglass.services.recovery.plan.make import (
     adopt,
@@ -19,7 +19,6 @@ from breakglass.services.recovery.plan.make import (
 from tests.unit.recovery.plans import (
     BOMB,
     CLUSTER,
-    EVERY_KIND,
     FORK,
     GONE,
     HALF_READ,
@@ -35,22 +34,6 @@ from tests.unit.recovery.plans import (
 from tests.unit.recovery.replicas import HEALTHY, log, offline, silent
 
 
-def test_every_automatable_partition_is_elected_and_the_others_left_out_with_the_reason() -> None:
-    plan = planned(*EVERY_KIND)
-    assert {str(one): leader for one, leader in plan.leaders.items()} == {
-        "__consumer_offsets-0": 1,
-        "orders-1": 2,
-        "orders-3": 1,
-        "orders-4": 2,
-        "orders-7": 1,
-    }
-    assert {str(record.partition): record.left_out.split(":")[0] for record in plan.left_out} == {
-        "orders-5": "history fork",
-        "orders-6": "epoch unproven",
-        "orders-8": "b4 is back EMPTY and b2 holds records",
-    }
-
-
 def test_partitions_worth_waiting_for_can_be_left_out() -> None:
     plan = make_plan([assess(WAITING, HEALTHY)], CLUSTER, MADE_AT_MS, include_waiting=False)
     assert plan.entries == ()
@@ -61,14 +44,6 @@ def test_partitions_worth_waiting_for_can_be_left_out() -> None:
         ("WAIT", True),
         ("WAIT", False),
     ]
-
-
-def test_the_records_keep_what_the_choice_rests_on() -> None:
-    record = planned(LOSS).records[TopicPartition("orders", 3)]
-    assert record.evidence == LOSS
-    assert (record.verdict, record.action, record.ranking) == ("LOSS", "elect b1", (1, 2, 3))
-    assert (record.loss_of(1).total, record.loss_of(2).total) == (50, 25)
-    assert record.chosen_by is ChosenBy.RANK
 
 
 def test_one_phrase_agrees_to_the_bulk_and_one_each_to_what_cannot_share_it() -> None:

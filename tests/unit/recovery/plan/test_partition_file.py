@@ -13,17 +13,7 @@ from breakglass.services.recovery.plan.partition_file import (
     elections_of,
     parse_partitions,
     read_elections,
-    read_partitions,
 )
-from tests.unit.recovery.plan.test_json_text import KIP_EXAMPLE
-
-
-def test_the_kips_example_names_its_partitions_in_order(tmp_path: Path) -> None:
-    path = tmp_path / "partitions.json"
-    path.write_text(KIP_EXAMPLE)
-    assert list(map(str, read_partitions(path))) == [
-        "foo-0", "foo-3", "foo-5", "bar-0", "bar-1", "bar-4",
-    ]  # fmt: skip
 
 
 def test_the_kips_election_file_is_read_with_and_without_leaders(tmp_path: Path) -> None:
@@ -69,27 +59,6 @@ def test_the_kips_election_file_is_read_with_and_without_leaders(tmp_path: Path)
 def test_each_fault_of_a_partition_file_is_named(text: str, message: str) -> None:
     with pytest.raises(MalformedInput, match=message):
         parse_partitions(text, "f.json")
-
-
-@pytest.mark.parametrize(
-    ("entries", "message"),
-    [
-        pytest.param([{"topic": "a"}], r'entry 1 \(a\): it has no "partition"', id="no partition"),
-        pytest.param(
-            [{"topic": "a", "partition": 0, "designatedLeader": -1}], "is -1", id="negative leader"
-        ),
-        pytest.param(
-            [{"topic": "a", "partition": 0}, {"topic": "a", "partition": 0}],
-            "a-0 twice",
-            id="twice",
-        ),
-    ],
-)
-def test_each_fault_of_an_election_file_is_named(
-    entries: list[dict[str, object]], message: str
-) -> None:
-    with pytest.raises(MalformedInput, match=message):
-        elections_of({"partitions": entries}, "f.json")
 
 
 def test_a_hostile_topic_is_shown_short_and_in_ascii() -> None:

@@ -17,7 +17,6 @@ from breakglass.services.recovery.plan.edit import BY_HAND, exclude, set_leader
 from breakglass.services.recovery.plan.edit_form import render_form
 from breakglass.services.recovery.plan.make import make_plan
 from breakglass.services.recovery.plan.notes import NOTES, notes_of, with_notes
-from breakglass.services.recovery.plan.partition_file import Election, elections_of
 from breakglass.services.recovery.plan.read_back import (
     LARGEST_FORM,
     Path,
@@ -68,13 +67,6 @@ def test_the_form_has_a_line_for_each_election_with_what_helps_to_decide() -> No
         "topic": "orders", "partition": 3, "designatedLeader": 1, "verdict": "LOSS",
         "loses": "50", "unread": "b3", "recommended": 1, "canLead": {"1": "50", "2": "25"},
     }  # fmt: skip
-
-
-def test_the_form_is_the_document_of_the_kip() -> None:
-    assert elections_of(json.loads(form()), "the form") == (
-        Election(TopicPartition("orders", 1), 2),
-        Election(TopicPartition("orders", 3), 1),
-    )
 
 
 def test_leaders_reasons_and_notes_are_edited_and_lines_deleted_or_moved() -> None:
@@ -176,26 +168,11 @@ def test_each_fault_is_named_with_its_line(fault: str) -> None:
         assert line[problem.column - 1 :].strip(), "it points at something"
 
 
-def test_a_fault_is_pointed_at_by_line_and_column() -> None:
-    text = form().replace(
-        '"partition": 3, "designatedLeader": 1', '"partition": 3, "designatedLeader": 3'
-    )
-    line = next(n for n, one in enumerate(text.splitlines(), 1) if '"designatedLeader": 3' in one)
-    column = text.splitlines()[line - 1].index('"designatedLeader"') + 1
-    assert wrong(text) == [f"line {line}, column {column}: b3 cannot lead orders-3: b3 is fenced"]
-
-
 def test_what_stands_twice_names_the_line_where_it_stands_first() -> None:
     text = form(lambda it: it["partitions"].append(dict(it["partitions"][0])))
     (said,) = wrong(text)
     first = next(n for n, one in enumerate(text.splitlines(), 1) if '"topic"' in one)
     assert said.endswith(f"orders-1 stands twice, first on line {first - 1}")
-
-
-def test_a_partition_is_not_elected_and_left_out_at_once() -> None:
-    assert "orders-1 stands twice" in wrong(
-        form(lambda it: it["leftOut"].append(dict(it["partitions"][0])))
-    )[0]  # fmt: skip
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_the_text() -> None:
