@@ -1,6 +1,6 @@
 """KIP-1275's own requests with the product: proxies offer them before brokers that lack them.
 
-The proxies serve by translation, keep to the limit of 1,000 partitions, refuse what they are told
+The proxies answer themselves, keep to the limit of 1,000 partitions, refuse what they are told
 to refuse, and fail the test on a request that they cannot parse.
 """
 
@@ -30,8 +30,8 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
 from breakglass.services.lab.proxy import Proxy
 from breakglass.services.lab.proxy.rewriting import Offers
 from breakglass.services.model import TopicPartition
-from tests.kit.native_rpc.native import Native
 from tests.kit.program import Ended, breakglass
+from tests.lab.recover.native import Native
 from tests.lab.scenarios.damaged import Damaged, damaged
 
 TOPIC = "events"
@@ -134,7 +134,7 @@ def behind(
     Where they are to be *clean*, a request that one cannot parse fails the test.
     """
     with ExitStack() as stack:
-        natives = {broker: Native(form, **native) for broker in upgraded}
+        natives = {broker: Native(lab, broker, form, **native) for broker in upgraded}
         proxies = {
             node.id: stack.enter_context(
                 Proxy(

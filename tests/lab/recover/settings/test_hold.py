@@ -302,15 +302,6 @@ def test_r14_the_console_holds_and_releases(lab: Cluster, unclean: str) -> None:
         assert operator.terminal.exit_code() == 0
 
 
-def test_r14_a_read_only_console_holds_nothing(lab: Cluster) -> None:
-    with console(lab.bootstrap_servers) as operator:
-        operator.terminal.wait_for("Topic-partition")
-        operator.press("h")
-        operator.terminal.wait_for("This session is read-only")
-        operator.terminal.press("q")
-        assert operator.terminal.exit_code() == 0
-
-
 def _take_away(lab: Cluster, topic: str) -> None:
     from kafka.protocol.admin import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
