@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
 from breakglass.services.kafka.wire.api_keys import ELECT_LEADERS
 from breakglass.services.kafka.wire.messages.kip1275 import (
     DEFAULT_API_KEY,
     DESIGNATED_SINCE,
-    MAX_PARTITIONS,
     ElectLeadersRequest,
     ElectLeadersResponse,
     LogInfoSchema,
@@ -38,13 +36,9 @@ class Native:
     broker: int
     form: LogInfoSchema = LogInfoSchema.KIP
     api_key: int = DEFAULT_API_KEY
-    limit: int = MAX_PARTITIONS
-    """Partitions served of one request; the rest is left out."""
     deny_cluster_action: bool = False
     errors: dict[TopicPartition, int] = field(default_factory=dict)
     """Error codes to answer for single partitions."""
-    leave_out: set[TopicPartition] = field(default_factory=set)
-    """Partitions to leave out of the next answer; each is left out once."""
 
     @property
     def offers(self) -> dict[int, tuple[int, int] | None]:
@@ -59,26 +53,19 @@ class Native:
     def _log_info(self, head: Head, frame: bytes) -> bytes:
         messages = replica_log_info(self.form, self.api_key)
         request = request_body(messages.request_class, head.api_version, frame[head.end :])
-        asked = [
-            (topic.topic_id, one) for topic in request.topic_partitions for one in topic.partitions
-        ]
         states = {(one.topic_id, one.partition.partition): one for one in self._states().values()}
         topic_class = messages.response_class.TopicPartitionLogInfo
-        topics: dict[UUID, list[Any]] = {asked_id: [] for asked_id, _ in asked}
-        for topic_id, number in asked[: self.limit]:
-            state = states[topic_id, number]
-            if state.partition in self.leave_out:
-                self.leave_out.discard(state.partition)
-            else:
-                topics[topic_id].append(topic_class.PartitionLogInfo(**self._entry(state)))
-        answer = messages.response_class(
-            topic_partition_log_info_list=[
-                topic_class(topic_id=topic_id, partition_log_info=entries)
-                for topic_id, entries in topics.items()
-            ]
-        )
-        if self.form is not LogInfoSchema.KIP966:
-            answer.has_more_data = len(asked) > self.limit
+        answers = [
+            topic_class(
+                topic_id=topic.topic_id,
+                partition_log_info=[
+                    topic_class.PartitionLogInfo(**self._entry(states[topic.topic_id, number]))
+                    for number in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions
+        ]
+        answer = messages.response_class(topic_partition_log_info_list=answers)
         return answer_frame(head, answer)
 
     def _entry(self, state: PartitionState) -> dict[str, Any]:
