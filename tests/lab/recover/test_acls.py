@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from breakglass.services.lab.security import (
 )
 from breakglass.services.model import Denied, TopicPartition, known
 from breakglass.services.recovery.triage import Triage
-from tests.kit.access import Acl, Operation, Resource, grant, revoke
+from tests.kit.access import Acl, Operation, Resource, granted
 from tests.kit.client_properties import write_client_properties
 from tests.lab.recover.session import judged, judgement
 from tests.lab.recover.truths import differences
@@ -52,20 +51,10 @@ def config(lab: Damaged) -> Path:
     return write_client_properties(lab.cluster.layout, OPERATOR)
 
 
-@contextmanager
-def allowed(lab: Damaged, acls: Sequence[Acl]) -> Iterator[None]:
-    """Let the operator do what *acls* say, and nothing else."""
-    grant(lab.cluster, *acls)
-    try:
-        yield
-    finally:
-        revoke(lab.cluster, *acls)
-
-
 def triaged(lab: Damaged, config: Path, acls: Sequence[Acl]) -> Triage:
     """What an operator with *acls* is told."""
     options = ConnectionOptions(lab.cluster.bootstrap_servers, command_config=str(config))
-    with allowed(lab, acls), Connection(options).reading() as client:
+    with granted(lab.cluster, *acls), Connection(options).reading() as client:
         return judged(client)
 
 
