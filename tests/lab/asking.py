@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as Position
 
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.segments import DiskLog, read_log
 from breakglass.services.model import TopicPartition
 from tests.kit.commits import commit_offsets
 from tests.kit.waiting import DEADLINE_SECONDS
@@ -30,6 +31,12 @@ class Listed(NamedTuple):
     error: int
     offset: int
     epoch: int
+
+
+def on_disk(cluster: Cluster, broker: int, partition: TopicPartition) -> DiskLog:
+    """The log of *broker*, whether it runs or not."""
+    folder = cluster.broker(broker).partition_folder(partition.topic, partition.partition)
+    return read_log(folder)
 
 
 def list_offset(
