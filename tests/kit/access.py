@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -13,6 +15,7 @@ from breakglass.services.lab.wire import Conversation
 NO_ERROR = 0
 LITERAL = 3
 ANY_HOST = "*"
+ALLOW = 3
 CLUSTER_NAME = "kafka-cluster"
 
 
@@ -41,13 +44,6 @@ class Operation(IntEnum):
     IDEMPOTENT_WRITE = 12
 
 
-class Permission(IntEnum):
-    """Whether it allows or denies (org.apache.kafka.common.acl.AclPermissionType)."""
-
-    DENY = 2
-    ALLOW = 3
-
-
 @dataclass(frozen=True, slots=True)
 class Acl:
     """One ACL on one resource by its literal name; ``*`` is every one."""
@@ -56,7 +52,6 @@ class Acl:
     operation: Operation
     resource: Resource
     name: str = CLUSTER_NAME
-    permission: Permission = Permission.ALLOW
 
     @property
     def principal(self) -> str:
@@ -79,7 +74,7 @@ def grant(cluster: Cluster, *acls: Acl) -> None:
             principal=acl.principal,
             host=ANY_HOST,
             operation=int(acl.operation),
-            permission_type=int(acl.permission),
+            permission_type=ALLOW,
         )
         for acl in acls
     ]
@@ -106,6 +101,16 @@ def revoke(cluster: Cluster, *acls: Acl) -> None:
     )
 
 
+@contextmanager
+def granted(cluster: Cluster, *acls: Acl) -> Iterator[None]:
+    """Let users do what *acls* say until the end of the block."""
+    grant(cluster, *acls)
+    try:
+        yield
+    finally:
+        revoke(cluster, *acls)
+
+
 def _hold(node: Conversation, acls: Any) -> bool:
     return all(_holds(node, acl) for acl in acls)
 
@@ -128,7 +133,7 @@ def _filter(acl: Acl) -> dict[str, Any]:
         "principal_filter": acl.principal,
         "host_filter": ANY_HOST,
         "operation": int(acl.operation),
-        "permission_type": int(acl.permission),
+        "permission_type": ALLOW,
     }
 
 

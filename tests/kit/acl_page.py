@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.security import OPERATOR
-from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
+from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, granted
 from tests.kit.program import Ended, breakglass
 
 PAGE = Path(__file__).parents[2] / "docs" / "acls.md"
 ROW = re.compile(r"^\| `([^`]+)` \|([^|]*)\|([^|]*)\|([^|]*)\|$")
 """Command; operations on its topics, on CLUSTER, on groups."""
+WEAKER = {
+    Operation.READ: Operation.DESCRIBE,
+    Operation.ALTER: Operation.DESCRIBE,
+    Operation.ALTER_CONFIGS: Operation.DESCRIBE_CONFIGS,
+}
+"""What is left of an ACL that includes another, once it alone is taken away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +55,14 @@ def acls_of(command: str, topic: str, group: str = "*") -> list[Acl]:
 def allowed(cluster: Cluster, config: Path, acls: list[Acl], *words: object) -> Ended:
     """The program, run as the operator, who has *acls* meanwhile."""
     servers = ("--bootstrap-server", cluster.bootstrap_servers, "--command-config", config)
-    grant(cluster, *acls)
-    try:
+    with granted(cluster, *acls):
         return breakglass(*words, *servers)
-    finally:
-        revoke(cluster, *acls)
+
+
+def all_but(acls: list[Acl], gone: Acl) -> list[Acl]:
+    """*acls* without one, of which what it includes is left."""
+    rest, weaker = [acl for acl in acls if acl != gone], WEAKER.get(gone.operation)
+    return rest if weaker is None else [*rest, replace(gone, operation=weaker)]
 
 
 def _rows() -> Iterator[Needs]:

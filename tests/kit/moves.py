@@ -14,10 +14,9 @@ from breakglass.services.lab.cluster import WAIT_SECONDS, Cluster
 from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.wire import Conversation
 from breakglass.services.model import TopicPartition
+from tests.kit.configs import ConfigResource, set_config
 from tests.kit.waiting import DEADLINE_SECONDS
 
-BROKER_RESOURCE = 4
-SET_CONFIG = 0
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 LONG_WINDOW: Mapping[str, str] = {"alter.log.dirs.replication.quota.window.size.seconds": "30"}
 """Settings of a lab whose moves do not end: a fetch of more than 300 bytes, at one byte a second,
@@ -52,29 +51,14 @@ def begin_endless_move(
 
 
 def _throttle(cluster: Cluster, broker: int) -> None:
-    from kafka.protocol.admin import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-
-    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    change = resource.AlterableConfig(
-        name=RATE,
-        config_operation=SET_CONFIG,
-        value="1",
-    )
-    request = IncrementalAlterConfigsRequest(
-        resources=[
-            resource(resource_type=BROKER_RESOURCE, resource_name=str(broker), configs=[change])
-        ]
-    )
-    for answer in cluster.command(request, IncrementalAlterConfigsResponse).responses:
-        if answer.error_code:
-            raise LabError(f"The lab could not throttle moves: {answer.error_message}")
+    set_config(cluster, ConfigResource.BROKER, str(broker), RATE, "1")
     # Its controller knows: the broker hears of it later, and would have moved all by then.
     cluster.wait_until(lambda: _rate(cluster, broker) == "1", f"b{broker} to throttle moves")
 
 
 def _rate(cluster: Cluster, broker: int) -> str | None:
     """Bytes a second that *broker* itself says it moves between its directories."""
-    request = settings_request(BROKER_RESOURCE, [str(broker)], [RATE])
+    request = settings_request(ConfigResource.BROKER, [str(broker)], [RATE])
     answer = cluster.read(lambda node: node.ask(request, DescribeConfigsResponse), via=broker)
     return next((one.value for one in answer.results[0].configs), None)
 

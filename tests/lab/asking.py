@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as Position
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.wire import Conversation
+from breakglass.services.lab.segments import DiskLog, read_log
 from breakglass.services.model import TopicPartition
 from tests.kit.commits import commit_offsets
 from tests.kit.waiting import DEADLINE_SECONDS
@@ -33,6 +33,12 @@ class Listed(NamedTuple):
     epoch: int
 
 
+def on_disk(cluster: Cluster, broker: int, partition: TopicPartition) -> DiskLog:
+    """The log of *broker*, whether it runs or not."""
+    folder = cluster.broker(broker).partition_folder(partition.topic, partition.partition)
+    return read_log(folder)
+
+
 def list_offset(
     cluster: Cluster,
     broker: int,
@@ -42,16 +48,6 @@ def list_offset(
     replica: int = DEBUGGING,
 ) -> Listed:
     """What *broker* tells of its replica."""
-    question = offset_question(partition, timestamp, replica)
-    answer = cluster.read(lambda node: node.ask(*question), via=broker)
-    told = answer.topics[0].partitions[0]
-    return Listed(told.error_code, told.offset, told.leader_epoch)
-
-
-def offset_question(
-    partition: TopicPartition, timestamp: int, replica: int = DEBUGGING
-) -> tuple[Any, Any]:
-    """A ListOffsets request, and the class of its answer."""
     from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
     topic = ListOffsetsRequest.ListOffsetsTopic
@@ -59,7 +55,9 @@ def offset_question(
     request = ListOffsetsRequest(
         replica_id=replica, topics=[topic(name=partition.topic, partitions=[wanted])]
     )
-    return request, ListOffsetsResponse
+    answer = cluster.read(lambda node: node.ask(request, ListOffsetsResponse), via=broker)
+    told = answer.topics[0].partitions[0]
+    return Listed(told.error_code, told.offset, told.leader_epoch)
 
 
 def reassignments(cluster: Cluster) -> dict[TopicPartition, tuple[list[int], list[int], list[int]]]:
@@ -119,17 +117,6 @@ def unclean_election(partition: TopicPartition) -> tuple[Any, Any]:
     )
     request = ElectLeadersRequest(election_type=1, topic_partitions=[topic], timeout_ms=5_000)
     return request, ElectLeadersResponse
-
-
-def quorum_question() -> tuple[Any, Any]:
-    """A DescribeQuorum request, and the class of its answer."""
-    from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
-
-    topic = DescribeQuorumRequest.TopicData
-    wanted = topic(
-        topic_name="__cluster_metadata", partitions=[topic.PartitionData(partition_index=0)]
-    )
-    return DescribeQuorumRequest(topics=[wanted]), DescribeQuorumResponse
 
 
 def open_transactions(cluster: Cluster, broker: int, partition: TopicPartition) -> dict[int, int]:
@@ -205,8 +192,3 @@ def commit(cluster: Cluster, group: str, partition: TopicPartition, offset: int)
     """Let *group* commit *offset*, as a consumer that has read so far."""
     with lab_consumer(cluster, group) as consumer:
         commit_offsets(consumer, [Position(partition.topic, partition.partition, offset)])
-
-
-def client_conversation(cluster: Cluster, broker: int) -> Conversation:
-    """A conversation by the listener that clients use."""
-    return Conversation(cluster.broker(broker).address(), ANSWER_SECONDS)

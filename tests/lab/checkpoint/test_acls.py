@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from breakglass.services.lab.security import (
     OPERATOR,
 )
 from breakglass.services.session import ReadAccess
-from tests.kit.access import Acl, Operation, Resource, grant, revoke
+from tests.kit.access import Acl, Operation, Resource, granted
 from tests.kit.acl_page import needs_of_commands
 from tests.kit.client_properties import write_client_properties
 from tests.kit.program import Ended, breakglass
@@ -79,14 +79,9 @@ class Guarded:
     config: Path
     folder: Path
 
-    @contextmanager
-    def allowed(self, acls: Sequence[Acl]) -> Iterator[None]:
+    def allowed(self, acls: Sequence[Acl]) -> AbstractContextManager[None]:
         """Let the operator do what *acls* say, and nothing else."""
-        grant(self.bank.cluster, *acls)
-        try:
-            yield
-        finally:
-            revoke(self.bank.cluster, *acls)
+        return granted(self.bank.cluster, *acls)
 
     def run(self, command: str, *arguments: str) -> Ended:
         servers = ("--bootstrap-server", self.bank.cluster.bootstrap_servers)

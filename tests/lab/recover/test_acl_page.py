@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from breakglass.services.lab.security import (
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.routes import ELECT
 from tests.kit import acl_page
-from tests.kit.access import Acl, Operation, Resource, grant, revoke
+from tests.kit.access import Acl, Operation, Resource, granted
 from tests.kit.client_properties import write_client_properties
 from tests.kit.commits import commit_offsets
 from tests.kit.program import Ended, breakglass
@@ -40,8 +40,6 @@ from tests.lab.scenarios.damaged import Damaged
 
 TOPIC, GROUP = "events", "billing"
 PARTITIONS = 9
-WEAKER = {Operation.READ: Operation.DESCRIBE, Operation.ALTER: Operation.DESCRIBE}
-"""What is left of an ACL that includes another, once it alone is taken away."""
 acls_of = partial(acl_page.acls_of, topic=TOPIC, group=GROUP)
 
 
@@ -60,14 +58,9 @@ class Guarded:
     folder: Path
     unused: Iterator[TopicPartition]
 
-    @contextmanager
-    def allowed(self, *acls: Acl) -> Iterator[None]:
+    def allowed(self, *acls: Acl) -> AbstractContextManager[None]:
         """Let the operator do what *acls* say, and nothing else."""
-        grant(self.lab.cluster, *acls)
-        try:
-            yield
-        finally:
-            revoke(self.lab.cluster, *acls)
+        return granted(self.lab.cluster, *acls)
 
     def run(self, *arguments: object) -> Ended:
         servers = self.lab.cluster.bootstrap_servers
@@ -199,9 +192,7 @@ def each_acl(commands: dict[str, Run], *without: Resource) -> list[Any]:
 
 def all_but(command: str, acl: Acl) -> list[Acl]:
     """What *command* needs without *acl*, of which what it includes is left."""
-    rest = [one for one in acls_of(command) if one != acl]
-    weaker = WEAKER.get(acl.operation)
-    return rest if weaker is None else [*rest, Acl(OPERATOR, weaker, acl.resource, acl.name)]
+    return acl_page.all_but(acls_of(command), acl)
 
 
 @pytest.mark.parametrize("command", READING)

@@ -12,7 +12,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.layout import Address, Listener
 from breakglass.services.lab.security import OPERATOR
 from breakglass.services.lab.topics import create_topic
-from tests.kit.access import Acl, Operation, Resource, grant, revoke
+from tests.kit.access import Acl, Operation, Resource, grant, granted
 from tests.kit.client_properties import write_client_properties
 from tests.kit.program import Ended, breakglass
 
@@ -65,12 +65,9 @@ def test_a_broken_listener_and_a_missing_acl_say_what_to_do(cluster: Cluster) ->
 
 
 def test_what_was_put_right_is_ok(cluster: Cluster) -> None:
-    grant(cluster, READ)
-    try:
-        address = cluster.layout.node(2).address(Listener.CLIENT)
+    address = cluster.layout.node(2).address(Listener.CLIENT)
+    with granted(cluster, READ):
         _, found = examined(cluster, "--broker-address", f"2={address}")
-    finally:
-        revoke(cluster, READ)
 
     assert found["ACLs"]["state"] == "ok"
     assert found["brokers"]["found"] == "2 of 2 answer"

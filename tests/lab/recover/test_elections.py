@@ -256,10 +256,6 @@ def test_r15_a_hung_broker_keeps_nobody_from_being_elected_once_the_duration_has
     assert elected == [{ON_BOTH}, {WITHOUT_B2}]
 
 
-def wait_leads(lab: Cluster, broker: int, partition: TopicPartition) -> None:
-    lab.wait_until(lambda: leader(lab, partition) == broker, f"b{broker} to lead {partition}")
-
-
 def leader(lab: Cluster, partition: TopicPartition) -> int | None:
     """As b1 knows it."""
     return lab.partition(partition.topic, partition.partition, via=1).leader

@@ -20,13 +20,13 @@ from breakglass.services.lab.produce import produce
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
 from breakglass.services.lab.scenarios.logs import wait_log_end
-from breakglass.services.lab.segments import read_log
 from breakglass.services.lab.tools import run_tool
 from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.model import INTERNAL_TOPICS, TopicPartition
+from tests.kit.configs import ConfigResource, set_config
 from tests.kit.program import Ended, breakglass
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.lab.asking import commit, committed_offset, consume, lab_consumer
+from tests.lab.asking import commit, committed_offset, consume, lab_consumer, on_disk
 from tests.lab.recover.renewing_producer import RenewingProducer, initialise
 
 INPUT, OUTPUT, BOTH, CUT = (TopicPartition(name, 0) for name in ("input", "output", "both", "cut"))
@@ -59,8 +59,6 @@ RENEWED = "renewed"
 """Its transaction is committed with a marker of the next epoch (KIP-890), which b3 alone has."""
 RENEWED_RECORDS = 7
 SHARED_OUT, SHARED_LATER = 10, 15
-GROUP_CONFIG = 32
-"""ConfigResource.Type.GROUP."""
 SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 SECONDS = DEADLINE_SECONDS
@@ -193,7 +191,8 @@ def live(cluster: Cluster, *, shares: bool) -> None:
     for writer in WRITERS:
         committed(cluster, writer)
     if shares:
-        from_the_beginning(cluster)
+        reset = "share.auto.offset.reset"
+        set_config(cluster, ConfigResource.GROUP, SHARING, reset, "earliest")
         share(cluster, SHARED_OUT)
 
 
@@ -274,7 +273,7 @@ def started_again(cluster: Cluster, transactional_id: str, starts: int) -> Writt
     """Write one record after so many starts, and commit it."""
     for _ in range(starts):
         producer = started(cluster, transactional_id)
-    before = read_log(cluster.broker(2).partition_folder(OUTPUT.topic, 0)).end
+    before = on_disk(cluster, 2, OUTPUT).end
     producer.begin_transaction()
     offsets: list[int] = []
 
@@ -287,20 +286,6 @@ def started_again(cluster: Cluster, transactional_id: str, starts: int) -> Writt
     with suppress(KafkaException, SystemError):
         producer.commit_transaction(SECONDS)
     return Written(offsets[0] if offsets else None, before)
-
-
-def from_the_beginning(cluster: Cluster) -> None:
-    """Let the share group begin at the first record."""
-    from kafka.protocol.admin import IncrementalAlterConfigsRequest as Request
-    from kafka.protocol.admin import IncrementalAlterConfigsResponse as Response
-
-    resource = Request.AlterConfigsResource
-    config = resource.AlterableConfig(
-        name="share.auto.offset.reset", config_operation=0, value="earliest"
-    )
-    wanted = resource(resource_type=GROUP_CONFIG, resource_name=SHARING, configs=[config])
-    answer = cluster.command(Request(resources=[wanted], validate_only=False), Response)
-    assert [response.error_code for response in answer.responses] == [0]
 
 
 def share(cluster: Cluster, count: int) -> None:
@@ -327,16 +312,11 @@ def wait_same(cluster: Cluster, topics: list[str]) -> None:
 
     def same() -> bool:
         return all(
-            ends_on(cluster, 1, partition) == ends_on(cluster, 3, partition)
+            on_disk(cluster, 1, partition).end == on_disk(cluster, 3, partition).end
             for partition in partitions
         )
 
     cluster.wait_until(same, "b1 to hold all of the internal logs")
-
-
-def ends_on(cluster: Cluster, broker: int, partition: TopicPartition) -> int:
-    folder = cluster.broker(broker).partition_folder(partition.topic, partition.partition)
-    return read_log(folder).end
 
 
 def keys(ended: Ended) -> dict[tuple[str, str], dict[str, Any]]:

@@ -1,7 +1,7 @@
 """KIP-1275's own requests with the product: proxies offer them before brokers that lack them.
 
-The proxies serve by translation, keep to the limit of 1,000 partitions, refuse what they are told
-to refuse, and fail the test on a request that they cannot parse.
+The proxies answer themselves, refuse what they are told to refuse, and fail the test on a request
+that they cannot parse. Forms and odd answers are those of tests/unit/kafka/wire/test_native_rpc.py.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
     replica_log_info,
 )
 from breakglass.services.lab.proxy import Proxy
-from breakglass.services.lab.proxy.rewriting import Offers
 from breakglass.services.model import TopicPartition
-from tests.kit.native_rpc.native import Native
 from tests.kit.program import Ended, breakglass
+from tests.lab.recover.native import Native
 from tests.lab.scenarios.damaged import Damaged, damaged
 
 TOPIC = "events"
@@ -39,10 +38,8 @@ PARTITIONS = 1_150
 LIMIT = 1_000
 OTHER_KEY = 120
 NATIVE, STOCK = "GetReplicaLogInfo", "ListOffsets/-2 + Fetch/-3"
-CLUSTER_DENIED, LOG_DIR_OFFLINE, NOT_ELIGIBLE = 31, 56, 83
+CLUSTER_DENIED, NOT_ELIGIBLE = 31, 83
 FORMS = pytest.mark.parametrize("form", [LogInfoSchema.KIP, LogInfoSchema.MERGED])
-LAST = TopicPartition(TOPIC, PARTITIONS - 1)
-"""Elected by nobody."""
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +52,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
 @pytest.fixture(scope="module")
 def unused(lab: Damaged) -> Iterator[TopicPartition]:
     """Offline partitions, each handed out once."""
-    return iter(
-        [partition.partition for partition in lab.truth.partitions if partition.partition != LAST]
-    )
+    return iter([partition.partition for partition in lab.truth.partitions])
 
 
 @dataclass(frozen=True)
@@ -124,29 +119,18 @@ def behind(
     lab: Damaged,
     folder: Path,
     form: LogInfoSchema = LogInfoSchema.KIP,
-    offers: Offers | None = None,
-    clean: bool = True,
     upgraded: Sequence[int] = (1, 2),
     **native: Any,
 ) -> Iterator[Behind]:
-    """Proxies before all brokers; those of *upgraded* ones are *native*.
-
-    Where they are to be *clean*, a request that one cannot parse fails the test.
-    """
+    """Proxies before all brokers; those of *upgraded* ones are *native*."""
     with ExitStack() as stack:
-        natives = {broker: Native(form, **native) for broker in upgraded}
+        natives = {broker: Native(lab, broker, form, **native) for broker in upgraded}
         proxies = {
-            node.id: stack.enter_context(
-                Proxy(
-                    node.address(),
-                    native=natives.get(node.id) if offers is None else None,
-                    offers=offers,
-                )
-            )
+            node.id: stack.enter_context(Proxy(node.address(), native=natives.get(node.id)))
             for node in lab.cluster.brokers
         }
         yield Behind(lab, natives, proxies, folder)
-        for proxy in proxies.values() if clean else ():
+        for proxy in proxies.values():
             proxy.assert_clean()
 
 
@@ -203,33 +187,6 @@ def test_r15_during_a_rolling_upgrade_each_broker_is_asked_for_what_it_knows(
     }
 
 
-def test_kip_966s_own_form_is_found_after_the_others(lab: Damaged, tmp_path: Path) -> None:
-    """Which the broker cannot parse: it hangs up on them."""
-    with behind(lab, tmp_path, LogInfoSchema.KIP966, clean=False) as brokers:
-        document = brokers.triage()
-    assert document["native_rpc"] == "GetReplicaLogInfo (kip966) answers"
-    assert {where: one["log_end"] for where, one in replicas(document).items()} == {
-        where: end for where, (end, _) in readable(lab).items()
-    }
-
-
-def test_what_a_broker_has_no_room_for_is_asked_again(lab: Damaged, tmp_path: Path) -> None:
-    """HasMoreData: this one serves 400 of a request."""
-    with behind(lab, tmp_path, limit=400) as brokers:
-        assert {where: one["log_end"] for where, one in replicas(brokers.triage()).items()} == {
-            where: end for where, (end, _) in readable(lab).items()
-        }
-        assert brokers.sizes(1, LogInfoSchema.KIP)[-1] <= 400
-
-
-def test_what_an_answer_leaves_out_is_asked_again(lab: Damaged, tmp_path: Path) -> None:
-    gaps = {TopicPartition(TOPIC, number) for number in range(900, 920)}
-    with behind(lab, tmp_path) as brokers:
-        for native in brokers.natives.values():
-            native.leave_out = set(gaps)
-        assert set(replicas(brokers.triage())) == set(readable(lab))
-
-
 @FORMS
 def test_designated_leaders_are_elected_without_a_reorder(
     lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path, form: LogInfoSchema
@@ -272,18 +229,6 @@ def test_a_leader_designated_by_hand_is_the_one_elected(
         assert ended.code == 0, ended.err
         assert brokers.leaders([partition]) == {2}
         assert set(brokers.asked(ELECT_LEADERS)) == {3}
-
-
-def test_a_replica_that_is_refused_says_why_and_hides_no_other(
-    lab: Damaged, tmp_path: Path
-) -> None:
-    with behind(lab, tmp_path) as brokers:
-        brokers.natives[1].errors = {LAST: LOG_DIR_OFFLINE}
-        document = brokers.triage()
-    (last,) = [one for one in document["partitions"] if one["partition"] == LAST.partition]
-    (refused,) = [one for one in last["replicas"] if one["broker"] == 1]
-    assert refused["log_end"] == {"unknown": "log directory offline on b1"}
-    assert set(replicas(document)) == set(readable(lab)) - {(LAST, 1)}
 
 
 def test_an_election_that_is_refused_says_why_and_holds_up_no_other(
@@ -342,31 +287,3 @@ def test_switched_off_only_stock_requests_are_sent(
         assert brokers.asked(DEFAULT_API_KEY) == []
         assert brokers.asked(LIST_OFFSETS) != []
         assert 3 not in brokers.asked(ELECT_LEADERS)
-
-
-def test_under_a_key_of_its_own_it_is_used_when_that_is_given(lab: Damaged, tmp_path: Path) -> None:
-    with behind(lab, tmp_path, LogInfoSchema.MERGED, api_key=OTHER_KEY) as brokers:
-        assert brokers.triage()["native_rpc"] == "the brokers do not advertise api key 93"
-        assert brokers.asked(OTHER_KEY) == []
-        document = brokers.triage("--native-rpc", str(OTHER_KEY))
-        assert {replica["source"] for replica in replicas(document).values()} == {NATIVE}
-        assert brokers.asked(OTHER_KEY) != []
-
-
-@pytest.mark.parametrize(
-    ("offers", "reason"),
-    [
-        ({93: (0, 0)}, "api key 93 is advertised without ElectLeaders v3"),
-        ({93: (0, 0), ELECT_LEADERS: (0, 3)}, "api key 93 answers in no known form"),
-    ],
-    ids=["the key alone", "both, and neither is true"],
-)
-def test_what_is_only_advertised_is_not_used(
-    lab: Damaged, tmp_path: Path, offers: Offers, reason: str
-) -> None:
-    """Kafka's trunk gave 93 to another request; a broker hangs up on what it does not know."""
-    with behind(lab, tmp_path, offers=offers) as brokers:
-        document = brokers.triage()
-        assert document["native_rpc"] == reason
-        assert {replica["source"] for replica in replicas(document).values()} == {STOCK}
-        assert set(replicas(document)) == set(readable(lab))

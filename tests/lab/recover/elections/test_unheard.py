@@ -23,12 +23,12 @@ from breakglass.services.lab.scenarios.logs import wait_high_watermark, wait_log
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
 from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.segments import read_log
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.guarded.election_quote import frozen, groups_of
 from breakglass.services.recovery.judgement.assessment import Verdict
 from tests.kit.program import Ended, breakglass
+from tests.lab.asking import on_disk
 from tests.lab.console.commands import last_journal, leader, on
 
 SHARED, ON_B1_AND_B2, ON_B1 = 100, 20, 10
@@ -92,11 +92,6 @@ def made(cluster: Cluster, folder: Path, topic: str, *more: object) -> tuple[Pat
     return path, breakglass("plan", "show", path, "--json").document["consents"]
 
 
-def end_on_disk(cluster: Cluster, broker: int, partition: TopicPartition) -> int:
-    node = cluster.broker(broker)
-    return read_log(node.partition_folder(partition.topic, partition.partition)).end
-
-
 def recover(cluster: Cluster, plan: Path, *phrases: str) -> Ended:
     given = [word for phrase in phrases for word in ("--consent", phrase)]
     return on(cluster, "recover", "--plan", plan, "--write", "--json", *given)
@@ -106,7 +101,7 @@ class TestAStaleReplicaThatIsDown:
     """min.insync.replicas is 1, so b2 left the ISR with records that were acknowledged."""
 
     def test_its_start_comes_before_any_election(self, broken: Cluster) -> None:
-        assert end_on_disk(broken, 2, PAY) == SHARED + ON_B1_AND_B2
+        assert on_disk(broken, 2, PAY).end == SHARED + ON_B1_AND_B2
         assert judged(broken, "pay")["action"] == "start b1"
         found = judged(broken, "pay", "--gone", 1)
         assert (found["verdict"], found["action"]) == ("WAIT", "start b2")
@@ -151,7 +146,7 @@ class TestAStaleReplicaThatIsDown:
         timeline = breakglass("journal", "timeline").out
         assert "Loses    0 records, abandons b1, b2, unread >= 0, as agreed to" in timeline
         assert f"  {DO_NOT_START.format(2)}" in timeline
-        assert end_on_disk(broken, 2, PAY) == SHARED + ON_B1_AND_B2
+        assert on_disk(broken, 2, PAY).end == SHARED + ON_B1_AND_B2
         broken.broker(2).start()
         broken.wait_ready()
         wait_log_end(broken, PAY, SHARED, 2)
@@ -204,7 +199,7 @@ class TestALastLeaderThatIsPassedOver:
     def test_one_phrase_names_it_for_all_partitions_of_the_kind(
         self, broken: Cluster, tmp_path: Path
     ) -> None:
-        assert [end_on_disk(broken, 1, order) - SHARED for order in ORDERS] == [ON_B1, ON_B1, 0]
+        assert [on_disk(broken, 1, order).end - SHARED for order in ORDERS] == [ON_B1, ON_B1, 0]
         assert judged(broken, "orders")["action"] == "start b1"
         plan, phrases = made(broken, tmp_path, "orders")
         assert phrases == ["3 partitions lose 0 and abandon b1"]

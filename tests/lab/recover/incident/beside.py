@@ -7,10 +7,9 @@ from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, COURSE, LAST_LOST
 from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
 from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.segments import read_log
 from breakglass.services.lab.truth import Expectation, TrueVerdict
 from breakglass.services.model import TopicPartition
-from tests.lab.asking import commit
+from tests.lab.asking import commit, on_disk
 
 OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = int(SMALL["offsets.topic.num.partitions"])
@@ -64,14 +63,9 @@ def delete_records(cluster: Cluster, partition: TopicPartition, offset: int) -> 
     )
     assert answer.topics[0].partitions[0].error_code == 0
     cluster.wait_until(
-        lambda: all(_start_on_disk(cluster, broker, partition) == offset for broker in state.isr),
+        lambda: all(on_disk(cluster, broker, partition).start == offset for broker in state.isr),
         f"every replica of {partition} to begin at {offset}",
     )
-
-
-def _start_on_disk(cluster: Cluster, broker: int, partition: TopicPartition) -> int:
-    folder = cluster.broker(broker).partition_folder(partition.topic, partition.partition)
-    return read_log(folder).start
 
 
 def _read_on(stage: Stage) -> Script:

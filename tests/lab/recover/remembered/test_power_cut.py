@@ -19,10 +19,11 @@ from breakglass.services.lab.scenarios.logs import wait_log_end
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.scenarios.scenario import Scenario, alone
 from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.segments import BEFORE_LENGTH, HEADER, read_log
+from breakglass.services.lab.segments import BEFORE_LENGTH, HEADER
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
 from tests.kit.program import Ended, breakglass
+from tests.lab.asking import on_disk
 from tests.lab.console.commands import agreeing, leader, on
 
 FLUSHED, UNFLUSHED, ON_B1 = 80, 10, 25
@@ -88,12 +89,6 @@ def return_of(cluster: Cluster, broker: int, partition: TopicPartition) -> tuple
     return ended.code, found["fate"], found["lost"]
 
 
-def held_by(cluster: Cluster, broker: int, partition: TopicPartition) -> frozenset[tuple[int, int]]:
-    """(leader epoch, offset) of the records of the log on disk."""
-    folder = cluster.broker(broker).partition_folder(partition.topic, partition.partition)
-    return read_log(folder).identities
-
-
 def test_r27_a_broker_that_an_election_passed_over_is_not_to_be_started_before_it_is_copied(
     broken: Cluster, tmp_path: Path
 ) -> None:
@@ -136,7 +131,7 @@ def test_r26_what_the_disk_of_an_unread_leader_may_lack_is_saved_before_it_retur
     assert power["cut_by_return"]["held_by"] == [2, 3]
     assert power["cut_by_return"]["rescue"] == "breakglass rescue --before-return 1"
 
-    before = held_by(broken, 2, POWER)
+    before = on_disk(broken, 2, POWER).identities
     assert return_of(broken, 1, POWER) == (1, "lost", UNFLUSHED)
     saved = on(broken, "rescue", "--before-return", 1, "--to", tmp_path / "saved", "--json")
     (partition,) = [each for each in saved.document["partitions"] if each["topic"] == POWER.topic]
@@ -147,7 +142,7 @@ def test_r26_what_the_disk_of_an_unread_leader_may_lack_is_saved_before_it_retur
     broken.broker(1).start()
     broken.wait_partition(POWER.topic, 0, lambda state: {1, 2} <= {*state.isr}, "b2 to follow")
     wait_log_end(broken, POWER, FLUSHED, 1, 2, 3)
-    lost = before - held_by(broken, 2, POWER)
+    lost = before - on_disk(broken, 2, POWER).identities
     assert len(lost) == UNFLUSHED
     printed = breakglass("backup", "cat", place["path"], "--json").out.splitlines()
     assert {offset for _, offset in lost} <= {json.loads(line)["offset"] for line in printed}

@@ -6,13 +6,10 @@ there b2 holds 50 records that b1, the one to elect, never had.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
-from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
 
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios import diverged
@@ -23,13 +20,14 @@ from breakglass.services.lab.scenarios.damage import (
     LAST_LOST,
     QUICK_TO_FENCE,
 )
+from breakglass.services.lab.scenarios.hanging_transaction import begun
 from breakglass.services.lab.scenarios.logs import wait_log_end
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.scenarios.scenario import Scenario, Script
 from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.segments import read_log
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
+from tests.lab.recover.incident.beside import delete_records
 from tests.lab.scenarios.damaged import Damaged
 
 SHARED, B1_ALSO = 40, 25
@@ -74,8 +72,9 @@ def _script(stage: Stage) -> Script:
     _transactions(stage, PAYMENTS)
     _transactions(stage, REFUNDS)
     _transactions(stage, ACCOUNTED[0])
-    _trim(stage, AGED)
-    _trim(stage, ACCOUNTED[1])
+    # The dead b2 keeps the front.
+    delete_records(stage.cluster, AGED, TRIMMED)
+    delete_records(stage.cluster, ACCOUNTED[1], TRIMMED)
     yield B1_LOST
     yield LAST_LOST
     return list[Expectation]()
@@ -95,38 +94,12 @@ def _transactions(stage: Stage, partition: TopicPartition) -> None:
 
 def _in_transaction(stage: Stage, partition: TopicPartition, name: str, count: int) -> Any:
     """A producer that has written *count* records and not ended its transaction."""
-    producer = Producer(
-        {
-            "bootstrap.servers": stage.cluster.lab_bootstrap,
-            "transactional.id": f"{partition}-{name}",
-            "transaction.timeout.ms": 600_000,
-        },
-        logger=logging.getLogger("tests.rescue"),
-    )
-    producer.init_transactions(SECONDS)
-    producer.begin_transaction()
+    producer = begun(stage.cluster, f"{partition}-{name}")
     for number in range(count):
         key = f"{name}-{number}".encode()
         producer.produce(partition.topic, partition=partition.partition, key=key, value=key)
     assert producer.flush(SECONDS) == 0
     return producer
-
-
-def _trim(stage: Stage, partition: TopicPartition) -> None:
-    """Delete the front of the log, which the dead b2 keeps."""
-    topic = DeleteRecordsRequest.DeleteRecordsTopic
-    wanted = topic.DeleteRecordsPartition(partition_index=partition.partition, offset=TRIMMED)
-    request = DeleteRecordsRequest(
-        topics=[topic(name=partition.topic, partitions=[wanted])], timeout_ms=10_000
-    )
-    answer = stage.cluster.read(lambda node: node.ask(request, DeleteRecordsResponse), via=3)
-    assert [partition.error_code for told in answer.topics for partition in told.partitions] == [0]
-
-    def trimmed() -> bool:
-        folder = stage.cluster.broker(1).partition_folder(partition.topic, partition.partition)
-        return read_log(folder).start == TRIMMED
-
-    stage.cluster.wait_until(trimmed, f"b1 to have trimmed {partition} on disk")
 
 
 FOR_RESCUE = Scenario("for-rescue", __doc__ or "", _script, course=COURSE, shape=QUICK_TO_FENCE)

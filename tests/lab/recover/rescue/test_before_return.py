@@ -24,10 +24,10 @@ from breakglass.services.lab.scenarios.damage import (
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.scenarios.scenario import Scenario, alone
 from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.segments import read_log
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
 from tests.kit.program import breakglass
+from tests.lab.asking import on_disk
 from tests.lab.console.commands import on
 
 SHARED, STRANDED, LATER = 40, 7, 3
@@ -62,12 +62,6 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-def held_by(cluster: Cluster, broker: int, partition: TopicPartition) -> frozenset[tuple[int, int]]:
-    """(leader epoch, offset) of the records of the log on disk."""
-    folder = cluster.broker(broker).partition_folder(partition.topic, partition.partition)
-    return read_log(folder).identities
-
-
 def test_a_broker_that_cannot_be_read_is_to_return_first(broken: Cluster, tmp_path: Path) -> None:
     broken.broker(3).pause()
     ended = on(broken, "rescue", "--before-return", 1, "--to", tmp_path)
@@ -95,7 +89,9 @@ def test_what_b2_alone_holds_is_said_and_saved_before_b1_is_started(
     shown = on(broken, "triage", "--show-replica-info")
     assert "breakglass rescue --before-return 1" in shown.err
 
-    before = {partition: held_by(broken, 2, partition) for partition in (ALONE, FOLLOWED)}
+    before = {
+        partition: on_disk(broken, 2, partition).identities for partition in (ALONE, FOLLOWED)
+    }
     _, *words = cut["rescue"].split()
     saved = on(broken, *words, "--to", tmp_path, "--json")
     assert saved.code == 0, saved.err
@@ -106,11 +102,11 @@ def test_what_b2_alone_holds_is_said_and_saved_before_b1_is_started(
     broken.broker(1).start()
     broken.wait_partition("alone", 0, lambda state: {1, 2} <= {*state.isr}, "b2 to follow")
     broken.wait_partition("followed", 0, lambda state: {1, 2} <= {*state.isr}, "b2 to follow")
-    lost = before[ALONE] - held_by(broken, 2, ALONE)
+    lost = before[ALONE] - on_disk(broken, 2, ALONE).identities
     assert len(lost) == STRANDED
     printed = breakglass("backup", "cat", place["path"], "--json").out.splitlines()
     assert {offset for _, offset in lost} <= {json.loads(line)["offset"] for line in printed}
-    assert before[FOLLOWED] <= held_by(broken, 2, FOLLOWED)
+    assert before[FOLLOWED] <= on_disk(broken, 2, FOLLOWED).identities
 
 
 def test_what_is_not_there_to_be_cut_is_said(broken: Cluster, tmp_path: Path) -> None:

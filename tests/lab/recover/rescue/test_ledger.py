@@ -8,6 +8,7 @@ from typing import Any
 
 from breakglass.services.model import TopicPartition
 from tests.kit.program import Ended, breakglass
+from tests.lab.asking import on_disk
 from tests.lab.console.commands import agreeing, on
 from tests.lab.recover.rescue.conftest import (
     ABORTED,
@@ -18,7 +19,7 @@ from tests.lab.recover.rescue.conftest import (
     SHARED,
     TRIMMED,
 )
-from tests.lab.recover.rescue.test_rescue import elect, elections, on_disk
+from tests.lab.recover.rescue.test_rescue import elect, elections
 from tests.lab.scenarios.damaged import Damaged
 
 MARKERS = 2
@@ -50,8 +51,8 @@ def true_sums(
     lab: Damaged, partition: TopicPartition, designee: int, other: int
 ) -> tuple[int, int, int]:
     """By the segments on disk: records of both, of the designee, and of the other alone."""
-    chosen = on_disk(lab, designee, partition).identities
-    loser = on_disk(lab, other, partition).identities
+    chosen = on_disk(lab.cluster, designee, partition).identities
+    loser = on_disk(lab.cluster, other, partition).identities
     return len(chosen | loser), len(chosen), len(loser - chosen)
 
 

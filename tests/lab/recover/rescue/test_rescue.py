@@ -11,14 +11,13 @@ import pytest
 
 from breakglass.services.guard.journal_view import JournalStep
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.segments import DiskLog, read_log
 from breakglass.services.model import TopicPartition
 from breakglass.services.state_folder import state_folder
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from tests.kit.program import Ended, breakglass
-from tests.lab.asking import list_offset
+from tests.lab.asking import list_offset, on_disk
 from tests.lab.console.commands import agreeing, last_journal, leader, on
 from tests.lab.recover.rescue.conftest import (
     ABORTED,
@@ -101,11 +100,6 @@ def states(path: Path) -> list[BatchState]:
     return list(read_batch_log(LocalFolder(path.parent), number, partition.batch_log))
 
 
-def on_disk(lab: Damaged, broker: int, partition: TopicPartition) -> DiskLog:
-    folder = lab.cluster.broker(broker).partition_folder(partition.topic, partition.partition)
-    return read_log(folder)
-
-
 def lost_keys(lab: Damaged) -> Sequence[str]:
     """Of the ledger: what b2 took with acks=1 and b1 never had."""
     (alone,) = [
@@ -146,7 +140,7 @@ def test_exactly_the_records_that_the_election_cuts_off_are_saved_and_outlive_it
 
 def test_transactions_keep_their_state(lab: Damaged, tmp_path: Path) -> None:
     """Committed, aborted and open ones, by the producer ids that are on b1's disk."""
-    lost = [batch for batch in on_disk(lab, 1, PAYMENTS).batches if batch.first >= SHARED]
+    lost = [batch for batch in on_disk(lab.cluster, 1, PAYMENTS).batches if batch.first >= SHARED]
     ended = elect(lab.cluster, elections(tmp_path, payments_0=2))
     assert ended.code == 0, ended.err
     path = only_place(lab.cluster, PAYMENTS)

@@ -25,7 +25,7 @@ from breakglass.services.lab.security import OPERATOR
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
 from tests.kit.access import Acl, Operation, Resource
-from tests.kit.acl_page import acls_of, allowed
+from tests.kit.acl_page import acls_of, all_but, allowed
 from tests.kit.client_properties import write_client_properties
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.recover.settings.asking import own
@@ -34,10 +34,6 @@ from tests.lab.scenarios.damaged import Damaged
 TRANSACTIONS = "__transaction_state"
 PARTITIONS = int(SMALL["transaction.state.log.num.partitions"])
 SECONDS = DEADLINE_SECONDS
-WEAKER = {
-    Operation.READ: Operation.DESCRIBE,
-    Operation.ALTER_CONFIGS: Operation.DESCRIBE_CONFIGS,
-}
 
 
 def _script(stage: Stage) -> Script:
@@ -84,10 +80,9 @@ def config(lab: Damaged) -> Path:
 
 
 def but(acls: list[Acl], operation: Operation, resource: Resource) -> list[Acl]:
-    """*acls* without one, of which what it includes is left."""
+    """*acls* without one."""
     (gone,) = [acl for acl in acls if (acl.operation, acl.resource) == (operation, resource)]
-    rest, weaker = [acl for acl in acls if acl is not gone], WEAKER.get(operation)
-    return rest if weaker is None else [*rest, Acl(OPERATOR, weaker, gone.resource, gone.name)]
+    return all_but(acls, gone)
 
 
 def forget(topic: str) -> tuple[object, ...]:

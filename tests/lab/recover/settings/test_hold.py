@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,6 +34,7 @@ from breakglass.services.lab.truth import Expectation
 from breakglass.services.recovery.acts.hold import HoldElections
 from breakglass.services.recovery.acts.put_back import PutSettingsBack
 from breakglass.services.recovery.settings.changes import owed
+from tests.kit.configs import ConfigResource, set_config
 from tests.lab.console.test_electing_on_screen import console
 from tests.lab.recover.session import Watched, watched
 from tests.lab.recover.settings.asking import (
@@ -53,9 +53,6 @@ TOPICS = ("feed", "news", "stock", "wires", "cables", "quiet", "tapes")
 UNCLEAN_INTERVAL = "unclean.leader.election.interval.ms"
 """How often the controller elects uncleanly by itself: here only when a broker returns."""
 NO_TIMERS = {**QUICK_TO_FENCE.overrides, ELECTION_INTERVAL: "3600", UNCLEAN_INTERVAL: "3600000"}
-SET, DELETE = 0, 1
-BROKERS = 4
-"""The resource type of brokers; without a name, of all."""
 
 
 def _script(stage: Stage) -> Script:
@@ -97,28 +94,14 @@ def unclean(lab: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
 @contextmanager
 def on_by_default(lab: Cluster) -> Iterator[None]:
     """Unclean election is on for every topic that says nothing itself."""
-    _cluster_default(lab, SET, "true")
+    set_config(lab, ConfigResource.BROKER, "", UNCLEAN_ELECTION, "true")
     try:
         lab.wait_until(
             lambda: layers(lab, UNCLEAN_ELECTION, "news").beneath == "true", "the default to be on"
         )
         yield
     finally:
-        _cluster_default(lab, DELETE, None)
-
-
-def _cluster_default(lab: Cluster, operation: int, value: str | None) -> None:
-    from kafka.protocol.admin import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-
-    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    change = resource.AlterableConfig(
-        name=UNCLEAN_ELECTION, config_operation=operation, value=value
-    )
-    request = IncrementalAlterConfigsRequest(
-        resources=[resource(resource_type=BROKERS, resource_name="", configs=[change])]
-    )
-    (answer,) = lab.command(request, IncrementalAlterConfigsResponse).responses
-    assert answer.error_code == 0, answer.error_message
+        set_config(lab, ConfigResource.BROKER, "", UNCLEAN_ELECTION, None)
 
 
 def leaders(lab: Cluster, topic: str) -> list[int | None]:
@@ -223,7 +206,8 @@ def test_r14_what_somebody_else_set_meanwhile_is_left(
     lab: Cluster, behind: Watched, unclean: str
 ) -> None:
     assert run(behind, "hold", "--write", "--consent=hold wires").code == 0
-    _take_away(lab, "wires")
+    set_config(lab, ConfigResource.TOPIC, "wires", UNCLEAN_ELECTION, None)
+    lab.wait_until(lambda: own(lab, UNCLEAN_ELECTION, "wires") is None, "it to be taken away")
     before = changes(behind)
     ended = run(behind, "hold", "--release", "--write")
     assert ended.code == 0, ended.err
@@ -300,24 +284,3 @@ def test_r14_the_console_holds_and_releases(lab: Cluster, unclean: str) -> None:
         operator.terminal.wait_for("2 put back")
         operator.terminal.press("q")
         assert operator.terminal.exit_code() == 0
-
-
-def test_r14_a_read_only_console_holds_nothing(lab: Cluster) -> None:
-    with console(lab.bootstrap_servers) as operator:
-        operator.terminal.wait_for("Topic-partition")
-        operator.press("h")
-        operator.terminal.wait_for("This session is read-only")
-        operator.terminal.press("q")
-        assert operator.terminal.exit_code() == 0
-
-
-def _take_away(lab: Cluster, topic: str) -> None:
-    from kafka.protocol.admin import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-
-    resource: Any = IncrementalAlterConfigsRequest.AlterConfigsResource
-    change = resource.AlterableConfig(name=UNCLEAN_ELECTION, config_operation=DELETE, value=None)
-    request = IncrementalAlterConfigsRequest(
-        resources=[resource(resource_type=2, resource_name=topic, configs=[change])]
-    )
-    lab.command(request, IncrementalAlterConfigsResponse)
-    lab.wait_until(lambda: own(lab, UNCLEAN_ELECTION, topic) is None, "it to be taken away")

@@ -195,16 +195,6 @@ def test_r03_the_console_forgets_by_f_on_the_topic_under_the_cursor(lab: Cluster
         assert operator.terminal.exit_code() == 0
 
 
-def test_r03_a_read_only_console_forgets_nothing(lab: Cluster) -> None:
-    with console(lab.bootstrap_servers) as operator:
-        operator.terminal.wait_for("Topic-partition")
-        operator.press("F")
-        operator.terminal.wait_for("This session is read-only")
-        operator.terminal.press("q")
-        assert operator.terminal.exit_code() == 0
-    assert remembers(lab, WITH_BOMB)
-
-
 def test_r03_killed_before_it_was_put_back_resume_puts_back_what_was_there(
     lab: Cluster, behind: Watched
 ) -> None:
