@@ -187,6 +187,19 @@ class GuardedPage(ConsentPage):
         self._begin(lambda worker: worker.freeze())
         self._say("")
 
+    def _carry_out(self) -> None:
+        """Every phrase was typed: read again, then run."""
+        power, frozen, subject = self.context.power, self._frozen, self.state.subject
+        assert power is not None
+        assert frozen is not None
+        assert subject is not None
+        phrases = tuple(self.state.given)
+        self._view.table.focus()
+        self.state.reread(subject)
+        self.app.post_message(MutationBegan())
+        self._begin(lambda worker: worker.carry_out(power, frozen, phrases))
+        self._say("")
+
     def _begin(self, step: Callable[[ElectionWorker], None]) -> None:
         """A new worker; what older ones still report is dropped."""
         self._worker.left.set()
@@ -316,17 +329,7 @@ class GuardedPage(ConsentPage):
         self.state.given.append(asked.phrase)
         self.consent.field.typed = ""
         if self.state.next_asked is None:
-            # Every phrase was typed: read again, then run.
-            power, frozen, subject = self.context.power, self._frozen, self.state.subject
-            assert power is not None
-            assert frozen is not None
-            assert subject is not None
-            phrases = tuple(self.state.given)
-            self._view.table.focus()
-            self.state.reread(subject)
-            self.app.post_message(MutationBegan())
-            self._begin(lambda worker: worker.carry_out(power, frozen, phrases))
-            self._say("")
+            self._carry_out()
         else:
             self._say("")
             self._view.point_at(self.state.next_asked)
@@ -594,7 +597,10 @@ class ElectScreen(GuardedPage):
     )
 
     def __init__(
-        self, context: Context, partitions: Sequence[TopicPartition] = (), plan: Plan | None = None
+        self,
+        context: Context,
+        partitions: Sequence[TopicPartition] = (),
+        plan: Plan | None = None,
     ) -> None:
         find = PickedPartitions(context.known, tuple(partitions))
         super().__init__(context, Elect(find if plan is None else PlannedElections(plan)))
@@ -610,7 +616,9 @@ class ResumeScreen(GuardedPage):
         "to."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+y", "undo", "Finish/undo", tooltip="Put assignment orders back; elect nobody")
+        Binding(
+            "ctrl+y", "undo", "Finish/undo", tooltip="Put assignment orders back; elect nobody"
+        ),
     ]
 
     def __init__(self, context: Context, journal: Path) -> None:
