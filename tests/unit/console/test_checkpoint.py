@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from breakglass.screens.checkpoints.columns import columns
-from breakglass.screens.checkpoints.screen import verified_part
+from breakglass.screens.checkpoints.screen import columns, verified_part
 from breakglass.services import patience
 from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore

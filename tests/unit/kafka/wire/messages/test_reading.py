@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from kafka.protocol import admin, consumer
 
 from benchmarks._incident import tell
+from breakglass.services.errors import MalformedMessage
 from breakglass.services.kafka.wire.messages import reading
 from tests.kit.fake_cluster import FakeCluster
 
@@ -43,6 +45,14 @@ def test_the_first_verdicts_wait_for_no_schemas_of_other_messages(tmp_path: Path
         command = [sys.executable, "-c", READING, broker.host, str(broker.port), str(tmp_path)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_an_array_that_cannot_be_null_is_refused_where_it_is() -> None:
+    for version, head in ((0, b"\0\0"), (4, bytes(6))):
+        null, empty = (b"\xff" * 4, bytes(4)) if version == 0 else (b"\0\0", b"\1\0")
+        assert reading.ListGroupsResponse.decode(head + empty, version).groups == []
+        with pytest.raises(MalformedMessage):
+            reading.ListGroupsResponse.decode(head + null, version)
 
 
 def test_each_message_is_the_one_of_kafka_python() -> None:
