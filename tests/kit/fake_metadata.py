@@ -46,6 +46,8 @@ class Story:
     cluster_id: str = CLUSTER_ID
     quorum_leader: int = CONTROLLER
     groups: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    group_epoch: int = -1
+    """The leader epoch that they committed with each offset; -1: none."""
     """Committed offsets."""
     page: int | None = None
     """Partitions in one page of DescribeTopicPartitions; None: all."""
@@ -218,7 +220,9 @@ def committed(story: Story, request: Any) -> Any:
                 name=topic_name,
                 partitions=[
                     partition_class(
-                        partition_index=partition.partition, committed_offset=offsets[partition]
+                        partition_index=partition.partition,
+                        committed_offset=offsets[partition],
+                        committed_leader_epoch=story.group_epoch,
                     )
                     for partition in held
                 ],

@@ -53,7 +53,7 @@ async def test_r19_the_typed_phrase_elects_all_and_shows_the_ladder_and_groups_p
     """Three keys beside the phrase: the one on the list that asks for it, Tab, and Enter."""
     first, second, *others = electing.session.offline(count=100)
     story = electing.cluster.story
-    story.groups["billing"] = {first: 130}
+    story.groups["billing"], story.group_epoch = {first: 130}, 0
     async with electing.asked() as screen:
         await screen.type_phrase()
         await screen.press("enter")
