@@ -103,6 +103,7 @@ APART = {
     "services/metastore/columns.py": {"core", "pipeline"},
     "services/monitoring": {"core", "web"},
     "services/pipeline": {"core", "pipeline"},
+    "services/topic_backup/store/fsspec_blobs.py": {"core", "s3"},
 }
 """Folders and files whose imports an extra brings."""
 

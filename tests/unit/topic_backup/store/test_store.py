@@ -409,8 +409,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 def test_h18_no_call_of_a_store_that_is_silent_waits_without_end(
     call: str, silent: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fsspec import get_filesystem_class
-from fsspec.implementations.memory import MemoryFileSystem
+    from fsspec.implementations.memory import MemoryFileSystem
 
     with monkeypatch.context() as patched:
         patched.setattr(MemoryFileSystem, call, silent)
@@ -509,6 +508,8 @@ def test_s47_whatever_a_store_answers_is_a_sentence_and_takes_no_memory(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    from fsspec import get_filesystem_class
+
     s3 = get_filesystem_class("s3")
     monkeypatch.setattr(fsspec_blobs, "S3_RETRIES", 1)
     for variable, value in client_files(tmp_path).items():
