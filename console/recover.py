@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from breakglass.console.electing import Electing
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.recovery.guarded.election_quote import Priced
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import Plan
     from breakglass.services.recovery.triage import Triage
@@ -210,7 +209,15 @@ class _Call:
 
         electing = self._electing()
         self._report_skipped()
-        wanted = self._wanted()
+        from breakglass.services.recovery.guarded.election_quote import priced
+
+        evidence, records = self.appraisal.evidence, self.appraisal.plan.records
+        wanted = [
+            priced(
+                evidence[target.partition], target, {*records[target.partition].gone, *self.gone}
+            )
+            for target in self.appraisal.targets()
+        ]
         if wanted:
             self._show()
             electing.run(
@@ -241,17 +248,6 @@ class _Call:
             self.rescue,
             tell=report_aside if self.as_json else report,
         )
-
-    def _wanted(self) -> list[Priced]:
-        from breakglass.services.recovery.guarded.election_quote import priced
-
-        evidence, records = self.appraisal.evidence, self.appraisal.plan.records
-        return [
-            priced(
-                evidence[target.partition], target, {*records[target.partition].gone, *self.gone}
-            )
-            for target in self.appraisal.targets()
-        ]
 
     def _report_skipped(self) -> None:
         for skipped in self.appraisal.skipped:
