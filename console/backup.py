@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from breakglass.services.pipeline.restore.planned import RestorePlan
     from breakglass.services.topic_backup.connector import ConnectorSettings
     from breakglass.services.topic_backup.mending import MendedPartition
-    from breakglass.services.topic_backup.reader import PartitionReader
     from breakglass.services.topic_backup.reindex import Reindexed
     from breakglass.services.topic_backup.store.store import Store
 
@@ -190,7 +189,13 @@ def restore(
 
     found, connection = connector(connector_config, ConnectorKind.SOURCE, connection)
     if connector_config is not None:
-        _require_no_tail(tail_of)
+        from breakglass.services.errors import UsageError
+
+        if tail_of is not None:
+            raise UsageError(
+                "--tail-of puts back the records of a plan, which no connector does: leave "
+                "--connector-config out and give --store."
+            )
         topics = topics or _topics_of(connector_config, found)
         if groups is None:
             groups = True
@@ -248,16 +253,6 @@ def restore(
         print_json({"schema": 1, "topics": done})
     print_restored(done, table=not as_json)
     raise typer.Exit(exit_code(done))
-
-
-def _require_no_tail(tail_of: Path | None) -> None:
-    from breakglass.services.errors import UsageError
-
-    if tail_of is not None:
-        raise UsageError(
-            "--tail-of puts back the records of a plan, which no connector does: leave "
-            "--connector-config out and give --store."
-        )
 
 
 def _topics_of(file: Path, found: ConnectorSettings) -> list[str]:
@@ -564,21 +559,17 @@ def cat(
         for record in reader.records(start, end):
             sys.stdout.write(dumps(as_json(record, bytes_as), indent=indent) + "\n")
     finally:
-        _say_left_out(reader)
+        for left_out in reader.left_out[:MOST_SAID]:
+            say(str(left_out))
+        if len(reader.left_out) > MOST_SAID:
+            say(f"and {len(reader.left_out) - MOST_SAID:,} more places")
+        for doubt in reader.unproved[:MOST_SAID]:
+            say(f"not proved when this copy was made: {doubt}")
+        if reader.salvaged and not reader.unproved:
+            for stretch in reader.stretches[:MOST_SAID]:
+                say(f"salvaged: {stretch}")
     if reader.salvaged or reader.damages:
         raise typer.Exit(1)
-
-
-def _say_left_out(reader: PartitionReader) -> None:
-    for left_out in reader.left_out[:MOST_SAID]:
-        say(str(left_out))
-    if len(reader.left_out) > MOST_SAID:
-        say(f"and {len(reader.left_out) - MOST_SAID:,} more places")
-    for doubt in reader.unproved[:MOST_SAID]:
-        say(f"not proved when this copy was made: {doubt}")
-    if reader.salvaged and not reader.unproved:
-        for stretch in reader.stretches[:MOST_SAID]:
-            say(f"salvaged: {stretch}")
 
 
 @app.command()

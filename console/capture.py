@@ -31,7 +31,6 @@ from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
     from breakglass.services.bundle.capture import BackupPlaces, Capture
-    from breakglass.services.bundle.following import Keeping
 
 app = new_app()
 
@@ -140,7 +139,11 @@ def capture(
     capturing = Capture(access, asked)
     try:
         if watch:
-            _follow(capturing, out, every_ms / 1000, Keeping(keep, keep_bytes))
+            from breakglass.services.bundle.following import BundleFolder, follow
+
+            ended = threading.Event()
+            with BundleFolder(out, Keeping(keep, keep_bytes)) as folder, StopSignal():
+                follow(capturing, folder, every_ms / 1000, ended.wait, say)
         else:
             _once(capturing, out, as_json=as_json)
     finally:
@@ -182,12 +185,3 @@ def _once(capturing: Capture, out: Path, *, as_json: bool) -> None:
         print_json(manifest.to_json())
     else:
         print_lines([str(out)])
-
-
-def _follow(capturing: Capture, out: Path, every: float, keeping: Keeping) -> None:
-    """Bundles until a signal comes."""
-    from breakglass.services.bundle.following import BundleFolder, follow
-
-    ended = threading.Event()
-    with BundleFolder(out, keeping) as folder, StopSignal():
-        follow(capturing, folder, every, ended.wait, say)

@@ -173,7 +173,12 @@ def serve(
     how = CopySettings(node=node, drain_seconds=drain / 1000, rate=max_rate or None, master=master)
     opened = store_at(store)
     if not connection.write:
-        _require_store(opened)
+        from breakglass.services.errors import StorageError
+
+        try:
+            all_in(opened)
+        except StorageError as error:
+            say(f"not known whether the store is there: {error}")
     token = token_of(TOKEN, token_file)
     with (
         connection.reading() as client,
@@ -192,20 +197,6 @@ def serve(
             release=parts.release,
         )
         serve_checkpoints(serving, token, listener, writable=connection.write)
-
-
-def _require_store(store: BackupStore) -> None:
-    """Return unless there is no such store; one that does not answer now may answer later.
-
-    Raises:
-        UsageError: there is none.
-    """
-    from breakglass.services.errors import StorageError
-
-    try:
-        all_in(store)
-    except StorageError as error:
-        say(f"not known whether the store is there: {error}")
 
 
 def _require_topics(client: ReadClient, wanted: WantedCheckpoint) -> None:

@@ -49,25 +49,21 @@ def triage_head(found: Triage) -> dict[str, Any]:
 def triage_partitions(found: Triage, *, brief: bool = False) -> Iterator[dict[str, Any]]:
     """Each partition with the evidence and its replicas; *brief*: what to do and what it loses."""
     for assessment, evidence in zip(found.assessments, found.evidence.partitions, strict=True):
-        judged = _judged(assessment, evidence.state.leader_epoch)
+        judged = {
+            "topic": assessment.partition.topic,
+            "partition": assessment.partition.partition,
+            "verdict": assessment.verdict.value,
+            "action": str(assessment.action),
+            "designated_leader": assessment.designee,
+            "automatable": assessment.automatable,
+            "leader_epoch": evidence.state.leader_epoch,
+            "loses": None if assessment.loss is None else _loss(assessment.loss),
+            "unread_at_least": assessment.unread.at_least,
+            "unproved": assessment.unproved,
+            "cut_by_return": _cut(assessment.cut_by_return),
+            "heard": {"answered": assessment.heard[0], "replicas": assessment.heard[1]},
+        }
         yield judged if brief else {**judged, **_grounds(assessment)}
-
-
-def _judged(assessment: Assessment, leader_epoch: int) -> dict[str, Any]:
-    return {
-        "topic": assessment.partition.topic,
-        "partition": assessment.partition.partition,
-        "verdict": assessment.verdict.value,
-        "action": str(assessment.action),
-        "designated_leader": assessment.designee,
-        "automatable": assessment.automatable,
-        "leader_epoch": leader_epoch,
-        "loses": None if assessment.loss is None else _loss(assessment.loss),
-        "unread_at_least": assessment.unread.at_least,
-        "unproved": assessment.unproved,
-        "cut_by_return": _cut(assessment.cut_by_return),
-        "heard": {"answered": assessment.heard[0], "replicas": assessment.heard[1]},
-    }
 
 
 def passed_over_document(one: PassedOver) -> dict[str, Any]:

@@ -84,7 +84,14 @@ def drill(
     if level not in LEVELS:
         raise UsageError(f"there is no level {level!r}: name one of {', '.join(LEVELS)}")
     if not auto:
-        _require_player()
+        from breakglass.console.console import require_terminal
+
+        try:
+            require_terminal()
+        except UsageError:
+            raise UsageError(
+                "a drill needs a terminal: run it in one, or let Breakglass play by --auto"
+            ) from None
     incidents = _incidents(_any_seed() if seed is None else seed, level, incident, kafka_version)
     with redirect_stdout(sys.stderr if as_json and auto else sys.stdout):
         document = _played(incidents, FROM_FILE if incident else level, auto=auto, keep=keep)
@@ -95,17 +102,6 @@ def drill(
 
         # The console's threads may still wait for a broker that was taken down.
         leave(0)
-
-
-def _require_player() -> None:
-    from breakglass.console.console import require_terminal
-
-    try:
-        require_terminal()
-    except UsageError:
-        raise UsageError(
-            "a drill needs a terminal: run it in one, or let Breakglass play by --auto"
-        ) from None
 
 
 @app.command("history")

@@ -123,7 +123,16 @@ class KeyPieces:
             if self._pasted is None:
                 yield _whole_paste(text)
         elif self._loose is not None:
-            yield from self._take_loose(self._loose, character)
+            self._at = self._clock()
+            if ESC + self._loose + character in BEGINNINGS:
+                self._loose += character
+            elif self._loose.startswith("[") and character != ESC:
+                self._loose = self._loose + character if _is_inner(character, self._loose) else None
+            elif self._loose == "O" and character in LAST_LETTERS:
+                self._loose = None
+            else:
+                yield from self._released()
+                yield from self._take(character)
         elif self._begun:
             yield from self._take_more(character)
         elif character == ESC:
@@ -145,19 +154,6 @@ class KeyPieces:
         else:
             self._pasted = "" if whole == PASTE_BEGINS else None
             yield whole
-
-    def _take_loose(self, loose: str, character: str) -> Iterator[str]:
-        """A character after Esc alone: swallowed if it is of a key."""
-        self._at = self._clock()
-        if ESC + loose + character in BEGINNINGS:
-            self._loose = loose + character
-        elif loose.startswith("[") and character != ESC:
-            self._loose = loose + character if _is_inner(character, loose) else None
-        elif loose == "O" and character in LAST_LETTERS:
-            self._loose = None
-        else:
-            yield from self._released()
-            yield from self._take(character)
 
     def _released(self) -> Iterator[str]:
         """Swallow no longer; an `O` that nothing followed was typed."""
@@ -254,7 +250,11 @@ class ConsoleDriver(LinuxDriver):
         if self._auto_restart:
             self.suspend_application_mode()
             self._must_signal_resume = True
-        _stop_job()
+        # All of the job stops, as by Ctrl+Z, unless no shell could continue it (an orphaned group).
+        signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+        os.kill(0, signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, self._sigtstp_application)
         if self._auto_restart:
             self.resume_application_mode()
@@ -327,17 +327,6 @@ class ConsoleDriver(LinuxDriver):
             return os.read(self.fileno, READ_SIZE)
         except OSError:
             return b""
-
-
-def _stop_job() -> None:
-    """Stop this process and all of its job, as Ctrl+Z does; returns when it continues.
-
-    Nothing stops where no shell could continue it (an orphaned group): the kernel sees to it.
-    """
-    signal.signal(signal.SIGTSTP, signal.SIG_IGN)
-    os.kill(0, signal.SIGTSTP)
-    signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-    signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)
 
 
 CHUNK = 4096

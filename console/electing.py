@@ -17,7 +17,6 @@ from breakglass.console.rescuing import RescueChoice, say_rescued
 from breakglass.console.stop_signal import StopSignal
 from breakglass.console.wiring import Connection
 from breakglass.services.guard.act import ActEvent, JournalOpened
-from breakglass.services.guard.consent import ConsentGroup
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.acts.elect import Elect
@@ -249,7 +248,11 @@ class Electing:
         ):
             say(sentence)
         if not consent.implied:
-            _say_what_stands_alone(subject.groups)
+            alone = [group for group in subject.groups if group.why_alone]
+            if any(group.why_alone == INTERNAL_ALONE for group in alone):
+                say("what internal topics lose, key by key: breakglass internal-topics")
+            for group in alone:
+                say(f"{group.phrase}: needs a consent of its own: {group.why_alone}")
         self._wanted += wanted
         targets = [priced.target for priced in wanted]
         self._say_past_end(targets, "once that is elected")
@@ -315,12 +318,3 @@ def look_after(
     for transaction in left:
         say(left_open_text(transaction))
     return left
-
-
-def _say_what_stands_alone(groups: Sequence[ConsentGroup]) -> None:
-    """Why each phrase stands alone."""
-    alone = [group for group in groups if group.why_alone]
-    if any(group.why_alone == INTERNAL_ALONE for group in alone):
-        say("what internal topics lose, key by key: breakglass internal-topics")
-    for group in alone:
-        say(f"{group.phrase}: needs a consent of its own: {group.why_alone}")

@@ -104,7 +104,18 @@ def export(
     )
     try:
         if once:
-            _look_once(watch, out)
+            watch.look_once(patience.COMMAND)
+            looks, now = watch.looks, now_ms()
+            answer = looks.answer(now, __version__)
+            if out is None:
+                sys.stdout.write(answer.decode())
+            else:
+                replace_file(out, answer)
+            down = looks.down(now)
+            for source in down:
+                say(source.trouble or f"{source.kind} {source.place} was not read in time")
+            if down:
+                raise typer.Exit(1)
         else:
             _serve(watch, listener, token_of(TOKEN, token_file))
     finally:
@@ -117,22 +128,6 @@ def _places(connection: Connection, store: Sequence[str]) -> MonitoredPlaces:
     found = places_of(connection, store)
     metastores = () if found.metastore is None else (found.metastore,)
     return MonitoredPlaces(found.backups, found.checkpoints, metastores)
-
-
-def _look_once(watch: MonitoringWatch, out: Path | None) -> None:
-    """Print or write what one look finds; end with 1 if a source could not be read."""
-    watch.look_once(patience.COMMAND)
-    looks, now = watch.looks, now_ms()
-    answer = looks.answer(now, __version__)
-    if out is None:
-        sys.stdout.write(answer.decode())
-    else:
-        replace_file(out, answer)
-    down = looks.down(now)
-    for source in down:
-        say(source.trouble or f"{source.kind} {source.place} was not read in time")
-    if down:
-        raise typer.Exit(1)
 
 
 def replace_file(path: Path, content: bytes) -> None:

@@ -99,7 +99,19 @@ def up(
 def status(state: State = None, as_json: AsJson = False) -> None:
     """Print the state of every node."""
     cluster = _load(state)
-    rows = _node_rows(cluster)
+    fenced = _fenced(cluster)
+    rows = [
+        {
+            "id": node.id,
+            "role": node.layout.role,
+            "state": _state(node),
+            "fenced": fenced.get(node.id),
+            "address": str(node.address()),
+            "pid": node.pid,
+            "rss_mb": node.resident_bytes // MEGABYTE,
+        }
+        for node in cluster.nodes
+    ]
     if as_json:
         print_json({**_summary(cluster), "nodes": rows})
         return
@@ -277,22 +289,6 @@ def _summary(cluster: Cluster) -> dict[str, object]:
         "bootstrap_servers": cluster.bootstrap_servers,
         "controller_bootstrap": cluster.controller_bootstrap,
     }
-
-
-def _node_rows(cluster: Cluster) -> list[dict[str, object]]:
-    fenced = _fenced(cluster)
-    return [
-        {
-            "id": node.id,
-            "role": node.layout.role,
-            "state": _state(node),
-            "fenced": fenced.get(node.id),
-            "address": str(node.address()),
-            "pid": node.pid,
-            "rss_mb": node.resident_bytes // MEGABYTE,
-        }
-        for node in cluster.nodes
-    ]
 
 
 def _state(node: Node) -> str:

@@ -52,7 +52,7 @@ from breakglass.services.model import Unknown
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.services.metastore.acts.submit import HandedStatement, HandToServer
+    from breakglass.services.metastore.acts.submit import HandedStatement
     from breakglass.services.metastore.backup_run import BackupOutcome
     from breakglass.services.metastore.events import Event
     from breakglass.services.metastore.ksql_server import KsqlServer
@@ -145,7 +145,16 @@ def submit(
         raise UsageError("--without-plan writes without a server: leave out one of the two.")
     else:
         handed = HandToServer(settings.service_id, statement, chosen, timeout / 1000)
-        _hand_over(handed, reached, agreed, as_json)
+        command = GuardedCommand(handed, agreed, reached)
+        frozen = command.freeze()
+        reached.require_write(handed.doing)
+        ending = command.carry_out(frozen, write=True)
+        done: HandedStatement = ending.value
+        if as_json:
+            print_json({"schema": 1, **done._asdict()})
+        else:
+            print(inert(ending.text))
+        raise typer.Exit(1 if done.failed else 0)
 
 
 def _write(
@@ -177,19 +186,6 @@ def _write(
         print_json({"schema": 1, **document, **told})
     else:
         print(inert(f"{done.id} is at offset {done.offset:,}" if done.id else done.reason))
-
-
-def _hand_over(act: HandToServer, connection: Connection, consent: Consent, as_json: bool) -> None:
-    command = GuardedCommand(act, consent, connection)
-    frozen = command.freeze()
-    connection.require_write(act.doing)
-    ending = command.carry_out(frozen, write=True)
-    done: HandedStatement = ending.value
-    if as_json:
-        print_json({"schema": 1, **done._asdict()})
-    else:
-        print(inert(ending.text))
-    raise typer.Exit(1 if done.failed else 0)
 
 
 def ksql_server(

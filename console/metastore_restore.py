@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from breakglass.services.metastore.acts.restore import RestoreCommandTopic
     from breakglass.services.metastore.restore.execution import RestoredMetastore
     from breakglass.services.metastore.restore.plan import MetastoreRestorePlan
-    from breakglass.services.metastore.restore.source import RestoreSource
     from breakglass.services.metastore.settings import MetastoreSettings
 
 MOST_SAID = 20
@@ -195,10 +194,6 @@ def say_plan(plan: MetastoreRestorePlan) -> None:
         say(f"a server seems to run: {server}")
     for server in plan.servers.unseen:
         say(f"? {server}")
-    _say_offsets(source)
-
-
-def _say_offsets(source: RestoreSource) -> None:
     from breakglass.services.metastore.restore.source import changed_query_ids, reusable_query_ids
 
     changed = [

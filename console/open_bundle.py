@@ -54,7 +54,17 @@ def open_file(
     if listing:
         _list(contents.manifest, as_json=as_json)
     else:
-        _show(contents, LookOptions(theme, ascii_only, mouse))
+        from breakglass.console.console import prepared_look, require_terminal, show_console
+        from breakglass.console.on_terminal import leave
+
+        require_terminal()
+        decided = prepared_look(LookOptions(theme, ascii_only, mouse))
+        from breakglass.console.bundle_console import BundleConsole, bundle_context
+
+        with tempfile.TemporaryDirectory(prefix="breakglass-bundle-") as folder:
+            context = bundle_context(contents, decided, Path(folder))
+            code = show_console(BundleConsole, context, decided, "offline", _unread(contents))
+        leave(code)
 
 
 def _list(manifest: BundleManifest, *, as_json: bool) -> None:
@@ -73,20 +83,6 @@ def _list(manifest: BundleManifest, *, as_json: bool) -> None:
     )
     for part in manifest.unread:
         say(f"? {part}")
-
-
-def _show(contents: BundleContents, look: LookOptions) -> None:
-    from breakglass.console.console import prepared_look, require_terminal, show_console
-    from breakglass.console.on_terminal import leave
-
-    require_terminal()
-    decided = prepared_look(look)
-    from breakglass.console.bundle_console import BundleConsole, bundle_context
-
-    with tempfile.TemporaryDirectory(prefix="breakglass-bundle-") as folder:
-        context = bundle_context(contents, decided, Path(folder))
-        code = show_console(BundleConsole, context, decided, "offline", _unread(contents))
-    leave(code)
 
 
 def _unread(contents: BundleContents) -> list[str]:

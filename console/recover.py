@@ -38,10 +38,8 @@ from breakglass.services.session import Effort
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.console.electing import Electing
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.recovery.guarded.election_quote import Priced
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import Plan
     from breakglass.services.recovery.triage import Triage
@@ -206,11 +204,29 @@ class _Call:
     def run(self) -> int:
         """Show, elect, look after; returns the exit code."""
         from breakglass.console.documents import election_document
+        from breakglass.console.electing import Electing, report, report_aside
+        from breakglass.services.recovery.execution.routes import route_for
         from breakglass.services.recovery.guarded.subject import skipped_of
 
-        electing = self._electing()
+        electing = Electing(
+            self.connection,
+            self.client,
+            self.found.snapshot.cluster_id,
+            self.stop,
+            route_for(self.found.native),
+            self.rescue,
+            tell=report_aside if self.as_json else report,
+        )
         self._report_skipped()
-        wanted = self._wanted()
+        from breakglass.services.recovery.guarded.election_quote import priced
+
+        evidence, records = self.appraisal.evidence, self.appraisal.plan.records
+        wanted = [
+            priced(
+                evidence[target.partition], target, {*records[target.partition].gone, *self.gone}
+            )
+            for target in self.appraisal.targets()
+        ]
         if wanted:
             self._show()
             electing.run(
@@ -227,31 +243,6 @@ class _Call:
             head = {"plan": self.path, "digest": plan.digest}
             print_json({**head, **document})
         return electing.ended([skipped.result for skipped in self.appraisal.skipped])
-
-    def _electing(self) -> Electing:
-        from breakglass.console.electing import Electing, report, report_aside
-        from breakglass.services.recovery.execution.routes import route_for
-
-        return Electing(
-            self.connection,
-            self.client,
-            self.found.snapshot.cluster_id,
-            self.stop,
-            route_for(self.found.native),
-            self.rescue,
-            tell=report_aside if self.as_json else report,
-        )
-
-    def _wanted(self) -> list[Priced]:
-        from breakglass.services.recovery.guarded.election_quote import priced
-
-        evidence, records = self.appraisal.evidence, self.appraisal.plan.records
-        return [
-            priced(
-                evidence[target.partition], target, {*records[target.partition].gone, *self.gone}
-            )
-            for target in self.appraisal.targets()
-        ]
 
     def _report_skipped(self) -> None:
         for skipped in self.appraisal.skipped:

@@ -175,7 +175,16 @@ class Unattended:
             if waits[broker] is Verb.AWAIT:
                 self._await(broker)
             elif broker in self.returnable:
-                self._bring_back(broker, found, stop)
+                self.back.add(broker)
+                self._rescue_before(broker, found, stop)
+                self._save_from_disk(broker)
+                node = self.cluster.broker(broker)
+                say(f"bringing b{broker} back, as asked")
+                if node.paused:
+                    node.resume()
+                elif not node.running:
+                    node.start()
+                self.cluster.wait_unfenced(broker)
             else:
                 self.gone.add(broker)
         return bool(todo)
@@ -191,19 +200,6 @@ class Unattended:
 
     def _offline(self) -> set[TopicPartition]:
         return {state.partition for state in self.cluster.partitions() if state.offline}
-
-    def _bring_back(self, broker: int, found: Triage, stop: StopSignal) -> None:
-        """Save what is cut off then, start or resume *broker*, and wait until it is unfenced."""
-        self.back.add(broker)
-        self._rescue_before(broker, found, stop)
-        self._save_from_disk(broker)
-        node = self.cluster.broker(broker)
-        say(f"bringing b{broker} back, as asked")
-        if node.paused:
-            node.resume()
-        elif not node.running:
-            node.start()
-        self.cluster.wait_unfenced(broker)
 
     def _save_from_disk(self, broker: int) -> None:
         """Save what *broker* alone holds of partitions that others lead: it cuts that."""

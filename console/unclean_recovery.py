@@ -222,7 +222,20 @@ class _Call:
     def run(self) -> int:
         """Judge, show, write or elect; returns the exit code."""
         self._report_selection()
-        electing = self._electing()
+        from breakglass.console.electing import Electing, report, report_aside
+        from breakglass.services.recovery.execution.batches import ExecutionLimits
+        from breakglass.services.recovery.execution.routes import stock_route
+
+        electing = Electing(
+            self.connection,
+            self.client,
+            self.selection.snapshot.cluster_id,
+            self.stop,
+            stock_route,
+            self.wanted.rescue,
+            limits=ExecutionLimits(retries=self.wanted.recovery_election_attempts),
+            tell=report_aside if self.wanted.as_json else report,
+        )
         dealt_with: set[TopicPartition] = set()
         whole: Triage | None = None
         """The judgement of every partition; later ones are of those that were waited for."""
@@ -249,7 +262,19 @@ class _Call:
                     self._leave(state.partition, RecoveryResult.NOT_ATTEMPTED, "stopped on request")
         if whole is not None:
             if self.wanted.show_replica_info:
-                self.led = self._read_led(whole)
+                from breakglass.services.kafka.wire.deadline import Deadline
+                from breakglass.services.recovery.evidence.gather import gather
+
+                deadline = Deadline.after(self.wanted.recovery_duration_ms / 1000)
+                *_, last = gather(
+                    self.client,
+                    self.selection.snapshot,
+                    self.selection.online,
+                    deadline,
+                    whole.native,
+                    lambda: self.stop.requested,
+                )
+                self.led = last.partitions
                 self._show(whole, self.led)
             if self.wanted.output is not None:
                 self._write(whole, self.wanted.output)
@@ -309,22 +334,6 @@ class _Call:
                     f"any longer ({partitions_text(number)})"
                 )
 
-    def _electing(self) -> Electing:
-        from breakglass.console.electing import Electing, report, report_aside
-        from breakglass.services.recovery.execution.batches import ExecutionLimits
-        from breakglass.services.recovery.execution.routes import stock_route
-
-        return Electing(
-            self.connection,
-            self.client,
-            self.selection.snapshot.cluster_id,
-            self.stop,
-            stock_route,
-            self.wanted.rescue,
-            limits=ExecutionLimits(retries=self.wanted.recovery_election_attempts),
-            tell=report_aside if self.wanted.as_json else report,
-        )
-
     def _report_selection(self) -> None:
         for state in self.selection.online:
             self._report_online(state)
@@ -358,22 +367,6 @@ class _Call:
 
         with redirect_stdout(sys.stderr if self.wanted.as_json else sys.stdout):
             print_replicas(found, led)
-
-    def _read_led(self, found: Triage) -> tuple[PartitionEvidence, ...]:
-        """What the replicas of targeted partitions hold that have a leader (KIP-1275)."""
-        from breakglass.services.kafka.wire.deadline import Deadline
-        from breakglass.services.recovery.evidence.gather import gather
-
-        deadline = Deadline.after(self.wanted.recovery_duration_ms / 1000)
-        *_, last = gather(
-            self.client,
-            self.selection.snapshot,
-            self.selection.online,
-            deadline,
-            found.native,
-            lambda: self.stop.requested,
-        )
-        return last.partitions
 
     def _write(self, found: Triage, path: Path) -> None:
         """Write the designated leaders; never over an existing file."""

@@ -168,7 +168,6 @@ class WaitingPeers:
             self.close_longest()
 
     def close_longest(self) -> None:
-        """Close the connection that has waited longest."""
         if self._sockets:
             self._close(next(iter(self._sockets)))
 

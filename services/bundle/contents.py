@@ -172,7 +172,6 @@ class _Reading:
         self.manifests.append(manifest)
 
     def take(self, entry: BundleEntry, lines: Iterator[bytes]) -> None:
-        """Take one entry."""
         take = _TAKES.get(entry.name)
         if take is not None:
             take(self, entry.name, lines)

@@ -122,7 +122,18 @@ def obtain(
         raise AuthenticationFailed(
             f"{source.path} cannot be read ({reason}): put the token of OAUTHBEARER there"
         )
-    return _from_claims(source, now)
+    # OAuthBearerUnsecuredLoginCallbackHandler.java: header alg none, no signature.
+    options = {name.removeprefix("unsecuredLogin"): held for name, held in source.claims.items()}
+    try:
+        claims = _claims(options, now)
+    except ValueError:
+        claims = {}
+    if not claims:
+        raise AuthenticationFailed(
+            "an unsecuredLogin number in sasl.jaas.config is not a number: correct it"
+        )
+    header = _encoded({"alg": "none"})
+    return _described(Secret(f"{header}.{_encoded(claims)}."), now, None)
 
 
 def _from_endpoint(endpoint: TokenEndpoint, now: float, seconds: float) -> BearerToken:
@@ -304,21 +315,6 @@ def _json_object(text: str | bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _from_claims(source: UnsecuredToken, now: float) -> BearerToken:
-    """OAuthBearerUnsecuredLoginCallbackHandler.java: header alg none, no signature."""
-    options = {name.removeprefix("unsecuredLogin"): held for name, held in source.claims.items()}
-    try:
-        claims = _claims(options, now)
-    except ValueError:
-        claims = {}
-    if not claims:
-        raise AuthenticationFailed(
-            "an unsecuredLogin number in sasl.jaas.config is not a number: correct it"
-        )
-    header = _encoded({"alg": "none"})
-    return _described(Secret(f"{header}.{_encoded(claims)}."), now, None)
 
 
 def _claims(options: Mapping[str, Secret], now: float) -> dict[str, Any]:

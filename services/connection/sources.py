@@ -366,7 +366,6 @@ def _require_own(layers: list[_Layer]) -> None:
 
 
 def _loose_rights(layers: list[_Layer]) -> Iterator[str]:
-    """A sentence for each file that has a secret and that other users can read."""
     for layer in layers:
         # Whether a secret is written in plain text, not as a variable.
         if (

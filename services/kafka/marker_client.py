@@ -57,7 +57,19 @@ class MarkerClient:
         from kafka.protocol.producer import ProduceResponse
 
         known = {state.partition: state for state in states}
-        batch = _batch(record)
+        from kafka.record.default_records import DefaultRecordBatchBuilder
+
+        builder = DefaultRecordBatchBuilder(
+            magic=MAGIC,
+            compression_type=0,
+            is_transactional=False,
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+            batch_size=BATCH_BYTES,
+        )
+        builder.append(0, now_ms(), record.key, record.value, list(record.headers))
+        batch = bytes(builder.build())
 
         def ask(leader: int, led: Collection[TopicPartition]) -> dict[TopicPartition, int]:
             there = [known[partition] for partition in sorted(led)]
@@ -110,19 +122,3 @@ def _request(led: Sequence[PartitionState], batch: bytes, deadline: Deadline) ->
             for (name, topic_id), some in by_topic
         ],
     )
-
-
-def _batch(record: Small) -> bytes:
-    from kafka.record.default_records import DefaultRecordBatchBuilder
-
-    builder = DefaultRecordBatchBuilder(
-        magic=MAGIC,
-        compression_type=0,
-        is_transactional=False,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        batch_size=BATCH_BYTES,
-    )
-    builder.append(0, now_ms(), record.key, record.value, list(record.headers))
-    return bytes(builder.build())

@@ -208,7 +208,6 @@ class ReadClient:
     def _settings(
         self, partitions: tuple[PartitionState, ...], deadline: Deadline, held: SnapshotMemory
     ) -> dict[str, TopicSettings]:
-        """The settings of topics with offline partitions."""
         topics = held.topics.of((partitions,), _offline_topics)
         if not topics:
             return {}
@@ -224,7 +223,6 @@ class ReadClient:
     def contents_on(
         self, broker: int, allowance: Allowance, stop: Callable[[], bool]
     ) -> ContentsReader:
-        """A reader of the contents of the replicas on *broker*."""
         from breakglass.services.kafka.replicas.contents_reader import ContentsReader
 
         return ContentsReader(self.sender, broker, allowance, stop)

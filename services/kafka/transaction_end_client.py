@@ -32,7 +32,6 @@ class EndMarker:
 
     @property
     def word(self) -> str:
-        """``commit`` or ``abort``."""
         return "commit" if self.commit else "abort"
 
 

@@ -46,7 +46,6 @@ class OffsetMove:
 
     @property
     def back(self) -> OffsetMove:
-        """The move that undoes this one."""
         return OffsetMove(self.group, self.partition, self.to, self.committed, MoveReason.UNDO)
 
 

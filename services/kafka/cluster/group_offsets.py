@@ -55,7 +55,15 @@ def read_committed(
     """What the groups coordinated by broker *coordinator* committed on *wanted* partitions."""
     limit = deadline.sooner(patience.GROUPS)
     try:
-        groups, unready = _groups(sender, coordinator, limit)
+        from breakglass.services.kafka.wire.messages.reading import (
+            ListGroupsRequest,
+            ListGroupsResponse,
+        )
+
+        request = ListGroupsRequest()
+        answer = sender.call(coordinator, request, ListGroupsResponse, limit, lane=LANE)
+        groups = [group.group_id for group in answer.groups]
+        unready = _unready(answer.error_code)
         if not groups:
             return CommittedOffsets({}, unready=unready)
         found = _offsets(sender, coordinator, groups, wanted, limit)
@@ -94,18 +102,6 @@ def read_offsets_of(
 def groups_unread(coordinator: int, why: str) -> TimedOut:
     """The error for groups of a coordinator that does not answer for them now."""
     return TimedOut(f"groups of b{coordinator} cannot be read ({why}): try again", why)
-
-
-def _groups(sender: Sender, coordinator: int, deadline: Deadline) -> tuple[list[str], str]:
-    """The groups that it has loaded, and why these may not be all."""
-    from breakglass.services.kafka.wire.messages.reading import (
-        ListGroupsRequest,
-        ListGroupsResponse,
-    )
-
-    request = ListGroupsRequest()
-    answer = sender.call(coordinator, request, ListGroupsResponse, deadline, lane=LANE)
-    return [group.group_id for group in answer.groups], _unready(answer.error_code)
 
 
 def _unready(code: int) -> str:

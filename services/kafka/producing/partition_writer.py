@@ -6,8 +6,6 @@ a duplicate, and answers with its offset.
 
 from __future__ import annotations
 
-from typing import Any
-
 from breakglass.services import patience
 from breakglass.services.errors import TimedOut, TopicRecreated, Unreachable
 from breakglass.services.kafka.producing.transaction import refusal
@@ -66,9 +64,16 @@ class PartitionProducer:
             raise
 
     def _send(self, leader: int, batch: bytes, deadline: Deadline) -> int:
-        from kafka.protocol.producer import ProduceResponse
+        from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-        request = _request(self._partition, self._transactional_id, batch)
+        topic = ProduceRequest.TopicProduceData
+        data = topic.PartitionProduceData(index=self._partition.partition, records=batch)
+        request = ProduceRequest(
+            transactional_id=self._transactional_id,
+            acks=ALL_IN_SYNC,
+            timeout_ms=TIMEOUT_MS,
+            topic_data=[topic(name=self._partition.topic, partition_data=[data])],
+        )
         answer = self._client.sender.call(
             leader, request, ProduceResponse, deadline, max_version=VERSION
         )
@@ -86,16 +91,3 @@ class PartitionProducer:
         raise TopicRecreated(
             f"{self._partition} does not take records: it was deleted: restore it again"
         )
-
-
-def _request(partition: TopicPartition, transactional_id: str | None, batch: bytes) -> Any:
-    from kafka.protocol.producer import ProduceRequest
-
-    topic = ProduceRequest.TopicProduceData
-    data = topic.PartitionProduceData(index=partition.partition, records=batch)
-    return ProduceRequest(
-        transactional_id=transactional_id,
-        acks=ALL_IN_SYNC,
-        timeout_ms=TIMEOUT_MS,
-        topic_data=[topic(name=partition.topic, partition_data=[data])],
-    )

@@ -175,7 +175,6 @@ class TransactionClient:
     def commit_offset(
         self, group: str, partition: TopicPartition, offset: int, deadline: Deadline
     ) -> None:
-        """Commit *offset* for *group* as part of the transaction."""
         from kafka.protocol.producer import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
         request = AddOffsetsToTxnRequest(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from breakglass.services.clock import now_ms
-from breakglass.services.kafka.replicas.epoch_ends import EpochAnswer, EpochWalk, read_epoch_ends
+from breakglass.services.kafka.replicas.epoch_ends import EpochWalk, read_epoch_ends
 from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -236,7 +236,10 @@ class ReplicaReader:
                     self._refused[one] = answer
                     del self._walks[one], walks[one]
                 else:
-                    self._take(one, walks[one], answer)
+                    if answer.epoch_end is not None:
+                        self._high_watermarks[one] = answer.high_watermark
+                        self._log_starts[one] = answer.log_start
+                    walks[one].answer(answer.epoch_end, answer.log_start)
 
     def history(self, partition: TopicPartition) -> EpochHistory | Unknown:
         """The written epochs known so far."""
@@ -259,12 +262,6 @@ class ReplicaReader:
                 batch = newest[one]
                 hint = batch.leader_epoch if isinstance(batch, ListedOffset) else None
                 self._walks[one] = EpochWalk(end.offset, max(end.leader_epoch, 0), hint)
-
-    def _take(self, partition: TopicPartition, walk: EpochWalk, answer: EpochAnswer) -> None:
-        if answer.epoch_end is not None:
-            self._high_watermarks[partition] = answer.high_watermark
-            self._log_starts[partition] = answer.log_start
-        walk.answer(answer.epoch_end, answer.log_start)
 
     def _find_starts(self, held: list[TopicPartition], deadline: Deadline) -> None:
         """Read the start of logs whose walk found no epoch: such a log may be empty."""

@@ -33,7 +33,6 @@ class Unchanged(Generic[T]):
         self._told: CachedAnswer[T] | None = None
 
     def parse_header(self, head: BinaryIO, version: int) -> Any:
-        """Parse the header as the response class does."""
         return self.message_class.parse_header(head, version=version)
 
     def decode(self, body: bytes | memoryview, version: int) -> CachedAnswer[T]:

@@ -72,11 +72,7 @@ def until(
             heard = error
             raise
 
-    return _retry(deadline, attempt, sleep)
-
-
-def _retry(deadline: Deadline, read: Callable[[], T], sleep: Callable[[float], None]) -> T:
-    """Retry after a first failure; tenacity is imported only here, because it is rarely needed."""
+    # Imported only after a first failure, because it is rarely needed.
     from tenacity import Retrying, retry_if_exception, wait_exponential
 
     pauses = wait_exponential(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
@@ -88,7 +84,7 @@ def _retry(deadline: Deadline, read: Callable[[], T], sleep: Callable[[float], N
         reraise=True,
     )
     attempts.sleep(FIRST_PAUSE_SECONDS)
-    return attempts(read)
+    return attempts(attempt)
 
 
 def persist(

@@ -218,7 +218,6 @@ def by_designee(targets: Sequence[ElectionTarget]) -> dict[int, list[TopicPartit
 
 
 def _asked_for(targets: Sequence[ElectionTarget]) -> tuple[list[str], set[TopicPartition]]:
-    """The topics and partitions of *targets*."""
     wanted = {target.partition for target in targets}
     return sorted({partition.topic for partition in wanted}), wanted
 

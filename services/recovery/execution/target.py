@@ -310,7 +310,11 @@ def _causes(outcome: PartitionOutcome, clues: Clues) -> Iterator[str]:
     foreign = _foreign_order(outcome, clues)
     if clues.others:
         yield f"{' and '.join(clues.others)} elected b{leader}"
-    elif foreign or _asked_for(outcome, clues):
+    elif foreign or (
+        # No ISR or ELR elects a replica that was unfenced all the time, only a request does: the
+        # look before sending had refused the election of a member of these (R1).
+        clues.led_before and clues.unclean is False and outcome.leader in outcome.target.live
+    ):
         yield f"another operator or tool elected b{leader}"
     if foreign:
         yield foreign
@@ -320,14 +324,6 @@ def _causes(outcome: PartitionOutcome, clues: Clues) -> Iterator[str]:
         yield f"b{leader} was elected: it was fenced when the price was counted, and came back"
     if clues.brokers is not None and clues.brokers.fenced(target.designee) is True:
         yield f"b{target.designee} is fenced, so that b{leader} was elected"
-
-
-def _asked_for(outcome: PartitionOutcome, clues: Clues) -> bool:
-    """Nobody but a request elects a replica that was unfenced all the time, and no ISR or ELR has.
-
-    The look before sending had refused the election of a member of these (R1).
-    """
-    return clues.led_before and clues.unclean is False and outcome.leader in outcome.target.live
 
 
 def _foreign_order(outcome: PartitionOutcome, clues: Clues) -> str:

@@ -118,7 +118,6 @@ class ElectionSubject:
 
     @cached_property
     def rescue(self) -> RescueSize:
-        """The size of the rescue before the elections."""
         return rescue_size(self.wanted)
 
     def summed(self) -> ElectionSubject:

@@ -50,7 +50,6 @@ class Holdings:
         return self.compacted is not False
 
     def replica(self, broker: int) -> ReplicaLog | None:
-        """The log on *broker*, if the broker had a replica."""
         return next((log for log in self.replicas if log.broker == broker), None)
 
     def with_later(self, later: Holdings) -> Holdings:

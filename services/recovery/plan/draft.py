@@ -213,7 +213,6 @@ class Draft:
         return self._moved(self.history.redo())
 
     def saved_to(self, opened: OpenedFile) -> Draft:
-        """The draft, saved in the file *opened*."""
         return replace(self, opened=opened, saved=self.plan.breakglass)
 
     def held_against(self, present: PresentEvidence) -> Draft:

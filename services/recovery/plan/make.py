@@ -42,7 +42,9 @@ def make_plan(
     records = [_recommended(assessment, include_waiting) for assessment in assessments]
     records.sort(key=lambda decided: recovery_order(decided[0].partition))
     entries = [
-        _entry(record.partition, designee) for record, designee in records if designee is not None
+        PlanEntry(topic=record.partition.topic, number=record.partition.partition, leader=designee)
+        for record, designee in records
+        if designee is not None
     ]
     return _plan(entries, (record for record, _ in records), cluster_id, made_at_ms, notes)
 
@@ -122,10 +124,6 @@ def _recommended(
     if assessment.verdict is Verdict.WAIT and not include_waiting:
         return record_of(assessment, left_out=assessment.reasons[0]), None
     return record_of(assessment, ChosenBy.RANK), assessment.designee
-
-
-def _entry(partition: TopicPartition, leader: int) -> PlanEntry:
-    return PlanEntry(topic=partition.topic, number=partition.partition, leader=leader)
 
 
 def _plan(

@@ -26,7 +26,6 @@ from breakglass.services.recovery.rescue.results import (
 )
 from breakglass.services.recovery.rescue.saver import clipped
 from breakglass.services.recovery.rescue.spans import Span
-from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
@@ -177,16 +176,13 @@ class _Copy:
             if isinstance(item, UnreadableRange):
                 self._miss(item)
             else:
-                self._take(item)
+                if item.header.base_offset > self._reached:
+                    self._hole(item.header.base_offset)
+                kept = clipped(item, Span(self.start, self.log.extent.end))
+                self.records += self.writer.append_batch(kept)
+                self._reached = max(self._reached, item.header.next_offset)
         if self._reached < self.log.extent.end:
             self._hole(self.log.extent.end)
-
-    def _take(self, batch: RecordBatch) -> None:
-        if batch.header.base_offset > self._reached:
-            self._hole(batch.header.base_offset)
-        kept = clipped(batch, Span(self.start, self.log.extent.end))
-        self.records += self.writer.append_batch(kept)
-        self._reached = max(self._reached, batch.header.next_offset)
 
     def _hole(self, end: int) -> None:
         """Handle offsets up to *end* without a batch: compaction, or a missing segment."""
@@ -210,7 +206,6 @@ def log_end(replica: ReplicaFolder) -> int:
 
 
 def _agreed_id(topic: str, replicas: Sequence[ReplicaFolder]) -> UUID | None:
-    """The id of the topic."""
     ids = {replica.topic_id for replica in replicas if replica.topic_id is not None}
     if len(ids) > 1:
         raise StorageError(

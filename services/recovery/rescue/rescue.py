@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -146,7 +146,11 @@ class Rescuer:
                     pool.submit(_run, saver, [s for s in shares if s.replica.broker == broker])
                     for broker, saver in savers.items()
                 ]
-                self._watch(work, stopped, tally)
+                try:
+                    while wait(work, STOP_LOOK_SECONDS).not_done and not self.stop():
+                        self.progress(tally.progress)
+                finally:
+                    stopped.set()
         return [attempt for done in work for attempt in done.result()]
 
     def _saver(
@@ -175,19 +179,6 @@ class Rescuer:
             self.free,
             tally.add,
         )
-
-    def _watch(
-        self,
-        work: Sequence[Future[list[ShareResult]]],
-        stopped: threading.Event,
-        tally: RescueTally,
-    ) -> None:
-        """Wait for *work*, and end it early when the rescue is stopped."""
-        try:
-            while wait(work, STOP_LOOK_SECONDS).not_done and not self.stop():
-                self.progress(tally.progress)
-        finally:
-            stopped.set()
 
 
 @dataclass(slots=True)

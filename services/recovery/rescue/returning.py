@@ -237,7 +237,8 @@ def _leaderless(
         return replace(described, fate=ReturnFate.KEPT, why=why)
     if evidence is None:
         return replace(described, why=f"{leads}, and the other replicas could not be read")
-    beside = _beside(described, evidence, broker)
+    assert described.log is not None
+    beside = with_disk(evidence, broker, described.log, described.start, described.end)
     described = replace(described, unread=unread_beside(beside, broker))
     at_risk = at_risk_of_return(beside, broker)
     shares = () if at_risk is None else shares_of(at_risk)
@@ -282,14 +283,6 @@ def _never_written(others: Sequence[ReplicaLog], but: Collection[int] = ()) -> b
         one.broker in but if isinstance(one.log_end, Unknown) else one.empty and one.log_end == 0
         for one in others
     )
-
-
-def _beside(
-    described: ReturningReplica, evidence: PartitionEvidence, broker: int
-) -> PartitionEvidence:
-    """*evidence* with the log of *broker* as its folder has it."""
-    assert described.log is not None
-    return with_disk(evidence, broker, described.log, described.start, described.end)
 
 
 def with_disk(

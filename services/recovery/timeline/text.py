@@ -58,7 +58,16 @@ def _unbounded(account: Account) -> Iterator[str]:
         yield from _topics(account.topics)
     yield from _given_up(account.endings)
     yield from _troubled(account.endings)
-    yield from _rescued(account.endings)
+    places = [saved for ending in account.endings for saved in ending.rescued]
+    if places:
+        yield ""
+        yield "Rescued records (print them with `breakglass backup cat FOLDER`):"
+    for place in places[:SHOWN_PARTITIONS]:
+        yield f"  {place.partition} b{place.broker}: {place.records:,} records in {place.path}"
+    rest = places[SHOWN_PARTITIONS:]
+    folders = Counter(str(place.path.parent.parent) for place in rest)
+    for folder, number in folders.most_common(SHOWN_PARTITIONS):
+        yield f"  and of {number:,} more replicas below {folder}"
 
 
 def _loses(stake: TotalPrice) -> str:
@@ -127,19 +136,6 @@ def _trouble(ending: PartitionEnding) -> str:
         if ending.order_kept and ending.result != NOT_ELECTED
         else ending.result
     )
-
-
-def _rescued(endings: Sequence[PartitionEnding]) -> Iterator[str]:
-    places = [saved for ending in endings for saved in ending.rescued]
-    if places:
-        yield ""
-        yield "Rescued records (print them with `breakglass backup cat FOLDER`):"
-    for place in places[:SHOWN_PARTITIONS]:
-        yield f"  {place.partition} b{place.broker}: {place.records:,} records in {place.path}"
-    rest = places[SHOWN_PARTITIONS:]
-    folders = Counter(str(place.path.parent.parent) for place in rest)
-    for folder, number in folders.most_common(SHOWN_PARTITIONS):
-        yield f"  and of {number:,} more replicas below {folder}"
 
 
 def _more(number: int, what: str, indent: str = "") -> Iterator[str]:

@@ -239,7 +239,12 @@ class TransactionSearch:
         snapshot = client.snapshot(
             Deadline.after(patience.COMMAND), self.topics, with_settings=False
         )
-        self._require_cluster(snapshot.cluster_id)
+        for source in self.sources:
+            if source.cluster_id not in (None, snapshot.cluster_id):
+                raise WrongCluster(
+                    f"{source.name} is of cluster {source.cluster_id}, and these addresses lead to "
+                    f"{snapshot.cluster_id}: leave that source out, or connect to its cluster"
+                )
         self._require_topics(snapshot)
         states = {
             partition.partition: partition
@@ -291,14 +296,6 @@ class TransactionSearch:
                 f"Cluster {snapshot.cluster_id} has no topic {', '.join(absent)}: correct the "
                 "name, or leave --topics out for all."
             )
-
-    def _require_cluster(self, cluster_id: str) -> None:
-        for source in self.sources:
-            if source.cluster_id not in (None, cluster_id):
-                raise WrongCluster(
-                    f"{source.name} is of cluster {source.cluster_id}, and these addresses lead to "
-                    f"{cluster_id}: leave that source out, or connect to its cluster"
-                )
 
     def _decisions(self, client: ReadClient) -> list[Decisions]:
         """What coordinators had decided, by the sources."""
