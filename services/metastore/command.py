@@ -218,7 +218,15 @@ class Command(NamedTuple):
             IncompatibleCommand: its version is above *newest*, or it has unknown fields.
             InvalidCommand: it is not a command.
         """
-        return cls.from_document(_document(value), newest)
+        if value is None:
+            raise InvalidCommand("the value is null")
+        try:
+            body = parse_json(value)
+        except (ValueError, RecursionError) as error:
+            raise InvalidCommand(f"not JSON: {error}") from None
+        if type(body) is not dict:
+            raise InvalidCommand("not a JSON object")
+        return cls.from_document(body, newest)
 
     @classmethod
     def from_document(cls, body: Mapping[str, Any], newest: int = VERSION) -> Command:
@@ -240,18 +248,6 @@ class Command(NamedTuple):
             None if plan is None else _plan(plan),
             version,
         )
-
-
-def _document(value: bytes | None) -> Mapping[str, Any]:
-    if value is None:
-        raise InvalidCommand("the value is null")
-    try:
-        body = parse_json(value)
-    except (ValueError, RecursionError) as error:
-        raise InvalidCommand(f"not JSON: {error}") from None
-    if type(body) is not dict:
-        raise InvalidCommand("not a JSON object")
-    return body
 
 
 def _version_error(version: object, newest: int) -> InvalidCommand:

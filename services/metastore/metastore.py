@@ -185,10 +185,6 @@ class Metastore:
         if statement.kind.by_query_id:
             self._by_id(statement)
             return
-        self._object(offset, text, statement)
-        self.next_query_number = offset + 1
-
-    def _object(self, offset: int, text: str, statement: Statement) -> None:
         kind, name = statement.kind, statement.name
         if kind in (StatementKind.CREATE_SOURCE, StatementKind.CREATE_AS):
             # TopicCreateInjector gives the topic the object's name; quoted names stay unchanged.
@@ -212,6 +208,7 @@ class Metastore:
             self._begin(
                 PersistentQuery(query, statement.sources, name, text, offset, creates=creates)
             )
+        self.next_query_number = offset + 1
 
     def query_id(self, statement: Statement) -> str:
         """The id of the query that *statement* would start now (QueryIdUtil.buildId)."""

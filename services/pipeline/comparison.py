@@ -134,23 +134,20 @@ class StretchComparison:
         if np.array_equal(chunk.offsets, run.offsets) and _same(chunk.data, run.data):
             self.found.equal += len(chunk)
         else:
-            self._each(chunk, run)
-
-    def _each(self, chunk: RecordChunk, run: RecordRun) -> None:
-        """Compare record by record."""
-        self.found.note("missing", list(np.setdiff1d(run.offsets, chunk.offsets)))
-        self.found.note("extra", list(np.setdiff1d(chunk.offsets, run.offsets)))
-        both, ours, theirs = np.intersect1d(chunk.offsets, run.offsets, return_indices=True)
-        different = [
-            int(offset)
-            for offset, our, their in zip(both, ours, theirs, strict=True)
-            if not self._equal(
-                chunk.data[chunk.bounds[our] : chunk.bounds[our + 1]],
-                run.data[run.bounds[their] : run.bounds[their + 1]],
-            )
-        ]
-        self.found.note("different", different)
-        self.found.equal += len(both) - len(different)
+            # Compare record by record.
+            self.found.note("missing", list(np.setdiff1d(run.offsets, chunk.offsets)))
+            self.found.note("extra", list(np.setdiff1d(chunk.offsets, run.offsets)))
+            both, ours, theirs = np.intersect1d(chunk.offsets, run.offsets, return_indices=True)
+            different = [
+                int(offset)
+                for offset, our, their in zip(both, ours, theirs, strict=True)
+                if not self._equal(
+                    chunk.data[chunk.bounds[our] : chunk.bounds[our + 1]],
+                    run.data[run.bounds[their] : run.bounds[their + 1]],
+                )
+            ]
+            self.found.note("different", different)
+            self.found.equal += len(both) - len(different)
 
     def _equal(self, ours: memoryview, other: Bytes) -> bool:
         if _same(ours, other):

@@ -218,7 +218,22 @@ class _Tail:
 
     def walk(self) -> SegmentSummary:
         """Take every record that stays."""
-        self._take_in_committed()
+        where = self._folder.where(self._name)
+        if self._size < self._end:
+            reason = f"{self._end} bytes were committed, {self._size} are there"
+            raise DamagedBackup(where, self._size, reason)
+        with self._folder.open(self._name) as file, storage_errors(where):
+            missing = self._end
+            while missing:
+                chunk = file.read(min(missing, CHUNK_BYTES))
+                if not chunk:
+                    raise DamagedBackup(
+                        where, self._end - missing, "the file was cut while it was read"
+                    )
+                self.digest.update(chunk)
+                missing -= len(chunk)
+        if self._done and self.digest.hexdigest() != self._done.sha256:
+            raise DamagedBackup(where, 0, "its committed bytes have changed (SHA-256 differs)")
         index = open_index(self._folder, self._segment.prefix)
         if index is None:
             self._index_fits = False
@@ -242,24 +257,6 @@ class _Tail:
             read_segment(self._folder, self._name, end=self._end),
         )
         return cuts
-
-    def _take_in_committed(self) -> None:
-        where = self._folder.where(self._name)
-        if self._size < self._end:
-            reason = f"{self._end} bytes were committed, {self._size} are there"
-            raise DamagedBackup(where, self._size, reason)
-        with self._folder.open(self._name) as file, storage_errors(where):
-            missing = self._end
-            while missing:
-                chunk = file.read(min(missing, CHUNK_BYTES))
-                if not chunk:
-                    raise DamagedBackup(
-                        where, self._end - missing, "the file was cut while it was read"
-                    )
-                self.digest.update(chunk)
-                missing -= len(chunk)
-        if self._done and self.digest.hexdigest() != self._done.sha256:
-            raise DamagedBackup(where, 0, "its committed bytes have changed (SHA-256 differs)")
 
     def _walk(self, index: SegmentIndex | None) -> None:
         if index is not None:

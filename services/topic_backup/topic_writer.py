@@ -153,7 +153,18 @@ class TopicWriter:
         """
         with self._mutex:
             if number not in self._open:
-                self._open[number] = self._begin(number)
+                committed = self._committed.partition(number) if self._committed else None
+                written = number in self._begun
+                self._begun.add(number)
+                compacted = "compact" in self._identity.config.get("cleanup.policy", "")
+                self._open[number] = PartitionWriter(
+                    self._folder,
+                    TopicPartition(self._identity.topic, number),
+                    self._finished.get(number, committed),
+                    files=None if written else self._found.get(number, PartitionFiles()),
+                    max_segment_bytes=self._max_segment_bytes,
+                    hole=(GapReason.COMPACTION if compacted else GapReason.UNKNOWN),
+                )
             return self._open[number]
 
     def finish(self, number: int) -> PartitionSummary:
@@ -197,24 +208,6 @@ class TopicWriter:
                 writer.abandon()
             self._open.clear()
         self._resources.close()
-
-    def _begin(self, number: int) -> PartitionWriter:
-        committed = self._committed.partition(number) if self._committed else None
-        written = number in self._begun
-        self._begun.add(number)
-        return PartitionWriter(
-            self._folder,
-            TopicPartition(self._identity.topic, number),
-            self._finished.get(number, committed),
-            files=None if written else self._found.get(number, PartitionFiles()),
-            max_segment_bytes=self._max_segment_bytes,
-            hole=self._hole,
-        )
-
-    @property
-    def _hole(self) -> GapReason:
-        compacted = "compact" in self._identity.config.get("cleanup.policy", "")
-        return GapReason.COMPACTION if compacted else GapReason.UNKNOWN
 
     def _next_manifest(self) -> TopicManifest:
         written = {number: writer.summary() for number, writer in self._open.items()}

@@ -313,22 +313,18 @@ def _parsed(
         if kind == "take":
             return _id(int(rest))
         if kind == "created":
-            return _created(rest, body)
+            topic_id, number, group = rest.split("/", 2)
+            saved = body["state"]
+            state = None if saved is None else base64.b64decode(saved, validate=True)
+            told = body.get("known")
+            known = None if told is None else tuple(map(_last_of, told))
+            position = int(body["position"])
+            return Created(group, topic_id, int(number), _id(body["id"]), position, state, known)
         if kind == "held":
             return _held(rest, body)
         return _restored(rest, body) if kind == "restored" else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-
-
-def _created(rest: str, body: Any) -> Created:
-    topic_id, number, group = rest.split("/", 2)
-    saved = body["state"]
-    state = None if saved is None else base64.b64decode(saved, validate=True)
-    told = body.get("known")
-    known = None if told is None else tuple(map(_last_of, told))
-    position = int(body["position"])
-    return Created(group, topic_id, int(number), _id(body["id"]), position, state, known)
 
 
 def _last_of(told: Any) -> LastOf:

@@ -576,25 +576,22 @@ class Participant:
                     self._commit()
                     state = self._application.save(position.partition)
                 case protocol.AppendFollowUp(record):
-                    self._note(record, position, state)
+                    # Write *event* to the control topic, with the *state* that was saved for it.
+                    created = Created(
+                        self._as.group,
+                        position.topic_id,
+                        position.partition.partition,
+                        record.id,
+                        record.position,
+                        state,
+                        None if state is None else position.known.lasts,
+                    )
+                    key, value = created.record
+                    self._notes.send(Output(self._as.control_topic, value, key, partition=0), [])
+                    self._notes.flush()
                 case protocol.Acknowledge():
                     pass  # The coordinator reads its markers itself: no participant answers.
         position.checkpoint = after
-
-    def _note(self, event: CheckpointRecord, position: InputPosition, state: bytes | None) -> None:
-        """Write *event* to the control topic, with the *state* that was saved for it."""
-        created = Created(
-            self._as.group,
-            position.topic_id,
-            position.partition.partition,
-            event.id,
-            event.position,
-            state,
-            None if state is None else position.known.lasts,
-        )
-        key, value = created.record
-        self._notes.send(Output(self._as.control_topic, value, key, partition=0), [])
-        self._notes.flush()
 
     def _commit(self) -> None:
         if self._dirty:

@@ -134,7 +134,14 @@ def make_plan(
             members.
         StorageError: a copy differs from what was committed.
     """
-    found = _restorable(store, id)
+    found = store.read(id)
+    if found is None:
+        raise UsageError(f"There is no checkpoint {id} in {store.address}: run `checkpoint list`.")
+    if found.status is not Status.COMPLETED or found.cut is None:
+        raise Refused(
+            f"checkpoint {id} is {found.status}, and only a completed one can be restored: see "
+            f"`breakglass checkpoint status {id}`, choose another one"
+        )
     targets = target_names(found, options)
     copies = [RestoredCopy(store, found, partition) for partition in found.partitions]
     for copy in copies:
@@ -153,18 +160,6 @@ def make_plan(
             plans.append(plan)
     require_no_members(client, (plan.groups for plan in plans))
     return CheckpointPlan(found, copies, RestorePlan(cluster_id, tuple(plans)), targets, folders)
-
-
-def _restorable(store: BackupStore, id: int) -> StoredCheckpoint:
-    found = store.read(id)
-    if found is None:
-        raise UsageError(f"There is no checkpoint {id} in {store.address}: run `checkpoint list`.")
-    if found.status is not Status.COMPLETED or found.cut is None:
-        raise Refused(
-            f"checkpoint {id} is {found.status}, and only a completed one can be restored: see "
-            f"`breakglass checkpoint status {id}`, choose another one"
-        )
-    return found
 
 
 def target_names(found: StoredCheckpoint, options: CheckpointRestoreOptions) -> dict[str, str]:

@@ -174,7 +174,25 @@ class RestoreWriter:
         if self._pads is not None:
             self._pads.begin()
         for step in self._steps:
-            self._do(step)
+            if isinstance(step, CommandRange):
+                for at in range(step.start, step.end, AT_ONCE):
+                    records = self._records[at : min(at + AT_ONCE, step.end)]
+                    got = self._commands.send(records)
+                    _check(got, step.offset + at - step.start)
+            elif isinstance(step, Pads):
+                assert self._pads is not None
+                for at in range(0, step.count, AT_ONCE):
+                    some = min(AT_ONCE, step.count - at)
+                    _check(self._pads.send([PAD] * some), step.offset + at)
+            else:
+                # Abort, and wait for the marker: the coordinator writes it after it has answered.
+                assert self._pads is not None
+                self._pads.abort()
+                deadline = Deadline.after(patience.JOB)
+                while (end := self._log_end(deadline)) <= step.offset:
+                    wait(deadline, "the marker of the aborted transaction")
+                if end != step.offset + 1:
+                    raise _disturbed(step.offset, end - 1)
         self._tell("committing")
         # Commit; after a lost answer, ask the same producer again, then read the log (M1).
         try:
@@ -189,27 +207,6 @@ class RestoreWriter:
             if transactions is not None:
                 with suppress(BreakglassError):
                     transactions.abort()
-
-    def _do(self, step: Step) -> None:
-        if isinstance(step, CommandRange):
-            for at in range(step.start, step.end, AT_ONCE):
-                records = self._records[at : min(at + AT_ONCE, step.end)]
-                got = self._commands.send(records)
-                _check(got, step.offset + at - step.start)
-        elif isinstance(step, Pads):
-            assert self._pads is not None
-            for at in range(0, step.count, AT_ONCE):
-                some = min(AT_ONCE, step.count - at)
-                _check(self._pads.send([PAD] * some), step.offset + at)
-        else:
-            # Abort, and wait for the marker: the coordinator writes it after it has answered.
-            assert self._pads is not None
-            self._pads.abort()
-            deadline = Deadline.after(patience.JOB)
-            while (end := self._log_end(deadline)) <= step.offset:
-                wait(deadline, "the marker of the aborted transaction")
-            if end != step.offset + 1:
-                raise _disturbed(step.offset, end - 1)
 
     def _log_end(self, deadline: Deadline) -> int:
         from breakglass.services.kafka.replicas.list_offsets import (

@@ -320,7 +320,10 @@ def _statement(cursor: TokenCursor) -> Statement:
     if first.is_word("ALTER"):
         return _alter(cursor)
     if first.is_word(*_BY_ID):
-        return _by_id(cursor, first.text)
+        kind, entity = _BY_ID[first.text]
+        if cursor.next.is_word("CLUSTER"):
+            raise UnsupportedStatement("TERMINATE CLUSTER ends the service: it is not written here")
+        return Statement(kind, entity, cursor.name())
     raise UnsupportedStatement(f"{first.text} begins no statement that is decided here")
 
 
@@ -384,13 +387,6 @@ def _alter(cursor: TokenCursor) -> Statement:
         if not one.rest():
             raise InvalidStatement(f"column {columns[-1]} has no type")
     return Statement(StatementKind.ALTER, entity, name, columns=tuple(columns))
-
-
-def _by_id(cursor: TokenCursor, word: str) -> Statement:
-    kind, entity = _BY_ID[word]
-    if cursor.next.is_word("CLUSTER"):
-        raise UnsupportedStatement("TERMINATE CLUSTER ends the service: it is not written here")
-    return Statement(kind, entity, cursor.name())
 
 
 def _entity(cursor: TokenCursor) -> EntityType:
@@ -559,26 +555,22 @@ def sql_type(cursor: TokenCursor, types: Mapping[str, str], depth: int = 0) -> S
 
 def _nested(cursor: TokenCursor, token: Token, types: Mapping[str, str], depth: int) -> SqlType:
     if token.text == "STRUCT":
-        return _struct(cursor, types, depth)
+        fields: dict[str, SqlType] = {}
+        while not cursor.sign(">"):
+            if fields:
+                cursor.expect(",")
+            at = cursor.next.at
+            name = identifier(cursor)
+            if name in fields:
+                raise InvalidStatement(f"Duplicate field names found in STRUCT: {name}", at)
+            fields[name] = sql_type(cursor, types, depth + 1)
+        return SqlType("STRUCT", tuple(fields.values()), tuple(fields))
     parts = [sql_type(cursor, types, depth + 1)]
     if token.text == "MAP":
         cursor.expect(",")
         parts.append(sql_type(cursor, types, depth + 1))
     cursor.expect(">")
     return SqlType(token.text, tuple(parts))
-
-
-def _struct(cursor: TokenCursor, types: Mapping[str, str], depth: int) -> SqlType:
-    fields: dict[str, SqlType] = {}
-    while not cursor.sign(">"):
-        if fields:
-            cursor.expect(",")
-        at = cursor.next.at
-        name = identifier(cursor)
-        if name in fields:
-            raise InvalidStatement(f"Duplicate field names found in STRUCT: {name}", at)
-        fields[name] = sql_type(cursor, types, depth + 1)
-    return SqlType("STRUCT", tuple(fields.values()), tuple(fields))
 
 
 def _decimal(cursor: TokenCursor, at: int) -> SqlType:

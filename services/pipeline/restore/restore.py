@@ -186,8 +186,32 @@ class _Topic:
             return
         self._groups.snapshot(plan.groups)
         state = self._target.opened()
-        tasks = self._tasks(state)
-        self._request = self._announced(state)
+        tasks = [
+            PartitionTask(
+                topic=self._plan.target,
+                partition=partition.partition,
+                spans=partition.spans,
+                segments=stored_of(self._plan, partition.partition),
+                restore_id=state.restore_id,
+                log=str(state.log_of(partition.partition)),
+                records_a_transaction=self._work.records_a_transaction,
+                transactional=state.transactional,
+                alone=self._plan.empty,
+            )
+            for partition in self._plan.partitions
+            if partition.records
+        ]
+        self._request = self._work.journal.request(
+            RESTORE_RECORDS,
+            self._items(),
+            source=state.source,
+            restore_id=state.restore_id,
+            state=state.folder,
+            settings=dict(state.settings),
+            gaps=list(self._plan.gaps),
+            salvaged=self._plan.salvaged,
+            **({"left_out": dict(self._plan.left_out)} if self._plan.tail_of else {}),
+        )
         if not state.proven:
             began = work.run.meter.seconds
             self._produce(tasks)
@@ -232,37 +256,6 @@ class _Topic:
             }
             for partition in self._plan.partitions
         }
-
-    def _announced(self, state: RestoreState) -> int:
-        """Journal the request before any record is produced."""
-        return self._work.journal.request(
-            RESTORE_RECORDS,
-            self._items(),
-            source=state.source,
-            restore_id=state.restore_id,
-            state=state.folder,
-            settings=dict(state.settings),
-            gaps=list(self._plan.gaps),
-            salvaged=self._plan.salvaged,
-            **({"left_out": dict(self._plan.left_out)} if self._plan.tail_of else {}),
-        )
-
-    def _tasks(self, state: RestoreState) -> list[PartitionTask]:
-        return [
-            PartitionTask(
-                topic=self._plan.target,
-                partition=partition.partition,
-                spans=partition.spans,
-                segments=stored_of(self._plan, partition.partition),
-                restore_id=state.restore_id,
-                log=str(state.log_of(partition.partition)),
-                records_a_transaction=self._work.records_a_transaction,
-                transactional=state.transactional,
-                alone=self._plan.empty,
-            )
-            for partition in self._plan.partitions
-            if partition.records
-        ]
 
     def _produce(self, tasks: Sequence[PartitionTask]) -> None:
         """Produce *tasks*, and report the progress until they end."""

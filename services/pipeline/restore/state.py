@@ -161,7 +161,19 @@ def begun_restore(
             "`breakglass backup verify` compares it again"
         )
     if options.resume:
-        return _resumable(state, topic, target, topic_id, folder)
+        if state is None:
+            raise UsageError(
+                f"{folder} has no unfinished restore into {target}: start without --resume"
+            )
+        if state.source != source_of(topic):
+            raise UsageError(
+                f"the unfinished restore into {target} is from {state.source}: name that backup"
+            )
+        if state.topic_id not in (None, topic_id):
+            raise UsageError(
+                f"topic {target} was deleted after its restore started: start without --resume"
+            )
+        return state
     if state is None or topic_id is None or state.topic_id not in (None, topic_id):
         return None
     if state.topic_id is not None:
@@ -189,24 +201,6 @@ def require_hopeful(state: RestoreState | None, topic_id: str | None) -> None:
     """
     if state is not None and state.failed and topic_id is not None and state.topic_id == topic_id:
         raise Refused(f"the restore into {state.target} has failed: {state.failed}")
-
-
-def _resumable(
-    state: RestoreState | None, topic: HeldTopic, target: str, topic_id: str | None, folder: Path
-) -> RestoreState:
-    if state is None:
-        raise UsageError(
-            f"{folder} has no unfinished restore into {target}: start without --resume"
-        )
-    if state.source != source_of(topic):
-        raise UsageError(
-            f"the unfinished restore into {target} is from {state.source}: name that backup"
-        )
-    if state.topic_id not in (None, topic_id):
-        raise UsageError(
-            f"topic {target} was deleted after its restore started: start without --resume"
-        )
-    return state
 
 
 def as_begun(

@@ -84,22 +84,19 @@ class SegmentSalvage:
                     break
                 continue
             self._entries.take()
-            yield from self._taken(placed)
+            # The record of an entry, after the bytes that precede it.
+            proof = Proof.SHIFTED if self._shift else Proof.INDEX
+            if placed.position > self._at:
+                yield from self._before(placed)
+                proof = Proof.BEHIND_STRAY
+            elif not self._shift and self._entries.peek() is None:
+                ends = self._ends_at(placed.end, placed.record.offset)
+                proof = Proof.INDEX if ends else Proof.LAST
+            self._at, self._last = placed.end, placed.record.offset
+            self._before_it = placed
+            self._proved += 1
+            yield FoundRecord(placed, proof)
         yield from self._rest()
-
-    def _taken(self, placed: Placed) -> Iterator[Piece]:
-        """The record of an entry, after the bytes that precede it."""
-        proof = Proof.SHIFTED if self._shift else Proof.INDEX
-        if placed.position > self._at:
-            yield from self._before(placed)
-            proof = Proof.BEHIND_STRAY
-        elif not self._shift and self._entries.peek() is None:
-            ends = self._ends_at(placed.end, placed.record.offset)
-            proof = Proof.INDEX if ends else Proof.LAST
-        self._at, self._last = placed.end, placed.record.offset
-        self._before_it = placed
-        self._proved += 1
-        yield FoundRecord(placed, proof)
 
     def _before(self, placed: Placed) -> Iterator[Piece]:
         """Bytes that a killed writer left: parts of the same record, or a complete copy."""
