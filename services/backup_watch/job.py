@@ -88,7 +88,6 @@ class Job:
         return self.bytes / self.seconds if self.seconds > 0 else 0.0
 
     def with_progress(self, now: JobProgress) -> Job:
-        """The same job with the progress *now*."""
         return replace(
             self,
             topic=now.topic,
@@ -242,7 +241,6 @@ def _life(job: Job, path: Path, now_ms: int) -> Life:
 
 
 def _locked(path: Path) -> bool:
-    """Whether the job's process still has its lock."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

@@ -101,7 +101,6 @@ class BackupWatch:
 
     @property
     def standing(self) -> BackupStanding:
-        """The last results."""
         with self._changed:
             return BackupStanding(tuple(self._places.values()), self._jobs)
 

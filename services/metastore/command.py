@@ -157,7 +157,6 @@ class DdlKind(StrEnum):
 
     @property
     def name_field(self) -> str:
-        """The path of the object's name."""
         return "typeName" if self in (DdlKind.REGISTER_TYPE, DdlKind.DROP_TYPE) else "sourceName"
 
 
@@ -174,13 +173,11 @@ class Ddl(NamedTuple):
 
     @property
     def topic(self) -> str | None:
-        """The Kafka topic of a stream or table."""
         topic = self.body.get("topicName")
         return topic if isinstance(topic, str) else None
 
     @property
     def or_replace(self) -> bool:
-        """Whether the object replaces an existing object of that name."""
         return bool(self.body.get("orReplace"))
 
 
@@ -271,9 +268,7 @@ def _plan(body: object) -> CommandPlan:
     if type(statement) is not str:
         raise _no_text("statementText")
     return CommandPlan(
-        statement,
-        None if ddl is None else _ddl(ddl),
-        None if query is None else _query(query),
+        statement, None if ddl is None else _ddl(ddl), None if query is None else _query(query)
     )
 
 

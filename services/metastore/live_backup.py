@@ -145,7 +145,6 @@ class LiveBackup:
             self._appender.sync_side()
 
     def close(self) -> None:
-        """Close the files."""
         if self._restart is not None:
             self._restart.close()
         if self._appender is not None:

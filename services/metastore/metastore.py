@@ -15,7 +15,6 @@ from breakglass.services.metastore.command import (
     MIGRATION,
     Command,
     CommandId,
-    CommandPlan,
     Ddl,
     DdlKind,
     EntityType,
@@ -124,7 +123,16 @@ class Metastore:
             elif key != MIGRATION:
                 self._set(command.statement)
         elif plan is not None:
-            self._plan(offset, plan)
+            statement, ddl, query = plan
+            if ddl is not None:
+                self._ddl(offset, ddl, statement)
+            if query is not None:
+                creates = ddl is not None
+                sources, sink = query.sources, query.sink
+                self._begin(
+                    PersistentQuery(query.id, sources, sink, statement, offset, creates=creates)
+                )
+            self.next_query_number = offset + 1
         else:
             self._statement(offset, command.statement)
         if self.newest_version is None or version > self.newest_version:
@@ -139,7 +147,6 @@ class Metastore:
         return tuple(sorted(readers)), tuple(sorted(writers))
 
     def _set(self, statement: str) -> None:
-        """Apply ALTER SYSTEM 'name' = 'value'."""
         try:
             words = [token.text for token in tokens(statement) if token.text not in (";", "=")]
         except InvalidStatement as error:
@@ -147,18 +154,6 @@ class Metastore:
         if words[:2] != ["ALTER", "SYSTEM"] or len(words) != 4:
             raise InvalidCommand("it changes the cluster in a way that is not known")
         self.settings[words[2]] = words[3]
-
-    def _plan(self, offset: int, plan: CommandPlan) -> None:
-        statement, ddl, query = plan
-        if ddl is not None:
-            self._ddl(offset, ddl, statement)
-        if query is not None:
-            creates = ddl is not None
-            sources, sink = query.sources, query.sink
-            self._begin(
-                PersistentQuery(query.id, sources, sink, statement, offset, creates=creates)
-            )
-        self.next_query_number = offset + 1
 
     def _ddl(self, offset: int, ddl: Ddl, statement: str) -> None:
         kind, name, body = ddl
@@ -263,7 +258,6 @@ class Metastore:
 
 
 def _columns(schema: object) -> tuple[str, ...]:
-    """The column names of a plan's schema."""
     try:
         return columns_of(tokens(schema)) if isinstance(schema, str) else ()
     except InvalidStatement:

@@ -132,7 +132,6 @@ class MetastoreSettings:
 
     @property
     def topic(self) -> str:
-        """The service's command topic."""
         return command_topic(self.service_id)
 
 

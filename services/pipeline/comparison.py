@@ -70,7 +70,6 @@ class Differences:
             listed.extend(int(offset) for offset in offsets[: LISTED - len(listed)])
 
     def to_json(self) -> str:
-        """The JSON that a task returns."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -97,7 +96,6 @@ class StretchComparison:
         self._alone = alone
 
     def take(self, chunk: RecordChunk) -> None:
-        """Compare the next records of the topic."""
         if self._offsets is not None:
             olds = self._offsets.old_of(chunk.offsets)
             if self._alone:
@@ -171,7 +169,6 @@ def as_stored(chunk: RecordChunk, olds: Longs) -> RecordChunk:
 
 
 def _only(chunk: RecordChunk, numbers: Longs) -> RecordChunk:
-    """The records of *chunk* with these rising *numbers*."""
     if not len(numbers):
         return chunk.cut(0, 0)
     breaks = np.flatnonzero(np.diff(numbers) > 1) + 1

@@ -278,7 +278,6 @@ class Followed:
         return not (self.failures or self.lost or self.missing.get(GapReason.UNKNOWN))
 
     def add(self, report: BackupReport) -> None:
-        """Add the report of one run or one batch."""
         self.records += report.records
         self.bytes += report.bytes
         self.seconds += report.seconds
@@ -451,7 +450,6 @@ class _Following:
             self._pause.wait(min(LOOK_SECONDS, self.every))
 
     def _other_shape(self) -> bool:
-        """Whether topics or partitions have changed since the last run."""
         if not self._alone.acquire(blocking=False):
             return False
         try:

@@ -175,7 +175,6 @@ class _OpenPart:
         )
 
     def abandon(self) -> None:
-        """Remove both files."""
         self._records.abandon()
         self._index.abandon()
 

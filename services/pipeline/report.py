@@ -90,7 +90,6 @@ class BackupReport:
 
     @property
     def partitions(self) -> list[PartitionReport]:
-        """The partitions of all topics."""
         return [partition for topic in self.topics for partition in topic.partitions]
 
     @property

@@ -40,7 +40,6 @@ class PartitionVerified:
     """Records of the backup before the log start of the topic."""
 
     def add(self, found: Differences) -> None:
-        """Add the findings of a task."""
         self.equal += found.equal
         self.bytes += found.bytes
         for kind, count in found.counts.items():
@@ -63,7 +62,6 @@ class ContentVerified:
     seconds: float = 0.0
 
     def total(self, kind: str) -> int:
-        """Differences of one *kind*."""
         return sum(partition.counts.get(kind, 0) for partition in self.partitions)
 
     @property

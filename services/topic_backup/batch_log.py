@@ -97,7 +97,6 @@ class BatchLog:
         self._file = folder.append(self._name, self._size)
 
     def append(self, state: BatchState) -> None:
-        """Log one batch."""
         if state.last_offset < self._logged_to:
             return
         line = json.dumps(asdict(state), separators=(",", ":")).encode() + b"\n"

@@ -35,7 +35,6 @@ class ConnectorKind(StrEnum):
 
     @property
     def command(self) -> str:
-        """The command that reads its properties."""
         return "backup run" if self is ConnectorKind.SINK else "backup restore"
 
     @property
@@ -65,7 +64,6 @@ class ConnectorKey:
     """None: both connectors."""
 
     def names(self, key: str) -> bool:
-        """Whether *key* is this key."""
         prefix = self.name.removesuffix("*")
         return key == self.name or (prefix != self.name and key.startswith(prefix))
 

@@ -55,7 +55,6 @@ class SegmentPart:
     """CRC-32 of the records without the magic byte; None if it was not requested."""
 
     def to_json(self) -> str:
-        """The part as JSON, which a task returns."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -114,7 +114,6 @@ class SegmentWriter:
             self.flush()
 
     def skip(self, gap: Gap) -> None:
-        """Record that the offsets of *gap* are missing."""
         self._tally.skip(gap)
 
     def flush(self) -> None:
@@ -134,7 +133,6 @@ class SegmentWriter:
         self._index.sync()
 
     def close(self) -> None:
-        """Sync, then close the files."""
         try:
             self.sync()
         finally:
@@ -270,7 +268,6 @@ class PartitionWriter:
         self._sync_partition_index()
 
     def close(self) -> None:
-        """Sync, then close the files."""
         try:
             self.sync()
         finally:

@@ -29,7 +29,6 @@ from breakglass.services.topic_backup.segment_reader import (
     CHUNK_BYTES,
     FIRST_POSITION,
     MAGIC,
-    Placed,
     read_segment,
 )
 from breakglass.services.topic_backup.summary import (
@@ -217,7 +216,6 @@ class _Tail:
         self.digest = hashlib.sha256()
 
     def walk(self) -> SegmentSummary:
-        """Take every record that stays."""
         where = self._folder.where(self._name)
         if self._size < self._end:
             reason = f"{self._end} bytes were committed, {self._size} are there"
@@ -268,21 +266,18 @@ class _Tail:
                     if self._tally.count >= len(index):
                         return
                     self._index_fits = index[self._tally.count] == entry
-                self._take_in(placed)
+                offset = placed.record.offset
+                if self.accounted is not None and offset > self.accounted:
+                    self._tally.skip(Gap(self.accounted, offset, GapReason.UNKNOWN))
+                self.accounted = max(self.accounted or 0, offset + 1)
+                self._tally.add(placed.record)
+                self.digest.update(encode(placed.record))
+                self._end = placed.end
         except DamagedBackup as damage:
             # Accept the incomplete end that a killed writer leaves; raise any other damage.
             spoken_for = index is None or not self._index_fits or self._tally.count < len(index)
             if spoken_for and not damage.torn:
                 raise damage
-
-    def _take_in(self, placed: Placed) -> None:
-        offset = placed.record.offset
-        if self.accounted is not None and offset > self.accounted:
-            self._tally.skip(Gap(self.accounted, offset, GapReason.UNKNOWN))
-        self.accounted = max(self.accounted or 0, offset + 1)
-        self._tally.add(placed.record)
-        self.digest.update(encode(placed.record))
-        self._end = placed.end
 
     def _truncate(self, name: str, to: int) -> list[Cut]:
         size = self._folder.size(name) or 0
@@ -297,14 +292,12 @@ class _Tail:
 
 
 def _covers(index: SegmentIndex, done: SegmentSummary | None) -> bool:
-    """Whether the index covers everything that was committed."""
     if done is None or done.count == 0:
         return True
     return len(index) >= done.count and index[done.count - 1].end == done.records_bytes
 
 
 def _check_order(folder: AppendFolder, summaries: Sequence[SegmentSummary]) -> None:
-    """Check that offsets rise from segment to segment."""
     latest = -1
     for segment in summaries:
         if segment.first_offset is None or segment.last_offset is None:

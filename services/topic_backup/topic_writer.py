@@ -106,11 +106,7 @@ class TopicWriter:
     """
 
     def __init__(
-        self,
-        root: Path,
-        identity: TopicIdentity,
-        *,
-        max_segment_bytes: int = MAX_SEGMENT_BYTES,
+        self, root: Path, identity: TopicIdentity, *, max_segment_bytes: int = MAX_SEGMENT_BYTES
     ) -> None:
         """Open or create the folder of the topic under *root*.
 
@@ -141,7 +137,6 @@ class TopicWriter:
 
     @property
     def committed(self) -> TopicManifest | None:
-        """The last commit of the folder."""
         return self._committed
 
     def partition(self, number: int) -> PartitionWriter:

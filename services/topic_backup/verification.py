@@ -129,7 +129,6 @@ def _batch_log(folder: Folder, partition: PartitionSummary) -> Iterator[Damage]:
 
 
 def _groups(folder: Folder, found: FilesVerified) -> None:
-    """Check the files with groups' offsets, and add what they lack."""
     damages = [Damage(folder.where(name), why) for name, why in group_history.damages(folder)]
     found.damages += damages
     _, lacking, found.groups_lost = group_history.outline(folder)

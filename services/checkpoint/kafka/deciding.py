@@ -324,12 +324,7 @@ class _Task:
         external = frozenset(self.take.external)
         return Sought(self.numbered, causes, tuple(self.take.writing), external=external)
 
-    def _document(
-        self,
-        cut: Offsets,
-        processed: Mapping[str, Offsets],
-        read: _Read,
-    ) -> CutDocument:
+    def _document(self, cut: Offsets, processed: Mapping[str, Offsets], read: _Read) -> CutDocument:
         groups: dict[str, GroupCut] = {}
         waiting: dict[int, list[int]] = {}
         for name, policy in self.take.writing.items():

@@ -122,10 +122,7 @@ def _by_topic(ends: Ends) -> dict[str, dict[int, int]]:
 
 
 def read_window(
-    client: ReadClient,
-    groups: Sequence[str],
-    numbers: Mapping[TopicPartition, int],
-    seconds: float,
+    client: ReadClient, groups: Sequence[str], numbers: Mapping[TopicPartition, int], seconds: float
 ) -> TransactionWindow:
     """Floors, then the ends once transactions have ended twice after the floors were read.
 

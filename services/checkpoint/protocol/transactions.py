@@ -190,7 +190,6 @@ class _Bounds:
         self._producers: dict[int, TransactionName] = {}
 
     def exclude(self, transaction: LoggedTransaction) -> bool:
-        """Whether *transaction* has to be left out."""
         name = transaction.name
         earlier = self._producers.get(name.producer_id)
         return (
@@ -212,7 +211,6 @@ class _Bounds:
         return earlier is not None and earlier < commit.position
 
     def lower(self, transaction: LoggedTransaction) -> None:
-        """Leave *transaction* out."""
         name = transaction.name
         if name.producer_id != NO_PRODUCER:
             _lower(self._producers, name.producer_id, name)

@@ -124,7 +124,6 @@ class PartitionCopy:
 
     @property
     def number(self) -> int:
-        """The partition's number in its topic."""
         return self.partition.partition.partition
 
     @property

@@ -196,13 +196,11 @@ class RestoredCopy:
 
     @property
     def number(self) -> int:
-        """The partition's number in its topic."""
         assert self.one.subject is not None
         return self.one.subject.partition
 
     @property
     def position(self) -> int:
-        """The cut."""
         assert self.found.cut is not None
         return self.found.cut.positions[self.one.number]
 
@@ -218,12 +216,10 @@ class RestoredCopy:
 
     @property
     def node(self) -> int:
-        """The node that copied."""
         return self._id.node
 
     @property
     def manifest(self) -> ManifestDocument:
-        """What was committed."""
         assert self.one.counting is not None
         assert self.one.counting.manifest is not None
         return self.one.counting.manifest
@@ -272,7 +268,6 @@ class RestoredCopy:
         )
 
     def identity(self) -> TopicIdentity:
-        """The identity of the copied topic."""
         manifest = read_manifest(segments_store(self.where).folder(self.topic))
         assert manifest is not None
         return manifest.identity
@@ -590,10 +585,7 @@ Tell = Callable[[int, str], None]
 
 
 def verify(
-    store: BackupStore,
-    found: StoredCheckpoint,
-    tell: Tell,
-    clock: Callable[[], int] = now_ms,
+    store: BackupStore, found: StoredCheckpoint, tell: Tell, clock: Callable[[], int] = now_ms
 ) -> VerifiedDocument:
     """Read every file of *found*, and store the result.
 

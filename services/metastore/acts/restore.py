@@ -24,11 +24,7 @@ from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.journal import list_journals
 from breakglass.services.metastore.private_files import private_folder
 from breakglass.services.metastore.restore.execution import RestoreWork, restore
-from breakglass.services.metastore.restore.plan import (
-    MetastoreRestorePlan,
-    going_on,
-    make_plan,
-)
+from breakglass.services.metastore.restore.plan import MetastoreRestorePlan, going_on, make_plan
 
 if TYPE_CHECKING:
     from breakglass.services.metastore.restore.source import RestoreSource

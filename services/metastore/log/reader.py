@@ -108,7 +108,6 @@ class Replay:
         return True
 
     def degrade(self, why: Degradation, offset: int, reason: str) -> None:
-        """Stop here."""
         self.degraded = Degraded(why, offset, reason)
 
 
@@ -150,7 +149,6 @@ class CommandLog:
 
     @property
     def commands(self) -> int:
-        """The number of applied commands."""
         return self._replay.commands
 
     @property
@@ -167,7 +165,6 @@ class CommandLog:
         return self._marks.get(mark)
 
     def forget(self, mark: str) -> None:
-        """Stop watching for the mark."""
         self._marks.pop(mark, None)
 
     def catch_up(self, deadline: Deadline) -> int:

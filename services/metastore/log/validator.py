@@ -47,7 +47,6 @@ class Planned:
 
     @property
     def executable(self) -> bool:
-        """Whether ksqlDB's servers can run the command."""
         return not self.needs_server
 
 

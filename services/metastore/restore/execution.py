@@ -137,11 +137,7 @@ class RestoreWriter:
     """The two transactions of one restore: the commands, and the pads."""
 
     def __init__(
-        self,
-        sender: Sender,
-        records: Sender,
-        plan: MetastoreRestorePlan,
-        tell: TellStep,
+        self, sender: Sender, records: Sender, plan: MetastoreRestorePlan, tell: TellStep
     ) -> None:
         self._sender, self._tell, self._topic = sender, tell, plan.topic
         self._records = plan.source.records
@@ -432,7 +428,18 @@ class _Restore:
                 if deadline.passed:
                     break
                 time.sleep(LOOK_SECONDS)
-        self._report.differences = [*_differences(wanted, read)]
+        found = []
+        for one, other in zip(wanted, read, strict=False):
+            expected = (
+                one
+                if one.timestamp_ms is not None
+                else one._replace(timestamp_ms=other.timestamp_ms)
+            )
+            if expected != other:
+                found.append(f"the command of offset {one.offset:,} is another at {other.offset:,}")
+        if len(wanted) != len(read):
+            found.append(f"the topic holds {len(read):,} commands and the backup {len(wanted):,}")
+        self._report.differences = [*found]
         self._report.verified = not self._report.differences
 
     def _tell(self, what: str) -> None:
@@ -449,16 +456,3 @@ def _topic_settings(plan: MetastoreRestorePlan) -> dict[str, str]:
     if plan.settings.min_insync is not None:
         settings["min.insync.replicas"] = str(plan.settings.min_insync)
     return settings
-
-
-def _differences(wanted: tuple[CommandRecord, ...], read: list[CommandRecord]) -> list[str]:
-    found = []
-    for one, other in zip(wanted, read, strict=False):
-        expected = (
-            one if one.timestamp_ms is not None else one._replace(timestamp_ms=other.timestamp_ms)
-        )
-        if expected != other:
-            found.append(f"the command of offset {one.offset:,} is another at {other.offset:,}")
-    if len(wanted) != len(read):
-        found.append(f"the topic holds {len(read):,} commands and the backup {len(wanted):,}")
-    return found

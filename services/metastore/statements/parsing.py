@@ -36,7 +36,6 @@ class StatementKind(StrEnum):
 
     @property
     def begins_query(self) -> bool:
-        """Whether the statement starts a query."""
         return self in (StatementKind.CREATE_AS, StatementKind.INSERT_AS)
 
     @property
@@ -78,7 +77,6 @@ class Statement:
 
     @property
     def topic(self) -> str | None:
-        """The Kafka topic that the statement names."""
         return self.properties.get("KAFKA_TOPIC")
 
     @property
@@ -149,11 +147,9 @@ class Token(NamedTuple):
     """Where the token begins in the text of the statement."""
 
     def is_word(self, *words: str) -> bool:
-        """Whether the token is one of these keywords."""
         return self.form is TokenKind.WORD and self.text in words
 
     def is_sign(self, sign: str) -> bool:
-        """Whether the token is this sign."""
         return self.form is TokenKind.SIGN and self.text == sign
 
 
@@ -236,17 +232,14 @@ class TokenCursor:
 
     @property
     def done(self) -> bool:
-        """Whether every token was taken."""
         return self._at >= len(self._tokens)
 
     def rest(self) -> list[Token]:
-        """Take all remaining tokens."""
         found = self._tokens[self._at :]
         self._at = len(self._tokens)
         return found
 
     def take(self) -> Token:
-        """Take the next token."""
         found = self.next
         if not found.text and found.form is TokenKind.SIGN:
             raise InvalidStatement("it ends too early", found.at)
@@ -347,11 +340,7 @@ def _create(cursor: TokenCursor) -> Statement:
         inner = cursor.inner()
         if not inner:
             raise InvalidStatement("the statement does not define any columns", at)
-        made = replace(
-            made,
-            columns=columns_of(inner),
-            elements=tuple(inner),
-        )
+        made = replace(made, columns=columns_of(inner), elements=tuple(inner))
     settings = _settings(cursor)
     properties = _properties(settings)
     made = replace(made, read_only=read_only, properties=properties, settings=tuple(settings))
@@ -508,7 +497,6 @@ class SqlType:
 
     @property
     def nested(self) -> bool:
-        """Whether it is an array, a map or a struct."""
         return self.base in _NESTED
 
     def within(self) -> Iterator[SqlType]:

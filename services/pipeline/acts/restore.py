@@ -42,7 +42,6 @@ class CopyProgressed(ActEvent):
 
     @property
     def text(self) -> str:
-        """The progress in one line."""
         now = self.progress
         return f"{now.topic}: {now.done:,} of {now.total:,} records, {now.bytes / 1e6:,.1f} MB"
 

@@ -144,7 +144,6 @@ def taken(data: bytes | Bytes, begins: Longs, ends: Longs, size: int) -> memoryv
 
 
 def _every_second(count: int) -> pa.Int32Array:
-    """The first *count* odd numbers."""
     import pyarrow as pa
 
     numbers = np.arange(1, 2 * count, 2, dtype=np.int32)

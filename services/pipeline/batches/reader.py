@@ -222,7 +222,6 @@ class BatchReader:
 
     @property
     def where(self) -> str:
-        """The partition as messages name it."""
         return f"{self.partition} on b{self.leader}"
 
     def fetches(self, start: int, end: int) -> Generator[FetchedBatches, None, None]:

@@ -75,7 +75,6 @@ class BatchTable:
         return BatchTable(self.positions[wanted], self.headers[wanted])
 
     def column(self, name: str) -> Longs:
-        """One field of each header."""
         return self.headers[name].astype(np.int64)
 
     @property
@@ -175,7 +174,6 @@ def _of_aborted(data: bytes, table: BatchTable, aborted: Aborted, where: str) ->
 
 
 def _aborts(data: bytes, table: BatchTable, number: int, where: str) -> bool:
-    """Whether a control batch aborts its transaction."""
     batch = data[table.positions[number] : table.ends[number]]
     (header,) = read_headers(batch, where).headers
     marker = decode_batch(batch, header, where).marker

@@ -166,7 +166,6 @@ class GroupRestore:
             self.journal.note(SNAPSHOT, topic=self.topic, groups=standing)
 
     def restore(self, groups: GroupsByPartition, maps: Mapping[int, OffsetMap]) -> None:
-        """Commit the new offset for each old offset of *groups*."""
         wanted: dict[str, dict[TopicPartition, int]] = {}
         for number, offsets in groups.items():
             if number in maps:

@@ -161,7 +161,6 @@ class RestoreJob:
     cluster_id: str
 
     def __call__(self, tasks: Iterable[PartitionTask]) -> Iterator[str]:
-        """Run one task."""
         power = Power(ReadAccess(unpacked(self.connection)))
         for task in tasks:
             yield produced(power, self.cluster_id, task).to_json()

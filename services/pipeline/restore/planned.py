@@ -82,7 +82,6 @@ class TopicPlan:
     """Bytes that are in the folder and in no commit: a killed run's, or of a newer manifest."""
 
     def document(self) -> dict[str, object]:
-        """The plan as JSON."""
         names = {field.name for field in fields(self)} - {"held", "stored"}
         return {name: getattr(self, name) for name in sorted(names)}
 
@@ -108,7 +107,6 @@ class RestorePlan:
     topics: tuple[TopicPlan, ...]
 
     def document(self) -> dict[str, object]:
-        """The plan as JSON."""
         return {
             "cluster_id": self.cluster_id,
             "topics": [topic.document() for topic in self.topics],

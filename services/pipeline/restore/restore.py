@@ -83,7 +83,6 @@ class TopicRestored:
 
     @property
     def whole(self) -> bool:
-        """Whether every step succeeded."""
         return not self.error and self.verified is not False and not self.groups_failed
 
     def remarks(self) -> Iterator[str]:
@@ -135,7 +134,6 @@ def restore(work: RestoreRun, plan: RestorePlan) -> list[TopicRestored]:
 
 
 def _restored_how(plan: TopicPlan) -> str:
-    """The result of an identical partition, for the journal."""
     if plan.gaps:
         return "restored with gaps"
     if plan.salvaged:
@@ -258,7 +256,6 @@ class _Topic:
         }
 
     def _produce(self, tasks: Sequence[PartitionTask]) -> None:
-        """Produce *tasks*, and report the progress until they end."""
         doing = f"restoring topic {self._plan.target}"
         with repeating(lambda: self._watch(tasks), WATCH_SECONDS):
             done = produce_by_tasks(self._work.run, self._work.cluster_id, tasks, doing)

@@ -63,7 +63,6 @@ class RestoreState:
     """Why the topic cannot be completed: it must be deleted and restored again."""
 
     def log_of(self, partition: int) -> Path:
-        """The offset log of one partition."""
         return Path(self.folder) / f"partition-{partition}.jsonl"
 
     def begin(self) -> Self:
@@ -81,7 +80,6 @@ class RestoreState:
         return self.keep()
 
     def bound(self, topic_id: object) -> Self:
-        """Store the id of the target topic."""
         return replace(self, topic_id=str(topic_id)).keep()
 
     def proved(self, *, verified: bool | None) -> Self:

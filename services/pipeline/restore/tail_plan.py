@@ -174,7 +174,6 @@ class TailChoice:
     _taken: set[TailRecord] = field(default_factory=set)
 
     def choose(self, stored: Iterable[TailRecord], fates: Fates) -> Spans:
-        """The offsets of the *stored* records to restore."""
         spans: list[tuple[int, int]] = []
         joined = False
         for record in stored:
@@ -224,7 +223,6 @@ class TailSource:
     held: RestorableTopic
 
     def state_folder(self, root: Path) -> Path:
-        """The folder for the state of restoring this tail."""
         return root / f"{self.one.topic}~tail-{self.name}"
 
 
@@ -368,7 +366,6 @@ class _TopicTail:
     def plans(
         self, sources: Sequence[TailSource], wanted: Sequence[TopicPartition]
     ) -> list[TopicPlan]:
-        """A plan for each of *sources* of the current topic."""
         now = self._target([partition for partition in wanted if partition.topic == self.topic])
         same = [
             source

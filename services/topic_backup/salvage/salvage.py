@@ -309,7 +309,14 @@ def salvaged(
             file, where, size if end is None else min(end, size), max_record_bytes
         )
         if _names_nothing(folder, prefix):
-            yield from _unindexed(records, start_offset, next_offset)
+            if records.end > FIRST_POSITION:
+                placed = records.at(FIRST_POSITION)
+                offset = -1 if placed is None else placed.record.offset
+                whole = placed is not None and start_offset <= offset
+                first = max(start_offset, offset)
+                yield UnreadBytes(
+                    FIRST_POSITION, records.end, UnreadCause.TAIL, first, next_offset, whole
+                )
             return
         number, begin, last = 0, FIRST_POSITION, None
         if start > start_offset:
@@ -338,15 +345,6 @@ def _names_nothing(folder: Folder, prefix: str) -> bool:
         return False
     with index:
         return folder.size(segment_index_name(prefix)) == FIRST_POSITION
-
-
-def _unindexed(records: RecordsFile, start_offset: int, next_offset: int | None) -> Iterator[Piece]:
-    if records.end > FIRST_POSITION:
-        placed = records.at(FIRST_POSITION)
-        offset = -1 if placed is None else placed.record.offset
-        whole = placed is not None and start_offset <= offset
-        first = max(start_offset, offset)
-        yield UnreadBytes(FIRST_POSITION, records.end, UnreadCause.TAIL, first, next_offset, whole)
 
 
 def _place(
