@@ -102,34 +102,31 @@ class TopicAssembler:
         if any(addition.segments for addition in additions):
             self._note(name for addition in additions for name in self._changed_by(addition))
         for addition in additions:
-            self._add(addition)
-
-    def _add(self, new: Addition) -> None:
-        held = self.partition(new.partition)
-        segments = list(held.segments)
-        for segment in new.segments:
-            last = segments[-1]
-            joined = None
-            if last.count and fits(last, segment.part, self._max_segment_bytes):
-                joined = appended(self.folder, last, segment)
-                if joined is None and self.committed is not None:
-                    commit = self.committed.commit
-                    verified.note(self.folder, commit, "files", None, whole=False)
-                    name = self.folder.where(records_name(last.prefix))
-                    self.damages.append(
-                        f"{name}: {OTHER_BYTES}; offsets from {last.first_offset} on"
-                    )
-            if joined is not None:
-                segments[-1] = joined
-            else:
-                empty = segments.pop() if last.count == 0 else None
-                # Rename a part to a segment; it replaces an *empty* segment before it.
-                start = empty.start_offset if empty is not None else segment.part.first_offset
-                prefix = segment_prefix(segment.part.partition, start)
-                self.folder.rename(segment.part.records, records_name(prefix))
-                self.folder.rename(segment.part.index, segment_index_name(prefix))
-                segments.append(placed(segment, prefix, start, empty))
-        self._partitions[new.partition] = extended(held, segments, new)
+            held = self.partition(addition.partition)
+            segments = list(held.segments)
+            for segment in addition.segments:
+                last = segments[-1]
+                joined = None
+                if last.count and fits(last, segment.part, self._max_segment_bytes):
+                    joined = appended(self.folder, last, segment)
+                    if joined is None and self.committed is not None:
+                        commit = self.committed.commit
+                        verified.note(self.folder, commit, "files", None, whole=False)
+                        name = self.folder.where(records_name(last.prefix))
+                        self.damages.append(
+                            f"{name}: {OTHER_BYTES}; offsets from {last.first_offset} on"
+                        )
+                if joined is not None:
+                    segments[-1] = joined
+                else:
+                    empty = segments.pop() if last.count == 0 else None
+                    # Rename a part to a segment; it replaces an *empty* segment before it.
+                    start = empty.start_offset if empty is not None else segment.part.first_offset
+                    prefix = segment_prefix(segment.part.partition, start)
+                    self.folder.rename(segment.part.records, records_name(prefix))
+                    self.folder.rename(segment.part.index, segment_index_name(prefix))
+                    segments.append(placed(segment, prefix, start, empty))
+            self._partitions[addition.partition] = extended(held, segments, addition)
 
     def _changed_by(self, new: Addition) -> Iterator[str]:
         last = self.partition(new.partition).segments[-1]

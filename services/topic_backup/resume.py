@@ -128,9 +128,27 @@ class _Resume:
         self._check_all_there(segments)
         last = segments[-1] if segments else None
         summaries = tuple(self._segment(segment, last=segment is last) for segment in segments)
-        _check_order(self._folder, summaries)
+        latest = -1
+        for segment in summaries:
+            if segment.first_offset is None or segment.last_offset is None:
+                continue
+            if segment.first_offset <= latest:
+                where = self._folder.where(records_name(segment.prefix))
+                reason = f"offset {segment.first_offset} follows offset {latest}"
+                raise DamagedBackup(where, FIRST_POSITION, reason)
+            latest = segment.last_offset
         if segments:
-            self._repair_partition_index(segments)
+            wanted = tuple(
+                partition_index.SegmentEntry(segment.prefix, segment.start_offset)
+                for segment in segments
+            )
+            try:
+                held: tuple[partition_index.SegmentEntry, ...] | None
+                held = partition_index.read(self._folder, self._partition)
+            except BreakglassError:
+                held = None
+            if held != wanted:
+                write_partition_index(self._folder, self._partition, wanted)
         return Resumed(summaries, self._digest, tuple(self._cuts), self._unproved(summaries))
 
     def _unproved(self, summaries: Sequence[SegmentSummary]) -> tuple[Unproved, ...]:
@@ -177,19 +195,6 @@ class _Resume:
         if last:
             self._digest = tail.digest
         return summary
-
-    def _repair_partition_index(self, segments: Sequence[Segment]) -> None:
-        wanted = tuple(
-            partition_index.SegmentEntry(segment.prefix, segment.start_offset)
-            for segment in segments
-        )
-        try:
-            held: tuple[partition_index.SegmentEntry, ...] | None
-            held = partition_index.read(self._folder, self._partition)
-        except BreakglassError:
-            held = None
-        if held != wanted:
-            write_partition_index(self._folder, self._partition, wanted)
 
 
 class _Tail:
@@ -295,15 +300,3 @@ def _covers(index: SegmentIndex, done: SegmentSummary | None) -> bool:
     if done is None or done.count == 0:
         return True
     return len(index) >= done.count and index[done.count - 1].end == done.records_bytes
-
-
-def _check_order(folder: AppendFolder, summaries: Sequence[SegmentSummary]) -> None:
-    latest = -1
-    for segment in summaries:
-        if segment.first_offset is None or segment.last_offset is None:
-            continue
-        if segment.first_offset <= latest:
-            where = folder.where(records_name(segment.prefix))
-            reason = f"offset {segment.first_offset} follows offset {latest}"
-            raise DamagedBackup(where, FIRST_POSITION, reason)
-        latest = segment.last_offset

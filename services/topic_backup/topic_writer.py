@@ -191,7 +191,8 @@ class TopicWriter:
             for writer in self._open.values():
                 writer.sync()
             self._folder.sync()
-            manifest = self._next_manifest()
+            written = {number: writer.summary() for number, writer in self._open.items()}
+            manifest = next_manifest(self._committed, self._identity, {**self._finished, **written})
             write_manifest(self._folder, manifest)
             self._committed = manifest
             return manifest
@@ -203,7 +204,3 @@ class TopicWriter:
                 writer.abandon()
             self._open.clear()
         self._resources.close()
-
-    def _next_manifest(self) -> TopicManifest:
-        written = {number: writer.summary() for number, writer in self._open.items()}
-        return next_manifest(self._committed, self._identity, {**self._finished, **written})

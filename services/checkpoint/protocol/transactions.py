@@ -143,9 +143,18 @@ def transaction_cut(
         number: tuple(_between(sorted(kept.get(number, ())), positions[number], end))
         for number, end in sorted(ends.items())
     }
+    # The offsets after the last commit of each group and partition.
+    found = {group: dict(offsets) for group, offsets in before.items()}
+    commits = [commit for transaction in inside for commit in transaction.commits]
+    for commit in sorted(commits, key=lambda each: (each.log, each.position)):
+        offsets = found.setdefault(commit.group, {})
+        if commit.offset is None:
+            offsets.pop(commit.partition, None)
+        else:
+            offsets[commit.partition] = commit.offset
     return TransactionCut(
         positions,
-        _committed(before, inside),
+        found,
         {number: offsets for number, offsets in in_transit.items() if offsets},
         frozenset(each.name for each in transactions if each.name in out and _begun(each, ends)),
     )
@@ -235,21 +244,6 @@ def _begun(transaction: LoggedTransaction, ends: Offsets) -> bool:
 def _between(stretches: Iterable[Stretch], start: int, end: int) -> Iterable[int]:
     for first, last in stretches:
         yield from range(max(first, start), min(last + 1, end))
-
-
-def _committed(
-    before: Mapping[str, Offsets], inside: Iterable[LoggedTransaction]
-) -> dict[str, dict[int, int]]:
-    """The offsets after the last commit of each group and partition."""
-    found = {group: dict(offsets) for group, offsets in before.items()}
-    commits = [commit for transaction in inside for commit in transaction.commits]
-    for commit in sorted(commits, key=lambda each: (each.log, each.position)):
-        offsets = found.setdefault(commit.group, {})
-        if commit.offset is None:
-            offsets.pop(commit.partition, None)
-        else:
-            offsets[commit.partition] = commit.offset
-    return found
 
 
 LAST_EPOCH = 2**15 - 1

@@ -288,7 +288,14 @@ def declared_columns(
                 f"column {column.name}: headers have the type {expected}, not {column.type}",
                 column.at,
             )
-    _distinct(found)
+    names = Counter(column.name for column in found)
+    double = [column for column in found if names[column.name] > 1]
+    if double:
+        raise InvalidStatement(f"Duplicate column names: {double[0].name}", double[-1].at)
+    headers = [column for column in found if column.role is ColumnRole.HEADERS]
+    named = Counter(column.header for column in headers)
+    if len(headers) > 1 and (None in named or max(named.values()) > 1):
+        raise InvalidStatement("headers are in two columns", headers[-1].at)
     if entity is EntityType.TABLE and not any(column.primary for column in found):
         raise InvalidStatement("a table needs a PRIMARY KEY", elements[0].at)
     return tuple(found)
@@ -312,17 +319,6 @@ def _column(cursor: TokenCursor, types: Mapping[str, str]) -> DeclaredColumn:
         cursor.expect(")")
         return DeclaredColumn(name, kind, ColumnRole.HEADERS, header.text, at=at)
     return DeclaredColumn(name, kind, ColumnRole.VALUE, at=at)
-
-
-def _distinct(columns: Sequence[DeclaredColumn]) -> None:
-    names = Counter(column.name for column in columns)
-    double = [column for column in columns if names[column.name] > 1]
-    if double:
-        raise InvalidStatement(f"Duplicate column names: {double[0].name}", double[-1].at)
-    headers = [column for column in columns if column.role is ColumnRole.HEADERS]
-    named = Counter(column.header for column in headers)
-    if len(headers) > 1 and (None in named or max(named.values()) > 1):
-        raise InvalidStatement("headers are in two columns", headers[-1].at)
 
 
 WRAP, UNWRAP = "WRAP_SINGLES", "UNWRAP_SINGLES"

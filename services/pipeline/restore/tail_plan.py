@@ -245,7 +245,15 @@ def tail_plan(
     deadline = Deadline.after(patience.JOB)
     cluster_id = client.describe(deadline).cluster_id
     _require_cluster(plan.cluster_id, cluster_id, "the plan")
-    wanted = _wanted(plan, options)
+    found = [
+        partition
+        for partition in plan.leaders
+        if (not options.topics or partition.topic in options.topics)
+        and (not options.partitions or partition.partition in options.partitions)
+    ]
+    if not found:
+        raise UsageError("the plan elects no such partition: check --topics and --partitions.")
+    wanted = found
     elected = {partition.topic for partition in wanted}
     sources = [source for source in tail_sources(store) if source.one.topic in elected]
     # Of the other topics that the plan elects, nothing was saved.
@@ -331,18 +339,6 @@ def _brokers(root: Path) -> list[Path]:
         named = [path for path in root.iterdir() if _BROKER.fullmatch(path.name) and path.is_dir()]
         found = [path for path in named if any(path.is_dir() for path in path.iterdir())]
     return sorted(found, key=lambda path: int(path.name[1:]))
-
-
-def _wanted(plan: Plan, options: TailOptions) -> list[TopicPartition]:
-    found = [
-        partition
-        for partition in plan.leaders
-        if (not options.topics or partition.topic in options.topics)
-        and (not options.partitions or partition.partition in options.partitions)
-    ]
-    if not found:
-        raise UsageError("the plan elects no such partition: check --topics and --partitions.")
-    return found
 
 
 def _require_cluster(theirs: str | None, ours: str, what: str) -> None:
