@@ -77,11 +77,9 @@ class Job:
     total: int = 0
     bytes: int = 0
     seconds: float = 0.0
-    """Time spent copying."""
     behind_since_ms: int = 0
     """Since when a continuous backup is behind; 0: it is caught up."""
     behind: str = ""
-    """Why it is behind."""
 
     @property
     def bytes_a_second(self) -> float:

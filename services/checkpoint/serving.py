@@ -50,7 +50,6 @@ class StopRequest:
         return self._event.is_set()
 
     def request(self) -> None:
-        """Ask all work to end at its next step."""
         self._event.set()
 
     def wait(self, seconds: float) -> None:

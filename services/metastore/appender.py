@@ -7,7 +7,6 @@ compares what the file has with the topic.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,7 +18,13 @@ from typing import BinaryIO, NamedTuple, Self
 
 from breakglass.services.errors import StorageError
 from breakglass.services.metastore.events import CommandDifference
-from breakglass.services.metastore.lines import COMMAND_KEY, CommandRecord, read_lines, split
+from breakglass.services.metastore.lines import (
+    COMMAND_KEY,
+    CommandRecord,
+    is_json,
+    read_lines,
+    split,
+)
 from breakglass.services.metastore.private_files import fingerprint, private_append, remove_if_there
 from breakglass.services.metastore.side_file import (
     SUFFIX,
@@ -109,7 +114,6 @@ class AppendPosition:
     """Where the next command is appended to a backup."""
 
     lines: int
-    """The number of commands in the backup."""
     data_end: int
     side_end: int
     chain: Chain
@@ -517,7 +521,7 @@ def find_tail(file: BinaryIO, covered: int | None) -> Tail:
     if end < size:
         file.seek(end)
         parts = split(file.read(size - end))
-        if parts is not None and _is_whole(parts[1]):
+        if parts is not None and is_json(parts[1]):
             return Tail(size, size, lacks_newline=True)
     if covered is not None and covered < end:
         # The end without a last value that was torn after one of its raw newlines.
@@ -527,7 +531,7 @@ def find_tail(file: BinaryIO, covered: int | None) -> Tail:
             if line.start >= end:
                 break
             if COMMAND_KEY.match(line.key):
-                begun = line.value.startswith(b"{") and not _is_whole(line.value)
+                begun = line.value.startswith(b"{") and not is_json(line.value)
                 torn = line.start if begun else None
         end = end if torn is None else torn
     return Tail(size, end)
@@ -543,11 +547,3 @@ def _behind_last_newline(file: BinaryIO, size: int) -> int:
             return begin + at + 1
         end = begin
     return 0
-
-
-def _is_whole(value: bytes) -> bool:
-    try:
-        json.loads(value)
-    except (ValueError, RecursionError):
-        return False
-    return True

@@ -138,7 +138,6 @@ class CommandColumns(CommandBlock):
         return self.keys.sizes + self.values.sizes + len(SEPARATOR + END)
 
     def look(self, pieces: Sequence[Piece]) -> BlockFindings:
-        """Examine the commands by columns."""
         no_key, no_value = self.keys.lengths == NULL, self.values.lengths == NULL
         places: list[int] = np.flatnonzero(no_key | no_value).tolist()
         sizes, nulls = (

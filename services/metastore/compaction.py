@@ -34,7 +34,6 @@ class Compacted:
     before: int
     records: tuple[CommandRecord, ...]
     dropped: tuple[int, ...]
-    """Offsets of the removed commands."""
     stripped: tuple[int, ...]
     """Offsets of commands that lost their query and kept their object."""
     digest: str

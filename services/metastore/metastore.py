@@ -42,9 +42,7 @@ class StreamOrTable:
     name: str
     topic: str | None
     statement: str
-    """The statement that created it."""
     offset: int
-    """The offset of the command that created it."""
     columns: tuple[str, ...] = ()
     """Column names, as far as the command contains them."""
     read_only: bool = False
@@ -86,7 +84,6 @@ class Metastore:
     """
 
     def snapshot(self) -> Metastore:
-        """An independent copy."""
         return replace(
             self,
             sources=dict(self.sources),

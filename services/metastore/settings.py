@@ -124,7 +124,6 @@ class MetastoreSettings:
     why: str = ""
     """The setting that decides, in words, if a setting was read."""
     style: Style = Style.KLIP
-    """The style of new files."""
     replicas: int = 1
     min_insync: int | None = None
     """None: the brokers' default."""

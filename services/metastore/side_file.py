@@ -319,7 +319,6 @@ class SideExtent:
 
     header: SideHeader
     entries: int
-    """The number of commands with an entry."""
     covered: int
     """The number of backup bytes that the entries cover."""
 
@@ -365,7 +364,6 @@ class Stored(NamedTuple):
     noted: Noted
     held: list[bytes]
     begin: int
-    """The start of the commands in the backup."""
 
 
 def stored_groups(data: BinaryIO, side: BinaryIO, count: int) -> Iterator[Stored]:

@@ -201,7 +201,6 @@ class CompareWork:
     """Compares ranges in tasks, as a `RangeWork`."""
 
     stored: Mapping[int, Sequence[StoredSegment]]
-    """The stored segments by partition."""
     maps: Mapping[int, OffsetMap] | None = None
     """The offset maps of a restored topic, by partition."""
     alone: bool = True

@@ -256,14 +256,11 @@ class Followed:
 
     runs: int = 0
     batches: int = 0
-    """Number of batches of the stream."""
     records: int = 0
     bytes: int = 0
     seconds: float = 0.0
-    """Time spent copying."""
     missing: dict[str, int] = field(default_factory=dict)
     partitions: int = 0
-    """Number of partitions at the last run."""
     lost: int = 0
     """Number of stretches that were removed before they could be copied, in doubt or damaged."""
     failures: list[str] = field(default_factory=list)

@@ -149,7 +149,6 @@ class Launch:
     java: Path
     class_path: str
     memory: str
-    """The value of spark.driver.memory."""
     options: Sequence[str]
     environment: Mapping[str, str]
     errors: Path

@@ -35,7 +35,6 @@ class PartitionVerified:
     counts: dict[str, int] = field(default_factory=dict)
     """Differences by kind: ``missing`` from the topic, ``extra`` in it, ``different``."""
     offsets: dict[str, list[int]] = field(default_factory=dict)
-    """The first offsets of each kind."""
     expired: int = 0
     """Records of the backup before the log start of the topic."""
 

@@ -235,7 +235,6 @@ class TopicAssembler:
                 self.folder.replace(name, [MAGIC])
 
     def _index(self, number: int, summary: PartitionSummary) -> None:
-        """Update the partition index if it is out of date."""
         there = [
             segment
             for segment in summary.segments

@@ -32,7 +32,6 @@ class BatchState:
     leader_epoch: int
     count: int
     crc: int
-    """The batch's CRC on the broker."""
     compression: int
     producer_id: int
     producer_epoch: int

@@ -83,7 +83,6 @@ class SegmentWriter:
 
     @classmethod
     def create(cls, folder: AppendFolder, partition: int, start_offset: int) -> SegmentWriter:
-        """A new, empty segment."""
         return cls(folder, segment_prefix(partition, start_offset), start_offset)
 
     @property
@@ -109,7 +108,6 @@ class SegmentWriter:
         return len(self._waiting_index) >= MAX_WAITING_INDEX_BYTES
 
     def relieve(self) -> None:
-        """Write buffered records to the file if there are enough of them."""
         if len(self._waiting_records) >= BUFFER_BYTES:
             self.flush()
 

@@ -82,7 +82,6 @@ class Resumed:
 
     @property
     def next_offset(self) -> int | None:
-        """The offset after the last record."""
         for segment in reversed(self.segments):
             if segment.last_offset is not None:
                 return segment.last_offset + 1
@@ -249,7 +248,6 @@ class _Tail:
         return self._tally.summary(segment.prefix, segment.start_offset, self._end, digest)
 
     def cut(self) -> list[Cut]:
-        """Cut the records file and the index to the records that were taken."""
         cuts = self._truncate(self._name, self._end)
         index = segment_index_name(self._segment.prefix)
         if self._index_fits:

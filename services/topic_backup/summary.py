@@ -81,7 +81,6 @@ class SegmentSummary:
     sha256: str
     """The hash of the committed bytes."""
     count: int = 0
-    """Number of records."""
     first_offset: int | None = None
     last_offset: int | None = None
     first_timestamp: int | None = None

@@ -350,7 +350,6 @@ class Membership:
     """confluent-kafka's settings: bootstrap servers and authentication."""
     group: str
     topics: tuple[str, ...]
-    """The topics that the member reads."""
     member: str
     """Distinguishes this member from others; unchanged when it is restarted."""
     guarantee: Guarantee

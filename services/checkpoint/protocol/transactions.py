@@ -70,7 +70,6 @@ class TransactionPart:
 
     @property
     def first(self) -> int:
-        """The offset of the first record."""
         return self.stretches[0][0]
 
 
@@ -95,7 +94,6 @@ class LoggedTransaction:
 
     name: TransactionName
     parts: Mapping[int, TransactionPart] = field(default_factory=dict)
-    """By the number of the partition."""
     commits: tuple[OffsetCommit, ...] = ()
 
 
@@ -288,7 +286,6 @@ class ProducerRun:
     """None: no marker follows in what was read."""
     marker_epoch: int
     commit: bool
-    """Whether the marker commits; False without a marker."""
 
     @property
     def own_epoch(self) -> bool:

@@ -128,7 +128,6 @@ class PartitionCopy:
 
     @property
     def offsets(self) -> int:
-        """The offsets up to the cut."""
         return max(0, self.position - self.partition.log_start)
 
     def _read_again(self) -> None:

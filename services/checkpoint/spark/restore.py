@@ -106,7 +106,6 @@ class CheckpointPlan:
     plan: RestorePlan
     """The plan of the topics that are not restored yet."""
     targets: Mapping[str, str]
-    """New name of each topic."""
     state_folders: Mapping[str, Path]
     """By old name: the folder with the progress of each topic."""
 
@@ -206,7 +205,6 @@ class RestoredCopy:
 
     @property
     def where(self) -> str:
-        """The address of the content."""
         return self.store.copies.contents(self._id).where()
 
     @property
@@ -287,7 +285,6 @@ class RestoredCopy:
         return self.found.cut.in_transit.get(self.one.number, ())
 
     def plan(self) -> PartitionPlan:
-        """The complete plan."""
         end = max([self.position, *(number + 1 for number in self._in_transit)])
         stored = self.stored()
         start = min((segment.first_offset for segment in stored), default=0)

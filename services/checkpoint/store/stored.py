@@ -133,13 +133,11 @@ class StoredCheckpoint:
     failed: FailureDocument | None = None
     """Failure of the whole checkpoint: groups lag, foreign writes, or partitions were added."""
     read_last: VerifiedDocument | None = None
-    """The last verification."""
     unread: UsageError | None = None
     """Why one of its documents cannot be read; then nothing else is known of it."""
 
     @property
     def completed(self) -> int:
-        """The number of partitions that are copied."""
         return sum(partition.status is Status.COMPLETED for partition in self.partitions)
 
     @property

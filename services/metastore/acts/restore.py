@@ -42,10 +42,8 @@ class RestoreCommandTopic(Act[MetastoreRestorePlan]):
 
     doing: ClassVar[str] = "restoring the command topic"
     read_source: Callable[[], RestoreSource]
-    """Reads the backup, every line of it."""
     settings: MetastoreSettings
     snapshots: Path
-    """Folder for a backup of the existing topic."""
     servers: tuple[SplitResult, ...] = ()
     """URLs of ksqlDB servers to ask whether they run."""
 

@@ -88,7 +88,6 @@ class Replay:
         self.metastore = Metastore()
         self.degraded: Degraded | None = None
         self.commands = 0
-        """The number of applied commands."""
         self._seen = seen
 
     def take(self, record: CommandRecord) -> bool:

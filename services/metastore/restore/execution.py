@@ -269,7 +269,6 @@ class RestoreWork:
     client: ReadClient
     topics: TopicClient
     records: Sender
-    """Sends the commands."""
     journal: ExecutionJournal
     snapshots: Path
     """The folder in which the restore creates its snapshot."""
@@ -406,7 +405,6 @@ class _Restore:
             wait(deadline, f"topic {self._plan.topic} to have a leader")
 
     def _ids(self) -> list[str | None]:
-        """The topic's id on each live broker."""
         deadline = Deadline.after(patience.COMMAND)
         client = self._work.client
         return [

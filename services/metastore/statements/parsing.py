@@ -54,7 +54,6 @@ class Statement:
 
     kind: StatementKind
     entity: EntityType
-    """The type of the entity that *name* names."""
     name: str
     """The name of the object, or the id of the query (`ALL` for all queries)."""
     or_replace: bool = False
@@ -63,9 +62,7 @@ class Statement:
     read_only: bool = False
     """CREATE SOURCE: statements cannot write to the object."""
     columns: tuple[str, ...] = ()
-    """The columns that it declares or adds."""
     sources: tuple[str, ...] = ()
-    """The sources that its query reads."""
     properties: Mapping[str, str] = field(default_factory=dict)
     """The properties in WITH, by their names in capitals."""
     type_text: str = ""
@@ -247,7 +244,6 @@ class TokenCursor:
         return found
 
     def words(self, *words: str) -> bool:
-        """Take these keywords if they come next."""
         end = self._at + len(words)
         there = self._tokens[self._at : end]
         if len(there) == len(words) and all(map(Token.is_word, there, words)):
@@ -256,7 +252,6 @@ class TokenCursor:
         return False
 
     def sign(self, sign: str) -> bool:
-        """Take this sign if it comes next."""
         if self.next.is_sign(sign):
             self._at += 1
             return True
@@ -483,7 +478,6 @@ class SqlType:
     parts: tuple[SqlType, ...] = ()
     """The types within an array, a map or a struct."""
     names: tuple[str, ...] = ()
-    """The names of a struct's fields."""
     digits: tuple[int, int] | None = None
     """Precision and scale of a decimal."""
 

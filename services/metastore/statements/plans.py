@@ -105,7 +105,6 @@ class WithSettings:
         return None if found is None else str(found)
 
     def refused(self, name: str, why: str) -> InvalidStatement:
-        """An error at the setting *name*."""
         return InvalidStatement(f"{name}: {why}", self.places.get(name))
 
 

@@ -51,7 +51,6 @@ class RestoreSettings:
     """The settings of a restore."""
 
     master: str = MASTER
-    """Where Spark runs."""
     records_a_transaction: int = 500_000
     transactional: bool = True
     verify: bool = True

@@ -111,7 +111,6 @@ class _Fields:
         return self._ints[self._at + ahead].astype(np.int64)
 
     def left(self) -> Longs:
-        """The unread bytes of each record."""
         return self._ends - self._at
 
     def skip(self, size: int) -> None:

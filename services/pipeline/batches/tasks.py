@@ -37,7 +37,6 @@ class CopyWork:
     """Copies ranges in tasks: `tasks.RangeWork`."""
 
     targets: Mapping[str, PartTarget]
-    """Where the parts of each topic go."""
 
     def __call__(
         self, client: ReadClient, wanted: LogRange, attempt: int, seconds: float

@@ -136,7 +136,6 @@ class RecordClient:
             raise
 
     def _sent(self, batch: bytes, count: int) -> Longs:
-        """Send *batch*, which has *count* records; return their offsets."""
         first = self._writer.write(batch, self._deadline)
         return np.arange(first, first + count)
 

@@ -69,7 +69,6 @@ class OffsetMap:
 
     @property
     def start(self) -> int:
-        """The offset of the first restored record."""
         return self.runs[0].new_offset if self.runs else self._empty_at
 
     @property

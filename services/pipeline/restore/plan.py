@@ -80,7 +80,6 @@ class LatestRecords:
 
     @property
     def left_out(self) -> dict[str, int]:
-        """The records that are not restored, by reason."""
         counts = {
             "a later record has their key": self.older,
             "they delete their key": self.deleted,

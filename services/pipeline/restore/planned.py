@@ -23,7 +23,6 @@ class PartitionPlan:
     records: int
     bytes: int
     spans: Spans
-    """The offsets that are restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +42,12 @@ class TopicPlan:
     """Whether the restore is the only writer of the target."""
     partition_count: int
     settings: Mapping[str, str]
-    """The settings of the topic after the restore."""
     partitions: tuple[PartitionPlan, ...]
     expired_at_once: int
     """About how many records the broker removes as soon as these settings apply."""
     groups: GroupsByPartition
     """The committed offsets of groups to restore, by partition."""
     state_folder: str
-    """The folder for the state of the restore."""
     resumed: bool
     tail_of: str = ""
     """The replica or folder whose tail is restored; empty if the plan is not for a tail."""

@@ -46,7 +46,6 @@ class TopicRestored:
     topic: str
     target: str
     records: int = 0
-    """Number of records that this run restored."""
     bytes: int = 0
     seconds: float = 0.0
     declared: dict[str, int] = field(default_factory=dict)

@@ -41,11 +41,9 @@ class RestoreState:
     restore_id: str
     target: str
     source: str
-    """The folder of the topic's backup."""
     folder: str
     """The folder of this file and the logs; every worker of Spark must reach it."""
     settings: Mapping[str, str]
-    """The settings of the topic after the restore."""
     spans: Mapping[int, Spans]
     """The stored offsets to restore, by partition."""
     transactional: bool
@@ -58,7 +56,6 @@ class RestoreState:
     verified: bool | None = None
     """The result of the comparison; None: not compared."""
     ended: bool = False
-    """The restore is complete."""
     failed: str = ""
     """Why the topic cannot be completed: it must be deleted and restored again."""
 

@@ -44,7 +44,6 @@ class PartitionTask:
     """One partition to restore."""
 
     topic: str
-    """The target topic."""
     partition: int
     spans: Spans
     segments: Sequence[StoredSegment]
