@@ -66,7 +66,7 @@ def _counter(name: str, help: str, labels: Sequence[str], samples: Samples) -> M
     return _filled(CounterMetricFamily(name, help, labels=labels), samples)
 
 
-def _filled(family: Metric, samples: Samples) -> Metric:
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Metric:
     for values, value in samples:
         family.add_metric(values, value)
     return family
