@@ -53,15 +53,12 @@ class Replay:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with socket.create_connection(address) as broker:
                 while (request := read_frame(connection)) is not None:
-                    send_frame(connection, request[CORRELATION] + self._answer(broker, request))
-
-    def _answer(self, broker: socket.socket, request: bytes) -> bytes:
-        """What follows the correlation id in the answer. Raises ConnectionError."""
-        asked = request[: CORRELATION.start] + request[CORRELATION.stop :]
-        if asked not in self._answers:
-            send_frame(broker, request)
-            answer = read_frame(broker)
-            if answer is None:
-                raise ConnectionResetError("the broker hung up")
-            self._answers[asked] = answer[4:]
-        return self._answers[asked]
+                    # What follows the correlation id in the answer. Raises ConnectionError.
+                    asked = request[: CORRELATION.start] + request[CORRELATION.stop :]
+                    if asked not in self._answers:
+                        send_frame(broker, request)
+                        answer = read_frame(broker)
+                        if answer is None:
+                            raise ConnectionResetError("the broker hung up")
+                        self._answers[asked] = answer[4:]
+                    send_frame(connection, request[CORRELATION] + self._answers[asked])

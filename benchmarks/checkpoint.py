@@ -6,7 +6,6 @@ smallest: what a partition costs has to stay the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -45,16 +44,14 @@ def main(options: Options) -> bool:
     ):
         found = [_measure(cluster, Path(folder), size, runs) for size in sizes]
     quick = meets(f"seconds for {sizes[1]:,} partitions", found[1], SECONDS)
-    return _linear(sizes, found) and quick
-
-
-def _linear(sizes: Sequence[int], seconds: Sequence[float]) -> bool:
-    fixed = seconds[0]
+    fixed = found[0]
     costs = [
-        (took - fixed) / (size - sizes[0])
-        for size, took in zip(sizes[1:], seconds[1:], strict=True)
+        (took - fixed) / (size - sizes[0]) for size, took in zip(sizes[1:], found[1:], strict=True)
     ]
-    return meets("cost of a partition, the largest / the middle size", costs[1] / costs[0], LINEAR)
+    return (
+        meets("cost of a partition, the largest / the middle size", costs[1] / costs[0], LINEAR)
+        and quick
+    )
 
 
 def _measure(cluster: Cluster, folder: Path, partitions: int, runs: int) -> float:

@@ -71,7 +71,8 @@ def main(options: Options) -> bool:
         access = ReadAccess(connection_settings(given))
         for topic in (INPUT, OUTPUT):
             make_topic(cluster, topic)
-        _commit_once(cluster)
+        # Have the cluster make its internal topics, so that their ends can be read as floors.
+        _write(cluster, 0, 1)
         with access.reading() as client, Spark() as spark:
             spark.context()
             work = _Work(cluster, access, client, spark, folder)
@@ -278,11 +279,6 @@ def _write(
             producer.poll(0)
             if stop and stop.wait(PAUSE_SECONDS):
                 return
-
-
-def _commit_once(cluster: Cluster) -> None:
-    """Have the cluster make its internal topics, so that their ends can be read as floors."""
-    _write(cluster, 0, 1)
 
 
 @contextmanager

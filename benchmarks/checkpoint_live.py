@@ -34,7 +34,6 @@ from breakglass.services.checkpoint.spark.logs import SparkContents
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
-from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -91,20 +90,6 @@ def _beside(level: Level, options: Options) -> bool:
         turns.take()
         pairs = [turns.take() for _ in range(options.runs or RUNS)]
     print_load()
-    return _judged(pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A window without copying, and the next one with it."""
-
-    without: Window
-    beside: Window
-    copied: float
-    """Bytes a second."""
-
-
-def _judged(pairs: list[Pair]) -> bool:
     for pair in pairs:
         figures = (
             f"{name} {each.rate:8,.0f} records/s  p50 {each.p50_ms:5.1f}  p99 {each.p99_ms:6.1f} ms"
@@ -123,6 +108,16 @@ def _judged(pairs: list[Pair]) -> bool:
             meets("rate of copying / wanted, the highest", max(rates), most),
         ]
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A window without copying, and the next one with it."""
+
+    without: Window
+    beside: Window
+    copied: float
+    """Bytes a second."""
 
 
 class _Turns:
@@ -199,13 +194,11 @@ class _Copying:
         seconds = perf_counter() - began
         assert found.status is Status.COMPLETED
         rmtree(self._folder / "store" / "contents")
-        return _records_bytes(found) / seconds
-
-
-def _records_bytes(found: StoredCheckpoint) -> int:
-    copies = [partition.counting.manifest for partition in found.partitions if partition.counting]
-    files = [file for copy in copies if copy is not None for file in copy.files]
-    return sum(file.size for file in files if file.name.endswith("_records"))
+        copies = [
+            partition.counting.manifest for partition in found.partitions if partition.counting
+        ]
+        files = [file for copy in copies if copy is not None for file in copy.files]
+        return sum(file.size for file in files if file.name.endswith("_records")) / seconds
 
 
 @contextmanager

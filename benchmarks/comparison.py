@@ -80,7 +80,26 @@ def main(options: Options) -> bool:
             print(f"two sides of {stage.megabytes:,.0f} MB each")
             print_load()
             equal = _equal(stage, options.runs or RUNS)
-            return _change(stage) and equal
+            # Ours beside the consumer, each from nothing to the offset.
+            before = stage.work / f"{ALONE}-0"
+            shutil.copytree(stage.log(2, ALONE), before)
+            consumed = _consumed(stage, "before")
+            node = stage.cluster.broker(2)
+            node.stop()
+            offset = _changed(stage.log(2, ALONE), int(stage.records * CHANGED_AT))
+            node.start()
+            stage.cluster.wait_ready()
+            consumed += _consumed(stage, "after")
+            began = time.monotonic()
+            cmp = ["cmp", "-s", str(stage.work / "before"), str(stage.work / "after")]
+            assert subprocess.run(cmp).returncode == FOUND
+            by_hand = consumed + time.monotonic() - began
+            found, seconds = _found(stage, before)
+            assert found == offset, (found, offset)
+            print(f"  one change of {stage.records:,} records, at offset {offset:,}")
+            print(f"  {'kafka-console-consumer.sh twice, and cmp':<44} {by_hand:6.2f} s")
+            print(f"  {'breakglass diff log:A log:B':<44} {seconds:6.2f} s")
+            return reaches("by hand / breakglass", by_hand / seconds, 1.0) and equal
 
 
 def _equal(stage: Stage, runs: int) -> bool:
@@ -118,29 +137,6 @@ def _backups(stage: Stage) -> tuple[Path, Path]:
         writer.commit()
     shutil.copytree(left, right)
     return left, right
-
-
-def _change(stage: Stage) -> bool:
-    """Ours beside the consumer, each from nothing to the offset."""
-    before = stage.work / f"{ALONE}-0"
-    shutil.copytree(stage.log(2, ALONE), before)
-    consumed = _consumed(stage, "before")
-    node = stage.cluster.broker(2)
-    node.stop()
-    offset = _changed(stage.log(2, ALONE), int(stage.records * CHANGED_AT))
-    node.start()
-    stage.cluster.wait_ready()
-    consumed += _consumed(stage, "after")
-    began = time.monotonic()
-    cmp = ["cmp", "-s", str(stage.work / "before"), str(stage.work / "after")]
-    assert subprocess.run(cmp).returncode == FOUND
-    by_hand = consumed + time.monotonic() - began
-    found, seconds = _found(stage, before)
-    assert found == offset, (found, offset)
-    print(f"  one change of {stage.records:,} records, at offset {offset:,}")
-    print(f"  {'kafka-console-consumer.sh twice, and cmp':<44} {by_hand:6.2f} s")
-    print(f"  {'breakglass diff log:A log:B':<44} {seconds:6.2f} s")
-    return reaches("by hand / breakglass", by_hand / seconds, 1.0)
 
 
 def _found(stage: Stage, before: Path) -> tuple[int, float]:

@@ -52,7 +52,18 @@ def main(options: Options) -> bool:
             trickle(cluster, TOPIC, records, RECORD_BYTES, A_SECOND)
         print_load()
         print(f"  committed                {_committed(folder / 'backup' / TOPIC):>12,} records")
-    return _flat(samples)
+    part = len(samples) // PARTS
+    parts = [samples[part * number : part * (number + 1)] for number in range(PARTS)]
+    middles = {role: [_middle(role, some) for some in parts] for role in (*ROLES, LIVE)}
+    for role, found in middles.items():
+        each = " ".join(f"{moment:.0f}" for moment in found)
+        print(f"  {role:<24} {found[-1]:6.0f} MB   by fifths {each}")
+    met = [
+        meets(f"memory of {role}: last / second", found[-1] / found[1], FLAT)
+        for role, found in middles.items()
+        if role != "JVM"
+    ]
+    return all([*met, meets("memory of JVM: most", max(middles["JVM"]), JVM_MOST, " MB")])
 
 
 @contextmanager
@@ -105,21 +116,6 @@ def _committed(folder: Path) -> int:
     if manifest is None:
         return 0
     return sum(segment.count for partition in manifest.partitions for segment in partition.segments)
-
-
-def _flat(samples: Samples) -> bool:
-    part = len(samples) // PARTS
-    parts = [samples[part * number : part * (number + 1)] for number in range(PARTS)]
-    middles = {role: [_middle(role, some) for some in parts] for role in (*ROLES, LIVE)}
-    for role, found in middles.items():
-        each = " ".join(f"{moment:.0f}" for moment in found)
-        print(f"  {role:<24} {found[-1]:6.0f} MB   by fifths {each}")
-    met = [
-        meets(f"memory of {role}: last / second", found[-1] / found[1], FLAT)
-        for role, found in middles.items()
-        if role != "JVM"
-    ]
-    return all([*met, meets("memory of JVM: most", max(middles["JVM"]), JVM_MOST, " MB")])
 
 
 def _middle(role: str, samples: Samples) -> float:

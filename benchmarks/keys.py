@@ -78,26 +78,22 @@ def main(options: Options) -> bool:
         print(f"keys over {count:,} offline partitions, on generated answers")
         print_load()
         _measure_kaskade(served, rounds)
-        return _measure(served, count, rounds)
-
-
-def _measure(served: Served, count: int, rounds: int) -> bool:
-    program = console(served.address, served.folder, INTERVAL_SECONDS)
-    with Terminal(program) as terminal:
-        terminal.wait_until(judged(count), JUDGED_SECONDS)
-        terminal.settle()
-        quiet = _pressed(terminal, ROUND * rounds)
-        held = terminal.memory()
-        terminal.press(REFRESH)
-        busy = _pressed(terminal, MOVES)
-        most = terminal.memory()
-    _print(f"{program.name}, a refresh each {INTERVAL_SECONDS:g} s", quiet)
-    _print(f"{program.name}, every replica is read again", busy)
-    print(f"  {'p95 while every replica is read again':<44} {percentile95(busy):6.2f} ms")
-    print(f"  {'memory then':<44} {most.peak:6.2f} MB")
-    print(f"  {'memory now':<44} {held.now:6.2f} MB")
-    quick = meets("p95 from key to last byte", percentile95(quiet), MILLISECONDS, " ms")
-    return meets("memory at most", held.peak, MEGABYTES, " MB") and quick
+        program = console(served.address, served.folder, INTERVAL_SECONDS)
+        with Terminal(program) as terminal:
+            terminal.wait_until(judged(count), JUDGED_SECONDS)
+            terminal.settle()
+            quiet = _pressed(terminal, ROUND * rounds)
+            held = terminal.memory()
+            terminal.press(REFRESH)
+            busy = _pressed(terminal, MOVES)
+            most = terminal.memory()
+        _print(f"{program.name}, a refresh each {INTERVAL_SECONDS:g} s", quiet)
+        _print(f"{program.name}, every replica is read again", busy)
+        print(f"  {'p95 while every replica is read again':<44} {percentile95(busy):6.2f} ms")
+        print(f"  {'memory then':<44} {most.peak:6.2f} MB")
+        print(f"  {'memory now':<44} {held.now:6.2f} MB")
+        quick = meets("p95 from key to last byte", percentile95(quiet), MILLISECONDS, " ms")
+        return meets("memory at most", held.peak, MEGABYTES, " MB") and quick
 
 
 def _measure_kaskade(served: Served, rounds: int) -> None:

@@ -55,7 +55,18 @@ def main(options: Options) -> bool:
         written = _writing(Path(folder), count, options.runs or RUNS)
         appended = _appending(Path(folder))
     with broker(needed=count * 2_000) as (cluster, place):
-        _fill(cluster, count)
+        topic = command_topic(SERVICE)
+        create_topic(cluster, topic, [[1]], {"retention.ms": "-1"})
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 20})
+        for command in commands(count):
+            while True:
+                try:
+                    producer.produce(topic, key=command.key, value=command.value, partition=0)
+                except BufferError:
+                    producer.poll(0.1)
+                else:
+                    break
+        assert producer.flush(SECONDS) == 0
         read = _reading(cluster, place, count)
     print_load()
     return written and appended and read
@@ -189,21 +200,6 @@ def _timed(act: Callable[[], object]) -> float:
     began = time.perf_counter()
     act()
     return time.perf_counter() - began
-
-
-def _fill(cluster: Cluster, count: int) -> None:
-    topic = command_topic(SERVICE)
-    create_topic(cluster, topic, [[1]], {"retention.ms": "-1"})
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 20})
-    for command in commands(count):
-        while True:
-            try:
-                producer.produce(topic, key=command.key, value=command.value, partition=0)
-            except BufferError:
-                producer.poll(0.1)
-            else:
-                break
-    assert producer.flush(SECONDS) == 0
 
 
 def _reading(cluster: Cluster, place: Path, count: int) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from benchmarks._many import Many, many_offline, readable_ends
 from benchmarks._measure import (
@@ -39,23 +38,19 @@ def main(options: Options) -> bool:
     with many_offline(count) as many:
         print(f"triage of {count:,} offline partitions, every live replica's end and epoch told")
         print_load()
-        return _measure(many, options.runs or RUNS)
-
-
-def _measure(many: Many, runs: int) -> bool:
-    kafka, listing = many.cluster.kafka, ("--describe", "--unavailable-partitions")
-    mine = ours("breakglass", many.folder, "triage", "--json", *many.bootstrap)
-    off = ("--verify-contents", Effort.OFF.value)
-    bare = ours("breakglass", many.folder, "triage", "--json", *many.bootstrap, *off)
-    bare = replace(bare, name=f"{bare.name} {' '.join(off)}")
-    peer = kafka_tool(kafka, "kafka-topics.sh", TOPICS, *many.bootstrap, *listing)
-    lean = lean_kafka_tool(kafka, "kafka-topics.sh", TOPICS, *many.bootstrap, *listing)
-    programs = (peer, lean, bare, mine)
-    measured = in_turn(runs, programs, many.folder)
-    _check(many.folder / "stdout", many)
-    for program, found in zip(programs, measured, strict=True):
-        print_program(program, found)
-    return _judge(measured[0], measured[2], measured[3])
+        kafka, listing = many.cluster.kafka, ("--describe", "--unavailable-partitions")
+        mine = ours("breakglass", many.folder, "triage", "--json", *many.bootstrap)
+        off = ("--verify-contents", Effort.OFF.value)
+        bare = ours("breakglass", many.folder, "triage", "--json", *many.bootstrap, *off)
+        bare = replace(bare, name=f"{bare.name} {' '.join(off)}")
+        peer = kafka_tool(kafka, "kafka-topics.sh", TOPICS, *many.bootstrap, *listing)
+        lean = lean_kafka_tool(kafka, "kafka-topics.sh", TOPICS, *many.bootstrap, *listing)
+        programs = (peer, lean, bare, mine)
+        measured = in_turn(options.runs or RUNS, programs, many.folder)
+        _check(many.folder / "stdout", many)
+        for program, found in zip(programs, measured, strict=True):
+            print_program(program, found)
+        return _judge(measured[0], measured[2], measured[3])
 
 
 def _judge(peer: list[Run], bare: list[Run], mine: list[Run]) -> bool:
@@ -74,17 +69,15 @@ def _check(output: Path, many: Many) -> None:
         RuntimeError: it is not.
     """
     told = json.loads(output.read_text(encoding="utf-8"))
-    if _told_ends(told) != readable_ends(many.truth.partitions):
+    if (
+        {
+            (one["topic"], one["partition"], replica["broker"]): (
+                replica["log_end"],
+                replica["written_epochs"][-1]["epoch"],
+            )
+            for one in told["partitions"]
+            for replica in one["replicas"]
+            if isinstance(replica["log_end"], int)
+        }
+    ) != readable_ends(many.truth.partitions):
         raise RuntimeError("the triage did not tell what the replicas hold: nothing was measured")
-
-
-def _told_ends(document: dict[str, Any]) -> dict[tuple[str, int, int], tuple[int, int]]:
-    return {
-        (one["topic"], one["partition"], replica["broker"]): (
-            replica["log_end"],
-            replica["written_epochs"][-1]["epoch"],
-        )
-        for one in document["partitions"]
-        for replica in one["replicas"]
-        if isinstance(replica["log_end"], int)
-    }

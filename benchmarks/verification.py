@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from shutil import rmtree
 from statistics import median
 
@@ -40,7 +39,7 @@ def _content(topic: Filled, ours: Session, runs: int) -> bool:
     """Backup and comparison in turn; the last backup is left for `_files`."""
     copied, compared = [], []
     for number in range(runs + 1):
-        folder = _folder(topic, number)
+        folder = topic.folder / f"backup-{number}"
         folder.mkdir()
         backup = ours.back_up(topic.topic, folder)
         check = ours.verify(topic.topic, folder)
@@ -79,7 +78,3 @@ def _files(topic: Filled, runs: int) -> bool:
         print_rate(f"files by {cores} core{'s' if cores > 1 else ''}", each)
     ratios = [two / one for one, two in zip(*rates.values(), strict=True)]
     return reaches("files: 2 cores / 1 core", median(ratios), FILES)
-
-
-def _folder(topic: Filled, number: int) -> Path:
-    return topic.folder / f"backup-{number}"

@@ -67,7 +67,13 @@ def _lines() -> Iterator[str]:
     yield from _paragraphs(first.command.help or "")
     yield ".SH COMMANDS"
     for context in rest:
-        yield from _command(context)
+        yield f".SS {_text(context.command_path)}"
+        yield from _paragraphs(context.command.help or "")
+        yield from _options(
+            option
+            for option in _shown(context)
+            if getattr(option, "rich_help_panel", "") != CONNECTION
+        )
     yield ".SH CONNECTION OPTIONS"
     yield "Commands that ask a cluster have these options."
     yield from _options(_connection(rest))
@@ -76,14 +82,6 @@ def _lines() -> Iterator[str]:
         yield from (".TP", f".B {code}", _text(meaning))
     yield ".SH SEE ALSO"
     yield _text("The documentation of the project, in the folder docs of its source distribution.")
-
-
-def _command(context: Context) -> Iterator[str]:
-    yield f".SS {_text(context.command_path)}"
-    yield from _paragraphs(context.command.help or "")
-    yield from _options(
-        option for option in _shown(context) if getattr(option, "rich_help_panel", "") != CONNECTION
-    )
 
 
 def _shown(context: Context) -> Iterator[Any]:

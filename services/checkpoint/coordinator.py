@@ -271,7 +271,6 @@ class Sources(Protocol):
 
 
 def _nobody_else(_id: int) -> AbstractContextManager[None]:
-    """The lock of a store that a single process uses."""
     return nullcontext()
 
 

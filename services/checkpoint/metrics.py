@@ -58,15 +58,15 @@ def exposition(
 
 
 def _gauge(name: str, help: str, labels: Sequence[str], samples: Samples) -> Metric:
-    family = GaugeMetricFamily(name, help, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, value)
-    return family
+    return _filled(GaugeMetricFamily(name, help, labels=labels), samples)
 
 
 def _counter(name: str, help: str, labels: Sequence[str], samples: Samples) -> Metric:
-    """The library appends ``_total`` to the name of each sample."""
-    family = CounterMetricFamily(name, help, labels=labels)
+    # The library appends ``_total`` to the name of each sample.
+    return _filled(CounterMetricFamily(name, help, labels=labels), samples)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Metric:
     for values, value in samples:
         family.add_metric(values, value)
     return family

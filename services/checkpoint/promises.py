@@ -48,7 +48,6 @@ class LevelOutlook:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is missing."""
         return not self.missing
 
 

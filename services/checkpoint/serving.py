@@ -47,11 +47,9 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        """Whether to stop."""
         return self._event.is_set()
 
     def request(self) -> None:
-        """Ask all work to end at its next step."""
         self._event.set()
 
     def wait(self, seconds: float) -> None:
@@ -110,7 +108,6 @@ class Troubles:
             self._last.pop(about, None)
 
     def counts(self) -> Counts:
-        """The number of errors so far."""
         with self._lock:
             return {
                 (doing, kind): self._counts[doing, kind] for doing in Doing for kind in ErrorKind
@@ -364,7 +361,6 @@ class Serving:
             self.troubles.over(about)
 
     def _end_deletions(self) -> None:
-        """Remove the files that interrupted deletions have left."""
         try:
             left = self._store.deleted_with_rest()
         except Exception as error:  # noqa: BLE001 - the schedule continues: reported and counted

@@ -95,7 +95,18 @@ def _of_partition(store: BackupStore, found: StoredCheckpoint, part: StoredParti
 
 def read_so_far(held: Blobs, position: int | None) -> SoFar:
     """The progress of the copy in *held*, which ends with the cut at *position*, exclusive."""
-    written = _written(held.names())
+    # The record files and the indexes, under their final or a task's temporary names.
+    found: dict[str, list[str]] = {"records": [], "index": []}
+    before, after = TEMPORARY
+    for name in held.names():
+        own = name.rpartition("/")[2]
+        segment = segment_of(own)
+        kind = segment[2] if segment else ""
+        if own.startswith(before) and own.endswith(after):
+            kind = own.removesuffix(after).rpartition("-")[2]
+        if name.startswith(SEGMENTS) and kind in found:
+            found[kind].append(name)
+    written = found
     records = {name: held.size(name) or 0 for name in written["records"]}
     indexes = {name: held.size(name) or 0 for name in written["index"]}
     first = _first_offset(held, (name for name, size in indexes.items() if _entries(size)))
@@ -109,21 +120,6 @@ def read_so_far(held: Blobs, position: int | None) -> SoFar:
 def _entries(size: int) -> int:
     """Complete entries in an index of this size; the last entry may be incomplete."""
     return max(size - FIRST_POSITION, 0) // ENTRY.size
-
-
-def _written(names: Iterable[str]) -> Mapping[str, list[str]]:
-    """The record files and the indexes, under their final or a task's temporary names."""
-    found: dict[str, list[str]] = {"records": [], "index": []}
-    before, after = TEMPORARY
-    for name in names:
-        own = name.rpartition("/")[2]
-        segment = segment_of(own)
-        kind = segment[2] if segment else ""
-        if own.startswith(before) and own.endswith(after):
-            kind = own.removesuffix(after).rpartition("-")[2]
-        if name.startswith(SEGMENTS) and kind in found:
-            found[kind].append(name)
-    return found
 
 
 def _first_offset(held: Blobs, indexes: Iterable[str]) -> int | None:

@@ -36,10 +36,7 @@ STATES = {
 
 def backup_info(checkpoint: StoredCheckpoint, *, brief: bool = False) -> dict[str, Json]:
     """One checkpoint; with *brief*, as it appears in the list of all checkpoints."""
-    found: dict[str, Json] = {
-        "backupId": checkpoint.id,
-        "state": STATES[state_of(checkpoint)],
-    }
+    found: dict[str, Json] = {"backupId": checkpoint.id, "state": STATES[state_of(checkpoint)]}
     reason = failure_reason(checkpoint)
     if reason:
         found["failureReason"] = reason
@@ -79,10 +76,7 @@ def failure_reason(checkpoint: StoredCheckpoint) -> str:
 def _partition(
     partition: StoredPartition, checkpoint: StoredCheckpoint, *, brief: bool
 ) -> dict[str, Json]:
-    found: dict[str, Json] = {
-        "partitionId": partition.number,
-        "state": STATES[partition.status],
-    }
+    found: dict[str, Json] = {"partitionId": partition.number, "state": STATES[partition.status]}
     reason = why_failed(partition, checkpoint)
     if reason is not None:
         found["failureReason"] = reason

@@ -7,7 +7,6 @@ compares what the file has with the topic.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,7 +18,13 @@ from typing import BinaryIO, NamedTuple, Self
 
 from breakglass.services.errors import StorageError
 from breakglass.services.metastore.events import CommandDifference
-from breakglass.services.metastore.lines import COMMAND_KEY, CommandRecord, read_lines, split
+from breakglass.services.metastore.lines import (
+    COMMAND_KEY,
+    CommandRecord,
+    is_json,
+    read_lines,
+    split,
+)
 from breakglass.services.metastore.private_files import fingerprint, private_append, remove_if_there
 from breakglass.services.metastore.side_file import (
     SUFFIX,
@@ -109,7 +114,6 @@ class AppendPosition:
     """Where the next command is appended to a backup."""
 
     lines: int
-    """The number of commands in the backup."""
     data_end: int
     side_end: int
     chain: Chain
@@ -171,9 +175,6 @@ class Restart:
             self._same(block.look(pieces).noted, pieces)
             return Compared(len(records), None)
         self._data.seek(self._at)
-        return self._line_by_line(records)
-
-    def _line_by_line(self, records: Sequence[CommandRecord]) -> Compared:
         held: list[bytes] = []
         at = self._at
         found = b""
@@ -519,10 +520,20 @@ def find_tail(file: BinaryIO, covered: int | None) -> Tail:
     end = _behind_last_newline(file, size)
     if end < size:
         file.seek(end)
-        if _whole_command(file.read(size - end)):
+        parts = split(file.read(size - end))
+        if parts is not None and is_json(parts[1]):
             return Tail(size, size, lacks_newline=True)
     if covered is not None and covered < end:
-        end = _without_torn_value(file, covered, end)
+        # The end without a last value that was torn after one of its raw newlines.
+        file.seek(covered)
+        torn: int | None = None
+        for line in read_lines(iter(file.readline, b""), at=covered):
+            if line.start >= end:
+                break
+            if COMMAND_KEY.match(line.key):
+                begun = line.value.startswith(b"{") and not is_json(line.value)
+                torn = line.start if begun else None
+        end = end if torn is None else torn
     return Tail(size, end)
 
 
@@ -536,29 +547,3 @@ def _behind_last_newline(file: BinaryIO, size: int) -> int:
             return begin + at + 1
         end = begin
     return 0
-
-
-def _without_torn_value(file: BinaryIO, covered: int, end: int) -> int:
-    """The end without a last value that was torn after one of its raw newlines."""
-    file.seek(covered)
-    torn: int | None = None
-    for line in read_lines(iter(file.readline, b""), at=covered):
-        if line.start >= end:
-            break
-        if COMMAND_KEY.match(line.key):
-            begun = line.value.startswith(b"{") and not _is_whole(line.value)
-            torn = line.start if begun else None
-    return end if torn is None else torn
-
-
-def _whole_command(line: bytes) -> bool:
-    parts = split(line)
-    return parts is not None and _is_whole(parts[1])
-
-
-def _is_whole(value: bytes) -> bool:
-    try:
-        json.loads(value)
-    except (ValueError, RecursionError):
-        return False
-    return True

@@ -133,7 +133,6 @@ class MetastoreWatch:
         self._thread.join(patience.ALARM + 1)
 
     def expect(self, topic_id: str | None) -> None:
-        """Expect the topic to have this id from now on."""
         self._expected = topic_id
 
     def check(self) -> None:
@@ -170,7 +169,6 @@ class MetastoreWatch:
 
     @property
     def raised(self) -> frozenset[Alarm]:
-        """The current dangers."""
         return frozenset(self._raised)
 
     def _run(self) -> None:
@@ -466,10 +464,7 @@ def backed_up_id(topic: str, location: Path) -> str | None:
 
 
 def run_backup(
-    access: ReadAccess,
-    job: BackupJob,
-    tell: Tell,
-    stopped: Callable[[], bool] = lambda: False,
+    access: ReadAccess, job: BackupJob, tell: Tell, stopped: Callable[[], bool] = lambda: False
 ) -> BackupOutcome:
     """Back up the topic of *job* to its end, or follow the topic until *stopped*.
 
@@ -513,7 +508,6 @@ class _Noting:
                 self._note(event)
 
     def lag(self, change: Behind | CaughtUpAgain) -> None:
-        """Report that the backup falls behind, or has caught up."""
         self(of_lag(change))
         self.status(change if isinstance(change, Behind) else None)
 

@@ -20,7 +20,7 @@ from google_crc32c import value as crc32c
 from breakglass.services.metastore.appender import BlockFindings, CommandBlock, Piece
 from breakglass.services.metastore.lines import END, SEPARATOR, CommandRecord, Headers
 from breakglass.services.metastore.side_file import Noted
-from breakglass.services.pipeline.batches.columns import NULL, HeaderColumns, RecordColumns, Spans
+from breakglass.services.pipeline.batches.columns import NULL, RecordColumns, Spans
 from breakglass.services.pipeline.batches.joined import taken
 from breakglass.services.pipeline.batches.varints import Bytes, Longs, NotByColumns
 
@@ -53,6 +53,18 @@ class CommandColumns(CommandBlock):
         lines = np.frombuffer(columns.data, np.uint8).copy()
         lines[columns.values.begins - 1] = ord(SEPARATOR)
         lines[columns.values.ends] = ord(END)
+        # The headers by the index of their record.
+        found: dict[int, list[tuple[str, bytes | None]]] = {}
+        rows: Sequence[list[int]] = [
+            columns.headers.records.tolist(),
+            columns.headers.keys.begins.tolist(),
+            columns.headers.keys.ends.tolist(),
+            columns.headers.values.begins.tolist(),
+            columns.headers.values.lengths.tolist(),
+        ]
+        for record, name, name_end, value, size in zip(*rows, strict=True):
+            content = None if size == NULL else columns.data[value : value + size]
+            found.setdefault(record, []).append((_name(columns.data[name:name_end]), content))
         return cls(
             columns.data,
             lines,
@@ -60,7 +72,7 @@ class CommandColumns(CommandBlock):
             columns.timestamps,
             columns.keys,
             columns.values,
-            _headers(columns.data, columns.headers),
+            {record: tuple(headers) for record, headers in found.items()},
         )
 
     def __len__(self) -> int:
@@ -126,7 +138,6 @@ class CommandColumns(CommandBlock):
         return self.keys.sizes + self.values.sizes + len(SEPARATOR + END)
 
     def look(self, pieces: Sequence[Piece]) -> BlockFindings:
-        """Examine the commands by columns."""
         no_key, no_value = self.keys.lengths == NULL, self.values.lengths == NULL
         places: list[int] = np.flatnonzero(no_key | no_value).tolist()
         sizes, nulls = (
@@ -162,22 +173,6 @@ def _checks(lines: bytes, sizes: Sequence[int]) -> list[int]:
 
 def _between(spans: Spans, start: int, end: int) -> Spans:
     return Spans(spans.begins[start:end], spans.lengths[start:end])
-
-
-def _headers(data: bytes, columns: HeaderColumns) -> dict[int, Headers]:
-    """The headers by the index of their record."""
-    found: dict[int, list[tuple[str, bytes | None]]] = {}
-    rows: Sequence[list[int]] = [
-        columns.records.tolist(),
-        columns.keys.begins.tolist(),
-        columns.keys.ends.tolist(),
-        columns.values.begins.tolist(),
-        columns.values.lengths.tolist(),
-    ]
-    for record, name, name_end, value, size in zip(*rows, strict=True):
-        content = None if size == NULL else data[value : value + size]
-        found.setdefault(record, []).append((_name(data[name:name_end]), content))
-    return {record: tuple(headers) for record, headers in found.items()}
 
 
 def _name(name: bytes) -> str:

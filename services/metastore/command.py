@@ -157,7 +157,6 @@ class DdlKind(StrEnum):
 
     @property
     def name_field(self) -> str:
-        """The path of the object's name."""
         return "typeName" if self in (DdlKind.REGISTER_TYPE, DdlKind.DROP_TYPE) else "sourceName"
 
 
@@ -174,13 +173,11 @@ class Ddl(NamedTuple):
 
     @property
     def topic(self) -> str | None:
-        """The Kafka topic of a stream or table."""
         topic = self.body.get("topicName")
         return topic if isinstance(topic, str) else None
 
     @property
     def or_replace(self) -> bool:
-        """Whether the object replaces an existing object of that name."""
         return bool(self.body.get("orReplace"))
 
 
@@ -218,7 +215,15 @@ class Command(NamedTuple):
             IncompatibleCommand: its version is above *newest*, or it has unknown fields.
             InvalidCommand: it is not a command.
         """
-        return cls.from_document(_document(value), newest)
+        if value is None:
+            raise InvalidCommand("the value is null")
+        try:
+            body = parse_json(value)
+        except (ValueError, RecursionError) as error:
+            raise InvalidCommand(f"not JSON: {error}") from None
+        if type(body) is not dict:
+            raise InvalidCommand("not a JSON object")
+        return cls.from_document(body, newest)
 
     @classmethod
     def from_document(cls, body: Mapping[str, Any], newest: int = VERSION) -> Command:
@@ -242,18 +247,6 @@ class Command(NamedTuple):
         )
 
 
-def _document(value: bytes | None) -> Mapping[str, Any]:
-    if value is None:
-        raise InvalidCommand("the value is null")
-    try:
-        body = parse_json(value)
-    except (ValueError, RecursionError) as error:
-        raise InvalidCommand(f"not JSON: {error}") from None
-    if type(body) is not dict:
-        raise InvalidCommand("not a JSON object")
-    return body
-
-
 def _version_error(version: object, newest: int) -> InvalidCommand:
     if type(version) is not int:
         return InvalidCommand("version is no whole number")
@@ -275,9 +268,7 @@ def _plan(body: object) -> CommandPlan:
     if type(statement) is not str:
         raise _no_text("statementText")
     return CommandPlan(
-        statement,
-        None if ddl is None else _ddl(ddl),
-        None if query is None else _query(query),
+        statement, None if ddl is None else _ddl(ddl), None if query is None else _query(query)
     )
 
 

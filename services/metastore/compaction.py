@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from breakglass.services.errors import MalformedInput, Refused, StorageError
-from breakglass.services.metastore.command import Command, EntityType
+from breakglass.services.metastore.command import EntityType
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.live_backup import BackedUpTopic, open_backup
 from breakglass.services.metastore.log.reader import AppliedCommand, Replay
@@ -34,7 +34,6 @@ class Compacted:
     before: int
     records: tuple[CommandRecord, ...]
     dropped: tuple[int, ...]
-    """Offsets of the removed commands."""
     stripped: tuple[int, ...]
     """Offsets of commands that lost their query and kept their object."""
     digest: str
@@ -75,7 +74,9 @@ def compact(records: Sequence[CommandRecord]) -> Compacted:
     kept: list[CommandRecord] = []
     stripped = []
     for index, (record, entry) in enumerate(zip(records, commands, strict=True)):
-        if index in gone and not _has_object(entry.command):
+        if index in gone and not (
+            entry.command.plan is not None and entry.command.plan.ddl is not None
+        ):
             drop.add(index)
         elif index in gone:
             kept.append(record._replace(value=_without_query(record.value or b"")))
@@ -136,10 +137,6 @@ def _counts(entry: AppliedCommand) -> bool:
     """Whether the number of the next query derives from the command."""
     kind = entry.id.type
     return kind not in (*TOGGLES, EntityType.TERMINATE, EntityType.CLUSTER)
-
-
-def _has_object(command: Command) -> bool:
-    return command.plan is not None and command.plan.ddl is not None
 
 
 def _without_query(value: bytes) -> bytes:

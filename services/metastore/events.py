@@ -15,9 +15,7 @@ class CommandDifference:
     """The first command that differs between a topic and a backup."""
 
     line: int
-    """The line in the backup."""
     offset: int
-    """The offset in the topic."""
     field: str
     """``key`` or ``value``."""
     byte: int
@@ -114,7 +112,6 @@ class Shorter(Event):
     kind: ClassVar[str] = "shorter"
     file: str
     commands: int
-    """The number of commands in the topic."""
     missing: int
     """Lines of the backup after the last common command."""
 

@@ -139,7 +139,7 @@ class _Held:
 
     def _whole(self) -> bool:
         parts = split(b"".join(self._lines).removesuffix(b"\n"))
-        return parts is not None and _is_json(parts[1])
+        return parts is not None and is_json(parts[1])
 
     def lines(self) -> Iterator[BackupLine]:
         if len(self._lines) > 1 and self._whole():
@@ -169,7 +169,8 @@ def _line(number: int, start: int, line: bytes, *, joined: bool = False) -> Back
     return BackupLine(number, start, end, key, value, problem)
 
 
-def _is_json(text: bytes) -> bool:
+def is_json(text: bytes) -> bool:
+    """Whether *text* is one whole JSON value."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):

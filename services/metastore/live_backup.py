@@ -112,7 +112,12 @@ class LiveBackup:
         """
         rest = records
         if self._restart is not None:
-            rest = self._compared(self._restart, records)
+            same, outcome = self._restart.take(records)
+            if outcome is Ended.BACKUP:
+                self._go_on(self._restart)
+            elif outcome is not None:
+                self._part(self._restart, outcome)
+            rest = records[same:]
         if rest:
             if self._appender is None:
                 self._begin()
@@ -140,7 +145,6 @@ class LiveBackup:
             self._appender.sync_side()
 
     def close(self) -> None:
-        """Close the files."""
         if self._restart is not None:
             self._restart.close()
         if self._appender is not None:
@@ -162,16 +166,6 @@ class LiveBackup:
             end.close()
         done = "the last line was ended" if tail.lacks_newline else f"{tail.cut:,} torn bytes cut"
         self._tell(Mended(data.name, f"{done}, as a killed writer left it"))
-
-    def _compared(
-        self, restart: Restart, records: Sequence[CommandRecord]
-    ) -> Sequence[CommandRecord]:
-        same, outcome = restart.take(records)
-        if outcome is Ended.BACKUP:
-            self._go_on(restart)
-        elif outcome is not None:
-            self._part(restart, outcome)
-        return records[same:]
 
     def _go_on(self, restart: Restart) -> None:
         position = restart.finish()

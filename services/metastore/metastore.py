@@ -15,7 +15,6 @@ from breakglass.services.metastore.command import (
     MIGRATION,
     Command,
     CommandId,
-    CommandPlan,
     Ddl,
     DdlKind,
     EntityType,
@@ -43,9 +42,7 @@ class StreamOrTable:
     name: str
     topic: str | None
     statement: str
-    """The statement that created it."""
     offset: int
-    """The offset of the command that created it."""
     columns: tuple[str, ...] = ()
     """Column names, as far as the command contains them."""
     read_only: bool = False
@@ -87,7 +84,6 @@ class Metastore:
     """
 
     def snapshot(self) -> Metastore:
-        """An independent copy."""
         return replace(
             self,
             sources=dict(self.sources),
@@ -124,7 +120,16 @@ class Metastore:
             elif key != MIGRATION:
                 self._set(command.statement)
         elif plan is not None:
-            self._plan(offset, plan)
+            statement, ddl, query = plan
+            if ddl is not None:
+                self._ddl(offset, ddl, statement)
+            if query is not None:
+                creates = ddl is not None
+                sources, sink = query.sources, query.sink
+                self._begin(
+                    PersistentQuery(query.id, sources, sink, statement, offset, creates=creates)
+                )
+            self.next_query_number = offset + 1
         else:
             self._statement(offset, command.statement)
         if self.newest_version is None or version > self.newest_version:
@@ -139,7 +144,6 @@ class Metastore:
         return tuple(sorted(readers)), tuple(sorted(writers))
 
     def _set(self, statement: str) -> None:
-        """Apply ALTER SYSTEM 'name' = 'value'."""
         try:
             words = [token.text for token in tokens(statement) if token.text not in (";", "=")]
         except InvalidStatement as error:
@@ -147,18 +151,6 @@ class Metastore:
         if words[:2] != ["ALTER", "SYSTEM"] or len(words) != 4:
             raise InvalidCommand("it changes the cluster in a way that is not known")
         self.settings[words[2]] = words[3]
-
-    def _plan(self, offset: int, plan: CommandPlan) -> None:
-        statement, ddl, query = plan
-        if ddl is not None:
-            self._ddl(offset, ddl, statement)
-        if query is not None:
-            creates = ddl is not None
-            sources, sink = query.sources, query.sink
-            self._begin(
-                PersistentQuery(query.id, sources, sink, statement, offset, creates=creates)
-            )
-        self.next_query_number = offset + 1
 
     def _ddl(self, offset: int, ddl: Ddl, statement: str) -> None:
         kind, name, body = ddl
@@ -185,10 +177,6 @@ class Metastore:
         if statement.kind.by_query_id:
             self._by_id(statement)
             return
-        self._object(offset, text, statement)
-        self.next_query_number = offset + 1
-
-    def _object(self, offset: int, text: str, statement: Statement) -> None:
         kind, name = statement.kind, statement.name
         if kind in (StatementKind.CREATE_SOURCE, StatementKind.CREATE_AS):
             # TopicCreateInjector gives the topic the object's name; quoted names stay unchanged.
@@ -212,6 +200,7 @@ class Metastore:
             self._begin(
                 PersistentQuery(query, statement.sources, name, text, offset, creates=creates)
             )
+        self.next_query_number = offset + 1
 
     def query_id(self, statement: Statement) -> str:
         """The id of the query that *statement* would start now (QueryIdUtil.buildId)."""
@@ -266,7 +255,6 @@ class Metastore:
 
 
 def _columns(schema: object) -> tuple[str, ...]:
-    """The column names of a plan's schema."""
     try:
         return columns_of(tokens(schema)) if isinstance(schema, str) else ()
     except InvalidStatement:

@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 
-from breakglass.services.connection.properties import Properties, Property, read_properties
+from breakglass.services.connection.properties import Properties, read_properties
 from breakglass.services.connection.settings import has_effect
 from breakglass.services.connection.sources import ClientFile, expand
 from breakglass.services.errors import BadConnectionSettings
@@ -124,7 +124,6 @@ class MetastoreSettings:
     why: str = ""
     """The setting that decides, in words, if a setting was read."""
     style: Style = Style.KLIP
-    """The style of new files."""
     replicas: int = 1
     min_insync: int | None = None
     """None: the brokers' default."""
@@ -132,7 +131,6 @@ class MetastoreSettings:
 
     @property
     def topic(self) -> str:
-        """The service's command topic."""
         return command_topic(self.service_id)
 
 
@@ -225,19 +223,15 @@ def read_server_config(path: Path, environ: Mapping[str, str] = os.environ) -> K
         if key in TAKEN or key.startswith("config.providers")
     }
     settings = settings_of(expand(Properties(own, properties.name), environ))
-    client = Properties(_client(properties), properties.name)
-    return KsqlServerConfig(settings, ClientFile(path, client), tuple(_remarks(properties)))
-
-
-def _client(properties: Properties) -> dict[str, Property]:
-    """The client's settings under Kafka's own keys."""
+    # The client's settings under Kafka's own keys.
     found = {}
     for prefix in PREFIXES:
         for key, entry in properties.items():
             name = key.removeprefix(prefix)
             if key.startswith(prefix) and has_effect(name):
                 found[name] = entry
-    return found
+    client = Properties(found, properties.name)
+    return KsqlServerConfig(settings, ClientFile(path, client), tuple(_remarks(properties)))
 
 
 def _remarks(properties: Properties) -> Iterator[str]:

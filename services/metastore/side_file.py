@@ -276,7 +276,10 @@ def read_group(prefix: bytes) -> Noted | None:
         offsets, times, sizes, key_sizes, checks = (
             _column(document[name], unknown=name == "t") for name in COLUMNS
         )
-        headers = {int(at): _headers(told) for at, told in document.get("h", {}).items()}
+        headers = {
+            int(at): tuple([(str(name), _bytes(value)) for name, value in told])
+            for at, told in document.get("h", {}).items()
+        }
         nulls = {int(at): str(told) for at, told in document.get("z", {}).items()}
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
@@ -291,10 +294,6 @@ def _column(told: object, *, unknown: bool) -> list[Any]:
     if not isinstance(told, list) or not set(map(type, told)) <= kinds:
         raise ValueError("no list of whole numbers")
     return told
-
-
-def _headers(told: Any) -> Headers:
-    return tuple([(str(name), _bytes(value)) for name, value in told])
 
 
 def _open_json(document: dict[str, Any]) -> bytes:
@@ -319,7 +318,6 @@ class SideExtent:
 
     header: SideHeader
     entries: int
-    """The number of commands with an entry."""
     covered: int
     """The number of backup bytes that the entries cover."""
 
@@ -365,7 +363,6 @@ class Stored(NamedTuple):
     noted: Noted
     held: list[bytes]
     begin: int
-    """The start of the commands in the backup."""
 
 
 def stored_groups(data: BinaryIO, side: BinaryIO, count: int) -> Iterator[Stored]:

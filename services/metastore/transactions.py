@@ -78,7 +78,6 @@ class Transactions:
         self._sequence, self._added = 0, False
 
     def begin(self) -> None:
-        """Begin a transaction."""
         self._added = False
 
     def send(self, records: Sequence[CommandRecord]) -> list[int]:

@@ -351,7 +351,6 @@ def jobs(todo: Sequence[CopyStretch], offsets: int) -> Iterator[list[CopyStretch
 
 
 def _groups(run: BackupRun, sources: Sequence[TopicSource]) -> GroupStanding:
-    """The offsets that every group has committed on the topics."""
     deadline = Deadline.after(patience.JOB)
     live = run.client.describe(deadline).live
     wanted = {partition.partition for topic in sources for partition in topic.partitions}

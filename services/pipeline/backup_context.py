@@ -78,7 +78,6 @@ class Meter:
 
     tell: Tell
     total: int = 0
-    """The number of offsets of all topics."""
     _done: int = field(default=0, init=False)
     _bytes: int = field(default=0, init=False)
     _began: float = field(default_factory=time.monotonic, init=False)

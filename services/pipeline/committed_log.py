@@ -84,7 +84,6 @@ class CommittedLog:
 
     @property
     def where(self) -> str:
-        """The partition as messages name it."""
         return f"{self.partition} on b{self.leader}"
 
     def batches(self, start: int, end: int) -> Iterator[CommittedBatch]:

@@ -70,7 +70,6 @@ class Differences:
             listed.extend(int(offset) for offset in offsets[: LISTED - len(listed)])
 
     def to_json(self) -> str:
-        """The JSON that a task returns."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -97,7 +96,6 @@ class StretchComparison:
         self._alone = alone
 
     def take(self, chunk: RecordChunk) -> None:
-        """Compare the next records of the topic."""
         if self._offsets is not None:
             olds = self._offsets.old_of(chunk.offsets)
             if self._alone:
@@ -134,23 +132,20 @@ class StretchComparison:
         if np.array_equal(chunk.offsets, run.offsets) and _same(chunk.data, run.data):
             self.found.equal += len(chunk)
         else:
-            self._each(chunk, run)
-
-    def _each(self, chunk: RecordChunk, run: RecordRun) -> None:
-        """Compare record by record."""
-        self.found.note("missing", list(np.setdiff1d(run.offsets, chunk.offsets)))
-        self.found.note("extra", list(np.setdiff1d(chunk.offsets, run.offsets)))
-        both, ours, theirs = np.intersect1d(chunk.offsets, run.offsets, return_indices=True)
-        different = [
-            int(offset)
-            for offset, our, their in zip(both, ours, theirs, strict=True)
-            if not self._equal(
-                chunk.data[chunk.bounds[our] : chunk.bounds[our + 1]],
-                run.data[run.bounds[their] : run.bounds[their + 1]],
-            )
-        ]
-        self.found.note("different", different)
-        self.found.equal += len(both) - len(different)
+            # Compare record by record.
+            self.found.note("missing", list(np.setdiff1d(run.offsets, chunk.offsets)))
+            self.found.note("extra", list(np.setdiff1d(chunk.offsets, run.offsets)))
+            both, ours, theirs = np.intersect1d(chunk.offsets, run.offsets, return_indices=True)
+            different = [
+                int(offset)
+                for offset, our, their in zip(both, ours, theirs, strict=True)
+                if not self._equal(
+                    chunk.data[chunk.bounds[our] : chunk.bounds[our + 1]],
+                    run.data[run.bounds[their] : run.bounds[their + 1]],
+                )
+            ]
+            self.found.note("different", different)
+            self.found.equal += len(both) - len(different)
 
     def _equal(self, ours: memoryview, other: Bytes) -> bool:
         if _same(ours, other):
@@ -174,7 +169,6 @@ def as_stored(chunk: RecordChunk, olds: Longs) -> RecordChunk:
 
 
 def _only(chunk: RecordChunk, numbers: Longs) -> RecordChunk:
-    """The records of *chunk* with these rising *numbers*."""
     if not len(numbers):
         return chunk.cut(0, 0)
     breaks = np.flatnonzero(np.diff(numbers) > 1) + 1
@@ -207,7 +201,6 @@ class CompareWork:
     """Compares ranges in tasks, as a `RangeWork`."""
 
     stored: Mapping[int, Sequence[StoredSegment]]
-    """The stored segments by partition."""
     maps: Mapping[int, OffsetMap] | None = None
     """The offset maps of a restored topic, by partition."""
     alone: bool = True

@@ -174,20 +174,17 @@ class Stream:
     def _follow(self) -> None:
         while not self._over.is_set():
             began = time.monotonic()
-            ranges = self._new()
+            # The offsets from the previous batch to the stable ends of the leaders that answer.
+            most = self._run.settings.offsets_a_job
+            ranges = {
+                partition: (self._ends[partition], min(end, self._ends[partition] + most))
+                for partition, end in self._stable_ends().items()
+                if end > self._ends[partition]
+            }
             if ranges:
                 self._each(ranges)
                 self._ends.update({partition: end for partition, (_, end) in ranges.items()})
             self._over.wait(max(0.0, began + self._trigger - time.monotonic()))
-
-    def _new(self) -> BatchRanges:
-        """The offsets from the previous batch to the stable ends of the leaders that answer."""
-        most = self._run.settings.offsets_a_job
-        return {
-            partition: (self._ends[partition], min(end, self._ends[partition] + most))
-            for partition, end in self._stable_ends().items()
-            if end > self._ends[partition]
-        }
 
     def _stable_ends(self) -> dict[TopicPartition, int]:
         try:
@@ -259,14 +256,11 @@ class Followed:
 
     runs: int = 0
     batches: int = 0
-    """Number of batches of the stream."""
     records: int = 0
     bytes: int = 0
     seconds: float = 0.0
-    """Time spent copying."""
     missing: dict[str, int] = field(default_factory=dict)
     partitions: int = 0
-    """Number of partitions at the last run."""
     lost: int = 0
     """Number of stretches that were removed before they could be copied, in doubt or damaged."""
     failures: list[str] = field(default_factory=list)
@@ -278,7 +272,6 @@ class Followed:
         return not (self.failures or self.lost or self.missing.get(GapReason.UNKNOWN))
 
     def add(self, report: BackupReport) -> None:
-        """Add the report of one run or one batch."""
         self.records += report.records
         self.bytes += report.bytes
         self.seconds += report.seconds
@@ -389,25 +382,22 @@ class _Following:
             failures = [f"{topic.topic}: {topic.error}" for topic in report.topics if topic.error]
             self.followed.failures = failures
             self.told(report)
-            self._note_lag(report, began)
+            # Report whether everything that existed at *began* has been copied.
+            lacking = [f"{topic.topic}: {topic.error}" for topic in report.topics if topic.error]
+            lacking += [
+                f"{topic.topic}-{number}: {reason}"
+                for topic in report.topics
+                for number, reason in topic.unread.items()
+            ]
+            if lacking:
+                self.lag.behind(lacking[0])
+            else:
+                self._whole_at = began
+                self.lag.up_to_date()
         whole = [topic for topic in report.topics if not topic.error]
         return {
             partition.partition: partition.end for topic in whole for partition in topic.partitions
         }
-
-    def _note_lag(self, report: BackupReport, began: float) -> None:
-        """Report whether everything that existed at *began* has been copied."""
-        lacking = [f"{topic.topic}: {topic.error}" for topic in report.topics if topic.error]
-        lacking += [
-            f"{topic.topic}-{number}: {reason}"
-            for topic in report.topics
-            for number, reason in topic.unread.items()
-        ]
-        if lacking:
-            self.lag.behind(lacking[0])
-        else:
-            self._whole_at = began
-            self.lag.up_to_date()
 
     def note_overdue(self) -> None:
         """Report a lag where a run, or the wait for a broker, takes too long."""
@@ -451,7 +441,6 @@ class _Following:
             self._pause.wait(min(LOOK_SECONDS, self.every))
 
     def _other_shape(self) -> bool:
-        """Whether topics or partitions have changed since the last run."""
         if not self._alone.acquire(blocking=False):
             return False
         try:

@@ -46,8 +46,6 @@ class CountedSides:
     key: Key | None = None
 
     def opened(self, stack: ExitStack) -> Comparison:
-        """Open both sides, with a new client for topics."""
-
         def client() -> Any:
             assert self.access is not None
             made = stack.enter_context(self.access.reading())
@@ -95,7 +93,6 @@ class CountJob:
     """The bytes of `packed`; None if neither side reads from brokers."""
 
     def __call__(self, cuts: Iterable[tuple[int, Extent]]) -> Iterator[str]:
-        """Run one task."""
         asked = self.connection
         access = None if asked is None else ReadAccess(unpacked(asked))
         with ExitStack() as stack:

@@ -93,7 +93,6 @@ def to_check() -> str:
 
 
 def _make_room(folder: Path) -> None:
-    """Remove the logs of old runs."""
     with suppress(OSError):
         old = sorted(folder.glob("*.log"))[: -KEPT_LOGS + 1]
         for log in old:
@@ -150,14 +149,12 @@ class Launch:
     java: Path
     class_path: str
     memory: str
-    """The value of spark.driver.memory."""
     options: Sequence[str]
     environment: Mapping[str, str]
     errors: Path
     """The file for stdout and stderr of the JVM and of Python workers."""
 
     def command(self) -> list[str]:
-        """The command line of the JVM."""
         options = (f"-Xmx{self.memory}", *self.options, *OPTIONS)
         return [str(self.java), "-cp", self.class_path, *options, MAIN]
 
@@ -201,7 +198,6 @@ class Gateway:
         return {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
 
     def kill(self) -> None:
-        """Kill the JVM."""
         self.process.kill()
         self.process.wait()
         if self.process.stdin is not None:

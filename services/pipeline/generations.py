@@ -36,7 +36,6 @@ class Generation:
 
     @property
     def name(self) -> str:
-        """The folder's name."""
         return self.topic if self.others_aside else folder_name(self.topic, self.number)
 
 

@@ -120,7 +120,6 @@ class ClassArchive:
     """The class data archive that the JVM of one session uses or writes."""
 
     options: tuple[str, ...] = ()
-    """The options of that JVM."""
     written: Path | None = None
     """The file that the JVM writes when it exits; None if it uses an archive or cannot write
     one."""

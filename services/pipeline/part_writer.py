@@ -61,7 +61,6 @@ class PartTarget:
     """Where and how one job writes its parts."""
 
     folder: Folder
-    """The folder of the topic."""
     run: str
     """Distinguishes this job's files from those of all other jobs."""
     max_segment_bytes: int
@@ -175,7 +174,6 @@ class _OpenPart:
         )
 
     def abandon(self) -> None:
-        """Remove both files."""
         self._records.abandon()
         self._index.abandon()
 

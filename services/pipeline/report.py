@@ -14,14 +14,12 @@ class CopyProgress:
     """The progress of a copy."""
 
     topic: str
-    """The topic that is being copied."""
     done: int
     """Offsets that were copied or accounted for, over all topics."""
     total: int
     bytes: int
     """The size of the records as written."""
     seconds: float
-    """Time since the first copy began."""
 
 
 @dataclass(slots=True)
@@ -86,11 +84,9 @@ class BackupReport:
     unread_groups: tuple[str, ...] = ()
     """Why offsets of some groups were not backed up."""
     away: bool = False
-    """Whether a coordinator of groups did not answer."""
 
     @property
     def partitions(self) -> list[PartitionReport]:
-        """The partitions of all topics."""
         return [partition for topic in self.topics for partition in topic.partitions]
 
     @property
@@ -103,7 +99,6 @@ class BackupReport:
 
     @property
     def missing(self) -> dict[str, int]:
-        """Offsets without a record, by reason."""
         counts: dict[str, int] = {}
         for partition in self.partitions:
             for reason, count in partition.missing.items():

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -96,7 +96,6 @@ class WantedSpark:
         return self.master == "local" or self.master.startswith("local[")
 
     def environment(self, java: Path) -> dict[str, str]:
-        """The environment variables for the JVM and the Python workers."""
         found = {"PYSPARK_PYTHON": sys.executable, NICENESS: str(self.niceness)}
         found["JAVA_HOME"] = str(java)
         return {**found, "SPARK_LOCAL_IP": LOOPBACK} if self.local else found
@@ -129,7 +128,11 @@ def start(wanted: WantedSpark, begun: Callable[[Gateway], None]) -> SparkContext
     try:
         with _environment(environment):
             if not directly:
-                context = _by_scripts(wanted, archive, options)
+                quoted = " ".join(f'"{option}"' for option in options)
+                conf = _conf(wanted, {"spark.driver.extraJavaOptions": quoted})
+                with _stderr_to(errors_file(wanted.log)), _interrupts_as_before():
+                    context = _context(wanted, conf)
+                _note(archive, context)
                 require_login(wanted, context)
                 return context
             launch = Launch(
@@ -156,15 +159,6 @@ def _directly(
         context = _context(wanted, conf)
     # PySpark keeps the process, as it does with a JVM that it starts itself.
     context._gateway.proc = gateway.process  # type: ignore[union-attr]
-    _note(archive, context)
-    return context
-
-
-def _by_scripts(wanted: WantedSpark, archive: ClassArchive, options: Sequence[str]) -> SparkContext:
-    quoted = " ".join(f'"{option}"' for option in options)
-    conf = _conf(wanted, {"spark.driver.extraJavaOptions": quoted})
-    with _stderr_to(errors_file(wanted.log)), _interrupts_as_before():
-        context = _context(wanted, conf)
     _note(archive, context)
     return context
 
@@ -276,7 +270,6 @@ def _note(archive: ClassArchive, context: SparkContext) -> None:
 
 @contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Set *wanted* in the environment within the block."""
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

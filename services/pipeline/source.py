@@ -205,7 +205,6 @@ class _Reading:
                 raise answer.error
 
     def asked(self, state: PartitionState) -> bool:
-        """Whether *state* is of a partition that is read."""
         return state.partition in self._asked
 
     def of(self, state: PartitionState) -> PartitionSource | str:
@@ -274,7 +273,6 @@ class CopyStretch:
 
     @property
     def number(self) -> int:
-        """The number of the partition."""
         return self.source.partition.partition
 
     @property
@@ -341,9 +339,7 @@ def cut_since(end: int | None, epochs: Iterable[EpochStart], now: PartitionSourc
 
 
 def stretch(
-    backed_up: PartitionSummary | None,
-    now: PartitionSource,
-    older: PartitionSummary | None = None,
+    backed_up: PartitionSummary | None, now: PartitionSource, older: PartitionSummary | None = None
 ) -> CopyStretch:
     """The committed offsets of one partition that are not backed up yet.
 

@@ -289,7 +289,6 @@ class FetchedSegment:
         return before.end
 
     def _require(self, entry: IndexedRecord, position: int) -> None:
-        """Check that the record of *entry* begins at *position*."""
         size = self._segment.records_bytes
         if not FIRST_POSITION <= position <= size - OFFSET_BYTES:
             raise FalseIndex

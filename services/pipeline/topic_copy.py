@@ -306,7 +306,6 @@ class CopiedStretch:
 
     @property
     def addition(self) -> Addition:
-        """The addition to the backup."""
         stretch = self.stretch
         return Addition(
             stretch.number,
@@ -444,7 +443,6 @@ class TopicCopy:
         return [_begun_later(stretch, now.get(stretch.source.partition)) for stretch in job]
 
     def _explained(self, stretch: CopyStretch, parts: Sequence[SegmentPart]) -> CopiedStretch:
-        """The parts of one partition, with the reasons of missing offsets."""
         folder, source = self._assembler.folder, stretch.source
         log = CommittedLog(self._run.client.sender, source.leader, source.partition)
         compacted = self._source.compacted

@@ -35,12 +35,10 @@ class PartitionVerified:
     counts: dict[str, int] = field(default_factory=dict)
     """Differences by kind: ``missing`` from the topic, ``extra`` in it, ``different``."""
     offsets: dict[str, list[int]] = field(default_factory=dict)
-    """The first offsets of each kind."""
     expired: int = 0
     """Records of the backup before the log start of the topic."""
 
     def add(self, found: Differences) -> None:
-        """Add the findings of a task."""
         self.equal += found.equal
         self.bytes += found.bytes
         for kind, count in found.counts.items():
@@ -63,7 +61,6 @@ class ContentVerified:
     seconds: float = 0.0
 
     def total(self, kind: str) -> int:
-        """Differences of one *kind*."""
         return sum(partition.counts.get(kind, 0) for partition in self.partitions)
 
     @property

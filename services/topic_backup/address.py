@@ -59,7 +59,6 @@ class IndexesAt:
     partitions: tuple[int, ...]
 
     def segments(self) -> dict[int, tuple[str, ...]]:
-        """The names of the segments with records, by partition."""
         return {number: segments_of(self.folder, number) for number in self.partitions}
 
     def rebuild(self) -> tuple[Reindexed, ...]:
@@ -104,13 +103,11 @@ def mend_at(address: str, to: Path, key: Key | None = None) -> MendedTopic:
 
 
 def _split(address: str) -> tuple[str, str]:
-    """Split *address* at its last slash."""
     before, slash, last = address.rstrip("/").rpartition("/")
     return (before or slash or "."), last
 
 
 def _place(address: str, key: Key | None) -> tuple[Store, str]:
-    """The store at *address* and the folder's name in it."""
     root, name = _split(address)
     return open_store(root, key), name
 
@@ -130,7 +127,6 @@ def _topic_folder(address: str, key: Key | None) -> Folder:
 
 
 def _partitions(folder: Folder) -> list[int]:
-    """The partitions that have files in *folder*."""
     manifest = None if folder.original else read_manifest(folder)
     committed = {partition.partition for partition in manifest.partitions} if manifest else set()
     return sorted(committed.union(listing(folder.names())))

@@ -31,7 +31,7 @@ from breakglass.services.topic_backup.manifest import (
     says_more,
     write_manifest,
 )
-from breakglass.services.topic_backup.part import Addition, NewSegment, extended, placed
+from breakglass.services.topic_backup.part import Addition, extended, placed
 from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
 from breakglass.services.topic_backup.reindex import write_partition_index
 from breakglass.services.topic_backup.resume import oldest_missing, resume
@@ -48,11 +48,7 @@ class TopicAssembler:
     """Assembles one topic's folder as its only writer; the folder is locked until `close`."""
 
     def __init__(
-        self,
-        path: Path,
-        identity: TopicIdentity,
-        *,
-        max_segment_bytes: int = MAX_SEGMENT_BYTES,
+        self, path: Path, identity: TopicIdentity, *, max_segment_bytes: int = MAX_SEGMENT_BYTES
     ) -> None:
         """Open or create the folder at *path*.
 
@@ -106,32 +102,33 @@ class TopicAssembler:
         if any(addition.segments for addition in additions):
             self._note(name for addition in additions for name in self._changed_by(addition))
         for addition in additions:
-            self._add(addition)
-
-    def _add(self, new: Addition) -> None:
-        held = self.partition(new.partition)
-        segments = list(held.segments)
-        for segment in new.segments:
-            last = segments[-1]
-            joined = None
-            if last.count and fits(last, segment.part, self._max_segment_bytes):
-                joined = appended(self.folder, last, segment)
-                if joined is None and self.committed is not None:
-                    commit = self.committed.commit
-                    verified.note(self.folder, commit, "files", None, whole=False)
-                    name = self.folder.where(records_name(last.prefix))
-                    self.damages.append(
-                        f"{name}: {OTHER_BYTES}; offsets from {last.first_offset} on"
-                    )
-            if joined is not None:
-                segments[-1] = joined
-            else:
-                empty = segments.pop() if last.count == 0 else None
-                segments.append(self._place(segment, empty))
-        self._partitions[new.partition] = extended(held, segments, new)
+            held = self.partition(addition.partition)
+            segments = list(held.segments)
+            for segment in addition.segments:
+                last = segments[-1]
+                joined = None
+                if last.count and fits(last, segment.part, self._max_segment_bytes):
+                    joined = appended(self.folder, last, segment)
+                    if joined is None and self.committed is not None:
+                        commit = self.committed.commit
+                        verified.note(self.folder, commit, "files", None, whole=False)
+                        name = self.folder.where(records_name(last.prefix))
+                        self.damages.append(
+                            f"{name}: {OTHER_BYTES}; offsets from {last.first_offset} on"
+                        )
+                if joined is not None:
+                    segments[-1] = joined
+                else:
+                    empty = segments.pop() if last.count == 0 else None
+                    # Rename a part to a segment; it replaces an *empty* segment before it.
+                    start = empty.start_offset if empty is not None else segment.part.first_offset
+                    prefix = segment_prefix(segment.part.partition, start)
+                    self.folder.rename(segment.part.records, records_name(prefix))
+                    self.folder.rename(segment.part.index, segment_index_name(prefix))
+                    segments.append(placed(segment, prefix, start, empty))
+            self._partitions[addition.partition] = extended(held, segments, addition)
 
     def _changed_by(self, new: Addition) -> Iterator[str]:
-        """The files that an addition may change."""
         last = self.partition(new.partition).segments[-1]
         yield from _files(last.prefix)
         for segment in new.segments:
@@ -146,7 +143,6 @@ class TopicAssembler:
 
     @property
     def changed(self) -> bool:
-        """Whether a commit would change the manifest."""
         return says_more(self.committed, self.identity, self._partitions)
 
     def commit(self) -> TopicManifest:
@@ -238,16 +234,7 @@ class TopicAssembler:
             for name in _files(summary.prefix):
                 self.folder.replace(name, [MAGIC])
 
-    def _place(self, new: NewSegment, empty: SegmentSummary | None) -> SegmentSummary:
-        """Rename a part to a segment; it replaces an *empty* segment before it."""
-        start = empty.start_offset if empty is not None else new.part.first_offset
-        prefix = segment_prefix(new.part.partition, start)
-        self.folder.rename(new.part.records, records_name(prefix))
-        self.folder.rename(new.part.index, segment_index_name(prefix))
-        return placed(new, prefix, start, empty)
-
     def _index(self, number: int, summary: PartitionSummary) -> None:
-        """Update the partition index if it is out of date."""
         there = [
             segment
             for segment in summary.segments

@@ -32,7 +32,6 @@ class BatchState:
     leader_epoch: int
     count: int
     crc: int
-    """The batch's CRC on the broker."""
     compression: int
     producer_id: int
     producer_epoch: int
@@ -97,7 +96,6 @@ class BatchLog:
         self._file = folder.append(self._name, self._size)
 
     def append(self, state: BatchState) -> None:
-        """Log one batch."""
         if state.last_offset < self._logged_to:
             return
         line = json.dumps(asdict(state), separators=(",", ":")).encode() + b"\n"

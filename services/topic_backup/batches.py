@@ -23,11 +23,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from breakglass.services.errors import MalformedMessage
-from breakglass.services.topic_backup.batch_header import (
-    ATTRIBUTES_AT,
-    BATCH_HEADER,
-    BatchHeader,
-)
+from breakglass.services.topic_backup.batch_header import ATTRIBUTES_AT, BATCH_HEADER, BatchHeader
 from breakglass.services.topic_backup.compression import Compression, decompress
 from breakglass.services.topic_backup.record import MAX_HEADERS, Headers, Record, TimestampType
 
@@ -200,7 +196,6 @@ class _Records:
         return content
 
     def _varint(self, bits: int = 32) -> int:
-        """Read a zigzag-encoded number of up to *bits* bits."""
         content, position, end = self._content, self._position, self._end
         if position < end and content[position] < 0x80:
             self._position = position + 1

@@ -41,7 +41,6 @@ class HeldTopic:
 
     @property
     def where(self) -> str:
-        """The folder's full address."""
         return self.store.where(self.name)
 
     @property

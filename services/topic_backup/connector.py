@@ -35,7 +35,6 @@ class ConnectorKind(StrEnum):
 
     @property
     def command(self) -> str:
-        """The command that reads its properties."""
         return "backup run" if self is ConnectorKind.SINK else "backup restore"
 
     @property
@@ -65,7 +64,6 @@ class ConnectorKey:
     """None: both connectors."""
 
     def names(self, key: str) -> bool:
-        """Whether *key* is this key."""
         prefix = self.name.removesuffix("*")
         return key == self.name or (prefix != self.name and key.startswith(prefix))
 
@@ -163,7 +161,16 @@ def connector_settings(
     """
     client, rest = _parted(properties)
     known = expand(rest, environ, BUILT_IN_PROVIDERS)
-    _check(known, kind)
+    # Refuse values under which the connector would do another thing than this program.
+    for key in KEYS:
+        given = known.text(key.name)
+        if given is None or not key.must_be:
+            continue
+        if key.name == "connector.class":
+            _check_class(known, given, kind)
+        elif given != key.must_be:
+            only = "cannot be used" if key.must_be == "-" else f"must be {key.must_be}"
+            raise known.error(key.name, f"{only}: {key.because}")
     sink = kind is ConnectorKind.SINK
     place = "target.dir" if sink else "source.dir"
     topics = tuple(filter(None, map(str.strip, (known.text("topics") or "").split(","))))
@@ -206,19 +213,6 @@ def _pattern(properties: Properties) -> str | None:
         told = f"is {text!r}, no regular expression ({error}): write .* for every topic"
         raise properties.error("topics.regex", told) from None
     return text
-
-
-def _check(properties: Properties, kind: ConnectorKind) -> None:
-    """Refuse values under which the connector would do another thing than this program."""
-    for key in KEYS:
-        given = properties.text(key.name)
-        if given is None or not key.must_be:
-            continue
-        if key.name == "connector.class":
-            _check_class(properties, given, kind)
-        elif given != key.must_be:
-            only = "cannot be used" if key.must_be == "-" else f"must be {key.must_be}"
-            raise properties.error(key.name, f"{only}: {key.because}")
 
 
 def _check_class(properties: Properties, given: str, kind: ConnectorKind) -> None:

@@ -168,7 +168,11 @@ def listing(names: Iterable[str]) -> dict[int, PartitionFiles]:
         _place(name, partitions, found)
     for key in sorted(found.records.keys() | found.indexes.keys()):
         files = partitions.setdefault(key[0], PartitionFiles())
-        files.segments.append(_segment(key, found))
+        records, index = found.records.get(key), found.indexes.get(key)
+        if records and index and records != index:
+            raise DamagedBackup(index, 0, f"{records} is the same segment by another name")
+        prefix = records or index or ""
+        files.segments.append(Segment(*key, prefix, has_records=records is not None))
     return dict(sorted(partitions.items()))
 
 
@@ -185,11 +189,3 @@ def _place(name: str, partitions: dict[int, PartitionFiles], found: _Found) -> N
         partitions.setdefault(int(match[1]), PartitionFiles()).partition_index = name
     elif match := _CONSUMER_OFFSETS.fullmatch(name):
         partitions.setdefault(int(match[1]), PartitionFiles()).consumer_offsets = name
-
-
-def _segment(key: tuple[int, int], found: _Found) -> Segment:
-    records, index = found.records.get(key), found.indexes.get(key)
-    if records and index and records != index:
-        raise DamagedBackup(index, 0, f"{records} is the same segment by another name")
-    prefix = records or index or ""
-    return Segment(*key, prefix, has_records=records is not None)

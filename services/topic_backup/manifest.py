@@ -67,7 +67,6 @@ class TopicManifest:
     """The hash of the file with `NO_SUM` in this place; empty in a file of an older release."""
 
     def partition(self, number: int) -> PartitionSummary | None:
-        """What was committed of partition *number*."""
         return next(
             (partition for partition in self.partitions if partition.partition == number), None
         )
@@ -198,9 +197,7 @@ def next_commit(before: TopicManifest | None) -> int:
 
 
 def says_more(
-    before: TopicManifest | None,
-    identity: TopicIdentity,
-    changed: Mapping[int, PartitionSummary],
+    before: TopicManifest | None, identity: TopicIdentity, changed: Mapping[int, PartitionSummary]
 ) -> bool:
     """Whether a commit of the *changed* partitions would differ from *before*."""
     return before is None or (
@@ -210,9 +207,7 @@ def says_more(
 
 
 def next_manifest(
-    before: TopicManifest | None,
-    identity: TopicIdentity,
-    changed: Mapping[int, PartitionSummary],
+    before: TopicManifest | None, identity: TopicIdentity, changed: Mapping[int, PartitionSummary]
 ) -> TopicManifest:
     """The commit after *before*, in which *changed* replaces partitions."""
     partitions = (

@@ -39,7 +39,6 @@ class SegmentPart:
     records: str
     """The name of its records file in the topic's folder."""
     index: str
-    """The name of its index."""
     count: int
     first_offset: int
     last_offset: int
@@ -50,12 +49,10 @@ class SegmentPart:
     records_bytes: int
     """Size of the records file, magic byte included."""
     sha256: str
-    """The hash of the records file."""
     records_crc: int | None = None
     """CRC-32 of the records without the magic byte; None if it was not requested."""
 
     def to_json(self) -> str:
-        """The part as JSON, which a task returns."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -83,7 +83,6 @@ class SegmentWriter:
 
     @classmethod
     def create(cls, folder: AppendFolder, partition: int, start_offset: int) -> SegmentWriter:
-        """A new, empty segment."""
         return cls(folder, segment_prefix(partition, start_offset), start_offset)
 
     @property
@@ -109,12 +108,10 @@ class SegmentWriter:
         return len(self._waiting_index) >= MAX_WAITING_INDEX_BYTES
 
     def relieve(self) -> None:
-        """Write buffered records to the file if there are enough of them."""
         if len(self._waiting_records) >= BUFFER_BYTES:
             self.flush()
 
     def skip(self, gap: Gap) -> None:
-        """Record that the offsets of *gap* are missing."""
         self._tally.skip(gap)
 
     def flush(self) -> None:
@@ -134,7 +131,6 @@ class SegmentWriter:
         self._index.sync()
 
     def close(self) -> None:
-        """Sync, then close the files."""
         try:
             self.sync()
         finally:
@@ -270,7 +266,6 @@ class PartitionWriter:
         self._sync_partition_index()
 
     def close(self) -> None:
-        """Sync, then close the files."""
         try:
             self.sync()
         finally:

@@ -205,7 +205,6 @@ class PartitionReader:
                     yield found
 
     def of_segment(self, segment: SegmentAt, start: int = 0) -> Iterator[FoundRecord]:
-        """The records of one segment from offset *start* on."""
         for piece in pieces_of(self._folder, segment, start, self._max_record_bytes):
             if isinstance(piece, FoundRecord):
                 last = self.stretches[-1] if self.stretches else None

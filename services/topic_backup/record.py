@@ -202,7 +202,6 @@ class _Decoder:
         return int(size)
 
     def reach(self, size: int, what: str) -> None:
-        """Check that *size* more bytes can be read."""
         to = self.position + size
         if to > self.loaded:
             self.refuse(to, what)

@@ -29,7 +29,6 @@ from breakglass.services.topic_backup.segment_reader import (
     CHUNK_BYTES,
     FIRST_POSITION,
     MAGIC,
-    Placed,
     read_segment,
 )
 from breakglass.services.topic_backup.summary import (
@@ -83,7 +82,6 @@ class Resumed:
 
     @property
     def next_offset(self) -> int | None:
-        """The offset after the last record."""
         for segment in reversed(self.segments):
             if segment.last_offset is not None:
                 return segment.last_offset + 1
@@ -129,9 +127,27 @@ class _Resume:
         self._check_all_there(segments)
         last = segments[-1] if segments else None
         summaries = tuple(self._segment(segment, last=segment is last) for segment in segments)
-        _check_order(self._folder, summaries)
+        latest = -1
+        for segment in summaries:
+            if segment.first_offset is None or segment.last_offset is None:
+                continue
+            if segment.first_offset <= latest:
+                where = self._folder.where(records_name(segment.prefix))
+                reason = f"offset {segment.first_offset} follows offset {latest}"
+                raise DamagedBackup(where, FIRST_POSITION, reason)
+            latest = segment.last_offset
         if segments:
-            self._repair_partition_index(segments)
+            wanted = tuple(
+                partition_index.SegmentEntry(segment.prefix, segment.start_offset)
+                for segment in segments
+            )
+            try:
+                held: tuple[partition_index.SegmentEntry, ...] | None
+                held = partition_index.read(self._folder, self._partition)
+            except BreakglassError:
+                held = None
+            if held != wanted:
+                write_partition_index(self._folder, self._partition, wanted)
         return Resumed(summaries, self._digest, tuple(self._cuts), self._unproved(summaries))
 
     def _unproved(self, summaries: Sequence[SegmentSummary]) -> tuple[Unproved, ...]:
@@ -179,19 +195,6 @@ class _Resume:
             self._digest = tail.digest
         return summary
 
-    def _repair_partition_index(self, segments: Sequence[Segment]) -> None:
-        wanted = tuple(
-            partition_index.SegmentEntry(segment.prefix, segment.start_offset)
-            for segment in segments
-        )
-        try:
-            held: tuple[partition_index.SegmentEntry, ...] | None
-            held = partition_index.read(self._folder, self._partition)
-        except BreakglassError:
-            held = None
-        if held != wanted:
-            write_partition_index(self._folder, self._partition, wanted)
-
 
 class _Tail:
     """One segment after its last commit, read record by record along with its index."""
@@ -217,33 +220,6 @@ class _Tail:
         self.digest = hashlib.sha256()
 
     def walk(self) -> SegmentSummary:
-        """Take every record that stays."""
-        self._take_in_committed()
-        index = open_index(self._folder, self._segment.prefix)
-        if index is None:
-            self._index_fits = False
-            self._walk(None)
-        else:
-            with index:
-                self._walk(index)
-        digest = self.digest.hexdigest()
-        segment = self._segment
-        return self._tally.summary(segment.prefix, segment.start_offset, self._end, digest)
-
-    def cut(self) -> list[Cut]:
-        """Cut the records file and the index to the records that were taken."""
-        cuts = self._truncate(self._name, self._end)
-        index = segment_index_name(self._segment.prefix)
-        if self._index_fits:
-            return cuts + self._truncate(index, FIRST_POSITION + self._tally.count * ENTRY.size)
-        write_segment_index(
-            self._folder,
-            self._segment.prefix,
-            read_segment(self._folder, self._name, end=self._end),
-        )
-        return cuts
-
-    def _take_in_committed(self) -> None:
         where = self._folder.where(self._name)
         if self._size < self._end:
             reason = f"{self._end} bytes were committed, {self._size} are there"
@@ -260,6 +236,28 @@ class _Tail:
                 missing -= len(chunk)
         if self._done and self.digest.hexdigest() != self._done.sha256:
             raise DamagedBackup(where, 0, "its committed bytes have changed (SHA-256 differs)")
+        index = open_index(self._folder, self._segment.prefix)
+        if index is None:
+            self._index_fits = False
+            self._walk(None)
+        else:
+            with index:
+                self._walk(index)
+        digest = self.digest.hexdigest()
+        segment = self._segment
+        return self._tally.summary(segment.prefix, segment.start_offset, self._end, digest)
+
+    def cut(self) -> list[Cut]:
+        cuts = self._truncate(self._name, self._end)
+        index = segment_index_name(self._segment.prefix)
+        if self._index_fits:
+            return cuts + self._truncate(index, FIRST_POSITION + self._tally.count * ENTRY.size)
+        write_segment_index(
+            self._folder,
+            self._segment.prefix,
+            read_segment(self._folder, self._name, end=self._end),
+        )
+        return cuts
 
     def _walk(self, index: SegmentIndex | None) -> None:
         if index is not None:
@@ -271,21 +269,18 @@ class _Tail:
                     if self._tally.count >= len(index):
                         return
                     self._index_fits = index[self._tally.count] == entry
-                self._take_in(placed)
+                offset = placed.record.offset
+                if self.accounted is not None and offset > self.accounted:
+                    self._tally.skip(Gap(self.accounted, offset, GapReason.UNKNOWN))
+                self.accounted = max(self.accounted or 0, offset + 1)
+                self._tally.add(placed.record)
+                self.digest.update(encode(placed.record))
+                self._end = placed.end
         except DamagedBackup as damage:
             # Accept the incomplete end that a killed writer leaves; raise any other damage.
             spoken_for = index is None or not self._index_fits or self._tally.count < len(index)
             if spoken_for and not damage.torn:
                 raise damage
-
-    def _take_in(self, placed: Placed) -> None:
-        offset = placed.record.offset
-        if self.accounted is not None and offset > self.accounted:
-            self._tally.skip(Gap(self.accounted, offset, GapReason.UNKNOWN))
-        self.accounted = max(self.accounted or 0, offset + 1)
-        self._tally.add(placed.record)
-        self.digest.update(encode(placed.record))
-        self._end = placed.end
 
     def _truncate(self, name: str, to: int) -> list[Cut]:
         size = self._folder.size(name) or 0
@@ -300,20 +295,6 @@ class _Tail:
 
 
 def _covers(index: SegmentIndex, done: SegmentSummary | None) -> bool:
-    """Whether the index covers everything that was committed."""
     if done is None or done.count == 0:
         return True
     return len(index) >= done.count and index[done.count - 1].end == done.records_bytes
-
-
-def _check_order(folder: AppendFolder, summaries: Sequence[SegmentSummary]) -> None:
-    """Check that offsets rise from segment to segment."""
-    latest = -1
-    for segment in summaries:
-        if segment.first_offset is None or segment.last_offset is None:
-            continue
-        if segment.first_offset <= latest:
-            where = folder.where(records_name(segment.prefix))
-            reason = f"offset {segment.first_offset} follows offset {latest}"
-            raise DamagedBackup(where, FIRST_POSITION, reason)
-        latest = segment.last_offset

@@ -34,7 +34,6 @@ class IndexedRecord(NamedTuple):
 
     offset: int
     position: int
-    """Where it begins in the records file."""
     length: int
     """How many bytes."""
 

@@ -26,7 +26,6 @@ class Placed(NamedTuple):
 
     record: Record
     position: int
-    """Where it begins in the file."""
     length: int
     """How many bytes."""
 

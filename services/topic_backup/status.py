@@ -34,7 +34,6 @@ class PartitionStatus:
     damage: tuple[str, ...]
     """Segments that are missing or too short, with offsets; only `verify` finds changed bytes."""
     gaps: dict[str, int]
-    """Offsets without a record, by reason."""
     unproved: tuple[str, ...] = ()
     """What was taken from files that nothing vouched for."""
     lost_offsets: tuple[str, ...] = ()

@@ -81,7 +81,6 @@ class SegmentSummary:
     sha256: str
     """The hash of the committed bytes."""
     count: int = 0
-    """Number of records."""
     first_offset: int | None = None
     last_offset: int | None = None
     first_timestamp: int | None = None
@@ -175,7 +174,6 @@ class PartitionSummary:
         return (*(gap.offsets for gap in lost), *more)
 
     def segment(self, start_offset: int) -> SegmentSummary | None:
-        """The committed segment with that start offset."""
         return next(
             (segment for segment in self.segments if segment.start_offset == start_offset), None
         )
@@ -196,7 +194,6 @@ class SegmentTally:
         self._missing = dict(begun.missing) if begun else {}
 
     def add(self, record: Record, leader_epoch: int | None = None) -> None:
-        """Count *record*, the segment's next record."""
         if self._first_offset is None:
             self._first_offset = record.offset
             self._first_timestamp = record.timestamp
@@ -205,15 +202,12 @@ class SegmentTally:
         self._last_timestamp = record.timestamp
         if record.timestamp is not None:
             self._max_timestamp = max(record.timestamp, self._max_timestamp or record.timestamp)
-        if leader_epoch is not None and leader_epoch != self._epoch:
+        if leader_epoch is not None and leader_epoch != (
+            self._epochs[-1].epoch if self._epochs else None
+        ):
             self._epochs.append(EpochStart(leader_epoch, record.offset))
 
-    @property
-    def _epoch(self) -> int | None:
-        return self._epochs[-1].epoch if self._epochs else None
-
     def skip(self, gap: Gap) -> None:
-        """Count the missing offsets of *gap*."""
         size = gap.end - gap.start
         self._missing[gap.reason] = self._missing.get(gap.reason, 0) + size
         last = self._gaps[-1] if self._gaps else None
@@ -225,7 +219,6 @@ class SegmentTally:
     def summary(
         self, prefix: str, start_offset: int, records_bytes: int, sha256: str
     ) -> SegmentSummary:
-        """The current figures of the segment."""
         return SegmentSummary(
             prefix=prefix,
             start_offset=start_offset,

@@ -106,11 +106,7 @@ class TopicWriter:
     """
 
     def __init__(
-        self,
-        root: Path,
-        identity: TopicIdentity,
-        *,
-        max_segment_bytes: int = MAX_SEGMENT_BYTES,
+        self, root: Path, identity: TopicIdentity, *, max_segment_bytes: int = MAX_SEGMENT_BYTES
     ) -> None:
         """Open or create the folder of the topic under *root*.
 
@@ -141,7 +137,6 @@ class TopicWriter:
 
     @property
     def committed(self) -> TopicManifest | None:
-        """The last commit of the folder."""
         return self._committed
 
     def partition(self, number: int) -> PartitionWriter:
@@ -153,7 +148,18 @@ class TopicWriter:
         """
         with self._mutex:
             if number not in self._open:
-                self._open[number] = self._begin(number)
+                committed = self._committed.partition(number) if self._committed else None
+                written = number in self._begun
+                self._begun.add(number)
+                compacted = "compact" in self._identity.config.get("cleanup.policy", "")
+                self._open[number] = PartitionWriter(
+                    self._folder,
+                    TopicPartition(self._identity.topic, number),
+                    self._finished.get(number, committed),
+                    files=None if written else self._found.get(number, PartitionFiles()),
+                    max_segment_bytes=self._max_segment_bytes,
+                    hole=(GapReason.COMPACTION if compacted else GapReason.UNKNOWN),
+                )
             return self._open[number]
 
     def finish(self, number: int) -> PartitionSummary:
@@ -185,7 +191,8 @@ class TopicWriter:
             for writer in self._open.values():
                 writer.sync()
             self._folder.sync()
-            manifest = self._next_manifest()
+            written = {number: writer.summary() for number, writer in self._open.items()}
+            manifest = next_manifest(self._committed, self._identity, {**self._finished, **written})
             write_manifest(self._folder, manifest)
             self._committed = manifest
             return manifest
@@ -197,25 +204,3 @@ class TopicWriter:
                 writer.abandon()
             self._open.clear()
         self._resources.close()
-
-    def _begin(self, number: int) -> PartitionWriter:
-        committed = self._committed.partition(number) if self._committed else None
-        written = number in self._begun
-        self._begun.add(number)
-        return PartitionWriter(
-            self._folder,
-            TopicPartition(self._identity.topic, number),
-            self._finished.get(number, committed),
-            files=None if written else self._found.get(number, PartitionFiles()),
-            max_segment_bytes=self._max_segment_bytes,
-            hole=self._hole,
-        )
-
-    @property
-    def _hole(self) -> GapReason:
-        compacted = "compact" in self._identity.config.get("cleanup.policy", "")
-        return GapReason.COMPACTION if compacted else GapReason.UNKNOWN
-
-    def _next_manifest(self) -> TopicManifest:
-        written = {number: writer.summary() for number, writer in self._open.items()}
-        return next_manifest(self._committed, self._identity, {**self._finished, **written})

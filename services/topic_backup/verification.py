@@ -90,15 +90,9 @@ def verify_files(
     manifest = read_manifest(folder)
     if manifest is None:
         return _format_only(folder)
-    return _committed(folder, manifest, workers or os.cpu_count() or 1, count)
-
-
-def _committed(
-    folder: Folder, manifest: TopicManifest, workers: int, count: Callable[[int], None]
-) -> FilesVerified:
     found = FilesVerified(folder.where())
     todo = [segment for part in manifest.partitions for segment in part.segments]
-    with ThreadPoolExecutor(workers, "verify") as pool:
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1, "verify") as pool:
         for segment, damages in zip(
             todo, pool.map(lambda one: list(_segment(folder, one, count)), todo), strict=True
         ):
@@ -135,7 +129,6 @@ def _batch_log(folder: Folder, partition: PartitionSummary) -> Iterator[Damage]:
 
 
 def _groups(folder: Folder, found: FilesVerified) -> None:
-    """Check the files with groups' offsets, and add what they lack."""
     damages = [Damage(folder.where(name), why) for name, why in group_history.damages(folder)]
     found.damages += damages
     _, lacking, found.groups_lost = group_history.outline(folder)

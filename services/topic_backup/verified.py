@@ -31,7 +31,6 @@ class Verified:
 
     @property
     def verdict(self) -> str:
-        """What it found, in a word."""
         return "whole" if self.whole else "DAMAGED or different"
 
 

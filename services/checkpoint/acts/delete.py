@@ -109,10 +109,7 @@ class DeleteExpired(Act[Expired]):
         return Frozen(
             _journal_of(self.store, stored),
             asked,
-            (
-                ("Checkpoints", listed(going) or "none may go"),
-                ("After it", _left(others)),
-            ),
+            (("Checkpoints", listed(going) or "none may go"), ("After it", _left(others))),
             tuple(map(str, going)),
             plan=Expired(going, left),
         )

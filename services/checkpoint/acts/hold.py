@@ -34,9 +34,7 @@ class ServedHolds:
 
     store: BackupStore
     suspend: Callable[[str], object]
-    """Suspends retention in the name of a request."""
     release: Callable[[str], object]
-    """Releases the retention that a request holds back."""
     held: Callable[[], Collection[str]]
     """The requests that hold back the retention of the cluster's topics."""
 

@@ -58,10 +58,7 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
             Refused: the checkpoint is gone, or cannot be restored; it is to be restored elsewhere,
                 and the addresses lead to its own cluster.
         """
-        from breakglass.services.checkpoint.spark.restore import (
-            CheckpointRestoreOptions,
-            make_plan,
-        )
+        from breakglass.services.checkpoint.spark.restore import CheckpointRestoreOptions, make_plan
 
         found = self.store.read(self.id)
         if found is None:

@@ -153,7 +153,6 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
         return Ending(ACKNOWLEDGED, text, taken)
 
     def follow(self, front: Front, frozen: Frozen[PlannedCheckpoint], ending: Ending) -> str:
-        """Decide what is in the checkpoint, and copy it."""
         from breakglass.services.checkpoint.kafka.topics import of
         from breakglass.services.checkpoint.parts import finisher_of
 

@@ -95,7 +95,9 @@ def stamp_of(headers: Headers) -> Stamp | None:
     If a header is repeated, the last value counts, as in Kafka's own clients.
     """
     found = {
-        (name if isinstance(name, str) else name.decode("utf-8", "replace")): _bytes(value)
+        (name if isinstance(name, str) else name.decode("utf-8", "replace")): (
+            value.encode() if isinstance(value, str) else value
+        )
         for name, value in headers
     }
     sn, origin = _number(found.get(SN)), found.get(ORIGIN)
@@ -128,10 +130,6 @@ def _number(value: bytes | None) -> int | None:
         return None
     number = int(value)
     return number if number <= LARGEST else None
-
-
-def _bytes(value: bytes | str | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
 
 
 CONTROL_TOPIC = "breakglass-checkpoints"
@@ -168,7 +166,6 @@ class Created:
 
     @property
     def record(self) -> tuple[bytes, bytes]:
-        """Key and value."""
         key = f"created/{self.topic_id}/{self.partition}/{self.group}"
         saved = None if self.state is None else base64.b64encode(self.state).decode()
         known = None if self.known is None else [astuple(of) for of in self.known]
@@ -211,7 +208,6 @@ class RestoredTopic:
 
     @property
     def record(self) -> tuple[bytes, bytes]:
-        """Key and value."""
         moved = {number: moved_rows(some) for number, some in self.moved.items()}
         body = {"id": self.id, "moved": moved}
         return f"restored/{self.topic_id}".encode(), json.dumps(body).encode()
@@ -240,7 +236,6 @@ class RetentionHold:
 
     @property
     def record(self) -> tuple[bytes, bytes]:
-        """Key and value."""
         settings = None if self.settings is None else dict(self.settings)
         body = {"topic": self.topic, "settings": settings}
         return f"held/{self.topic_id}/{self.request}".encode(), json.dumps(body).encode()
@@ -313,22 +308,18 @@ def _parsed(
         if kind == "take":
             return _id(int(rest))
         if kind == "created":
-            return _created(rest, body)
+            topic_id, number, group = rest.split("/", 2)
+            saved = body["state"]
+            state = None if saved is None else base64.b64decode(saved, validate=True)
+            told = body.get("known")
+            known = None if told is None else tuple(map(_last_of, told))
+            position = int(body["position"])
+            return Created(group, topic_id, int(number), _id(body["id"]), position, state, known)
         if kind == "held":
             return _held(rest, body)
         return _restored(rest, body) if kind == "restored" else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-
-
-def _created(rest: str, body: Any) -> Created:
-    topic_id, number, group = rest.split("/", 2)
-    saved = body["state"]
-    state = None if saved is None else base64.b64decode(saved, validate=True)
-    told = body.get("known")
-    known = None if told is None else tuple(map(_last_of, told))
-    position = int(body["position"])
-    return Created(group, topic_id, int(number), _id(body["id"]), position, state, known)
 
 
 def _last_of(told: Any) -> LastOf:

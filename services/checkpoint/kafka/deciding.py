@@ -107,7 +107,18 @@ class Decider:
     def _decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
         self.require_kept(take)
         numbered = {of(partition): partition.number for partition in take.partitions}
-        logs = self._logs(take)
+        topics = sorted({partition.topic for partition in take.partitions})
+        logs = read_logs(self.client, topics, Deadline.after(patience.COMMAND))
+        if take.incarnation != incarnation(logs.states):
+            raise EvidenceChanged(
+                "topics were deleted and created again since the checkpoint was asked for: take "
+                "one with a new id"
+            )
+        if take.partitions != subjects(logs.states):
+            raise EvidenceChanged(
+                "partitions were added since the checkpoint was asked for, so it is not of all of "
+                "them: take one with a new id"
+            )
         evidence = evidence_of(take, logs, self.control_topic)
         ends = {partition: started.positions[number] for partition, number in numbered.items()}
         floors = {partition: take.floors[number] for partition, number in numbered.items()}
@@ -134,21 +145,6 @@ class Decider:
             case Level.TRANSACTIONAL:
                 found = task.transactional()
         return replace(found, evidence=evidence)
-
-    def _logs(self, take: TakeDocument) -> Logs:
-        topics = sorted({partition.topic for partition in take.partitions})
-        logs = read_logs(self.client, topics, Deadline.after(patience.COMMAND))
-        if take.incarnation != incarnation(logs.states):
-            raise EvidenceChanged(
-                "topics were deleted and created again since the checkpoint was asked for: take "
-                "one with a new id"
-            )
-        if take.partitions != subjects(logs.states):
-            raise EvidenceChanged(
-                "partitions were added since the checkpoint was asked for, so it is not of all of "
-                "them: take one with a new id"
-            )
-        return logs
 
 
 def _histories(logs: Logs, ends: Ends) -> Histories:
@@ -324,12 +320,7 @@ class _Task:
         external = frozenset(self.take.external)
         return Sought(self.numbered, causes, tuple(self.take.writing), external=external)
 
-    def _document(
-        self,
-        cut: Offsets,
-        processed: Mapping[str, Offsets],
-        read: _Read,
-    ) -> CutDocument:
+    def _document(self, cut: Offsets, processed: Mapping[str, Offsets], read: _Read) -> CutDocument:
         groups: dict[str, GroupCut] = {}
         waiting: dict[int, list[int]] = {}
         for name, policy in self.take.writing.items():

@@ -81,7 +81,6 @@ class Logs:
         return self._listed(LATEST, READ_COMMITTED, deadline)
 
     def leader(self, partition: TopicPartition) -> int:
-        """The leader of *partition*."""
         state = next(state for state in self.states if state.partition == partition)
         assert state.leader is not None
         return state.leader

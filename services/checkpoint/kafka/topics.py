@@ -95,10 +95,7 @@ def stages_of(
 
 
 def read_in_order(
-    client: ReadClient,
-    stages: Iterable[ReadingStage],
-    readers: Collection[str],
-    deadline: Deadline,
+    client: ReadClient, stages: Iterable[ReadingStage], readers: Collection[str], deadline: Deadline
 ) -> OrderedReading:
     """The offsets and ends, read in the order of *stages*.
 

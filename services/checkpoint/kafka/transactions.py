@@ -104,8 +104,11 @@ def read_floors(
     if coordinators is not None:
         internal |= coordinators.high_watermarks(deadline)
     standing = read_named_groups(client, groups, numbers, deadline)
+    found: dict[str, dict[int, int]] = {}
+    for partition, end in internal.items():
+        found.setdefault(partition.topic, {})[partition.partition] = end
     return TransactionFloors(
-        _by_topic(internal),
+        found,
         {
             name: {numbers[read]: offset for read, offset in sorted(offsets.items())}
             for name, offsets in standing.items()
@@ -114,18 +117,8 @@ def read_floors(
     )
 
 
-def _by_topic(ends: Ends) -> dict[str, dict[int, int]]:
-    found: dict[str, dict[int, int]] = {}
-    for partition, end in ends.items():
-        found.setdefault(partition.topic, {})[partition.partition] = end
-    return found
-
-
 def read_window(
-    client: ReadClient,
-    groups: Sequence[str],
-    numbers: Mapping[TopicPartition, int],
-    seconds: float,
+    client: ReadClient, groups: Sequence[str], numbers: Mapping[TopicPartition, int], seconds: float
 ) -> TransactionWindow:
     """Floors, then the ends once transactions have ended twice after the floors were read.
 

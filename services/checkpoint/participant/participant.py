@@ -260,10 +260,7 @@ def make_producer(
         # A producer that drops a record sends the next one, and readers mistake it for the first.
         settings |= {"message.timeout.ms": NEVER, "enable.gapless.guarantee": True}
     else:
-        settings |= {
-            "transactional.id": transactional_id,
-            "transaction.timeout.ms": transaction_ms,
-        }
+        settings |= {"transactional.id": transactional_id, "transaction.timeout.ms": transaction_ms}
     return Producer({**settings, **connection}, logger=LOG)
 
 
@@ -353,7 +350,6 @@ class Membership:
     """confluent-kafka's settings: bootstrap servers and authentication."""
     group: str
     topics: tuple[str, ...]
-    """The topics that the member reads."""
     member: str
     """Distinguishes this member from others; unchanged when it is restarted."""
     guarantee: Guarantee
@@ -453,16 +449,14 @@ def _topic_ids(connection: Mapping[str, Any], topics: Sequence[str]) -> dict[str
     found: dict[str, str] = {}
     for name, future in futures.items():
         try:
-            found[name] = _hex(future.result(patience.COMMAND).topic_id)
+            # The hexadecimal form of a Uuid, which Kafka writes in base 64.
+            found[name] = base64.urlsafe_b64decode(
+                f"{future.result(patience.COMMAND).topic_id}=="
+            ).hex()
         except KafkaException as error:
             if error.args[0].name() not in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"):
                 raise Unreachable(f"topics cannot be described ({error.args[0].str()})") from None
     return found
-
-
-def _hex(id: object) -> str:
-    """The hexadecimal form of a Uuid, which Kafka writes in base 64."""
-    return base64.urlsafe_b64decode(f"{id}==").hex()
 
 
 POLL_SECONDS = 0.2
@@ -576,25 +570,22 @@ class Participant:
                     self._commit()
                     state = self._application.save(position.partition)
                 case protocol.AppendFollowUp(record):
-                    self._note(record, position, state)
+                    # The control topic gets the event with the state that was saved for it.
+                    created = Created(
+                        self._as.group,
+                        position.topic_id,
+                        position.partition.partition,
+                        record.id,
+                        record.position,
+                        state,
+                        None if state is None else position.known.lasts,
+                    )
+                    key, value = created.record
+                    self._notes.send(Output(self._as.control_topic, value, key, partition=0), [])
+                    self._notes.flush()
                 case protocol.Acknowledge():
                     pass  # The coordinator reads its markers itself: no participant answers.
         position.checkpoint = after
-
-    def _note(self, event: CheckpointRecord, position: InputPosition, state: bytes | None) -> None:
-        """Write *event* to the control topic, with the *state* that was saved for it."""
-        created = Created(
-            self._as.group,
-            position.topic_id,
-            position.partition.partition,
-            event.id,
-            event.position,
-            state,
-            None if state is None else position.known.lasts,
-        )
-        key, value = created.record
-        self._notes.send(Output(self._as.control_topic, value, key, partition=0), [])
-        self._notes.flush()
 
     def _commit(self) -> None:
         if self._dirty:

@@ -54,7 +54,6 @@ class Acknowledge:
     """Answer the client that requested the checkpoint, if there is a client."""
 
     checkpoint: int
-    """The requested id."""
     state: CheckpointState
     """The partition's last checkpoint: the requested or a later checkpoint."""
     started: bool
@@ -66,7 +65,6 @@ class FailUnfinished:
     """Record as failed what a former owner left unfinished: see `values.unfinished`."""
 
     checkpoint: int
-    """This checkpoint and every earlier one."""
 
 
 Arrival: TypeAlias = AppendCreate | AppendCommand

@@ -70,7 +70,6 @@ class TransactionPart:
 
     @property
     def first(self) -> int:
-        """The offset of the first record."""
         return self.stretches[0][0]
 
 
@@ -95,7 +94,6 @@ class LoggedTransaction:
 
     name: TransactionName
     parts: Mapping[int, TransactionPart] = field(default_factory=dict)
-    """By the number of the partition."""
     commits: tuple[OffsetCommit, ...] = ()
 
 
@@ -143,9 +141,18 @@ def transaction_cut(
         number: tuple(_between(sorted(kept.get(number, ())), positions[number], end))
         for number, end in sorted(ends.items())
     }
+    # The offsets after the last commit of each group and partition.
+    found = {group: dict(offsets) for group, offsets in before.items()}
+    commits = [commit for transaction in inside for commit in transaction.commits]
+    for commit in sorted(commits, key=lambda each: (each.log, each.position)):
+        offsets = found.setdefault(commit.group, {})
+        if commit.offset is None:
+            offsets.pop(commit.partition, None)
+        else:
+            offsets[commit.partition] = commit.offset
     return TransactionCut(
         positions,
-        _committed(before, inside),
+        found,
         {number: offsets for number, offsets in in_transit.items() if offsets},
         frozenset(each.name for each in transactions if each.name in out and _begun(each, ends)),
     )
@@ -190,7 +197,6 @@ class _Bounds:
         self._producers: dict[int, TransactionName] = {}
 
     def exclude(self, transaction: LoggedTransaction) -> bool:
-        """Whether *transaction* has to be left out."""
         name = transaction.name
         earlier = self._producers.get(name.producer_id)
         return (
@@ -212,7 +218,6 @@ class _Bounds:
         return earlier is not None and earlier < commit.position
 
     def lower(self, transaction: LoggedTransaction) -> None:
-        """Leave *transaction* out."""
         name = transaction.name
         if name.producer_id != NO_PRODUCER:
             _lower(self._producers, name.producer_id, name)
@@ -237,21 +242,6 @@ def _begun(transaction: LoggedTransaction, ends: Offsets) -> bool:
 def _between(stretches: Iterable[Stretch], start: int, end: int) -> Iterable[int]:
     for first, last in stretches:
         yield from range(max(first, start), min(last + 1, end))
-
-
-def _committed(
-    before: Mapping[str, Offsets], inside: Iterable[LoggedTransaction]
-) -> dict[str, dict[int, int]]:
-    """The offsets after the last commit of each group and partition."""
-    found = {group: dict(offsets) for group, offsets in before.items()}
-    commits = [commit for transaction in inside for commit in transaction.commits]
-    for commit in sorted(commits, key=lambda each: (each.log, each.position)):
-        offsets = found.setdefault(commit.group, {})
-        if commit.offset is None:
-            offsets.pop(commit.partition, None)
-        else:
-            offsets[commit.partition] = commit.offset
-    return found
 
 
 LAST_EPOCH = 2**15 - 1
@@ -296,7 +286,6 @@ class ProducerRun:
     """None: no marker follows in what was read."""
     marker_epoch: int
     commit: bool
-    """Whether the marker commits; False without a marker."""
 
     @property
     def own_epoch(self) -> bool:

@@ -79,7 +79,6 @@ class Copy:
     digest: str | None = None
     """SHA-256 of the records up to the position; set for a completed copy."""
     reason: str | None = None
-    """Why it failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from breakglass.services.topic_backup.layout import records_name
 from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.part import SegmentPart
 from breakglass.services.topic_backup.segment_reader import MAGIC
-from breakglass.services.topic_backup.store.blobs import Blobs
 from breakglass.services.topic_backup.store.store import Store, open_store
 from breakglass.services.topic_backup.summary import PartitionSummary
 
@@ -114,7 +113,8 @@ def manifest_of(
     """
     held = blobs_at(where)
     if states:
-        _write_states(held, states)
+        texts = {group: base64.b64encode(one).decode() for group, one in sorted(states.items())}
+        held.create(STATES, json.dumps(texts).encode())
     if moved:
         held.create(MOVED, json.dumps(moved_rows(moved)).encode())
     folder = segments_store(where).folder(topic)
@@ -197,8 +197,3 @@ def read_moved(where: str) -> tuple[MovedRecords, ...]:
         raise MalformedInput(
             f"{held.where(MOVED)}: no moved records ({error}); take the file from another copy."
         ) from None
-
-
-def _write_states(held: Blobs, states: Mapping[str, bytes]) -> None:
-    texts = {group: base64.b64encode(one).decode() for group, one in sorted(states.items())}
-    held.create(STATES, json.dumps(texts).encode())

@@ -124,12 +124,10 @@ class PartitionCopy:
 
     @property
     def number(self) -> int:
-        """The partition's number in its topic."""
         return self.partition.partition.partition
 
     @property
     def offsets(self) -> int:
-        """The offsets up to the cut."""
         return max(0, self.position - self.partition.log_start)
 
     def _read_again(self) -> None:

@@ -106,7 +106,6 @@ class CheckpointPlan:
     plan: RestorePlan
     """The plan of the topics that are not restored yet."""
     targets: Mapping[str, str]
-    """New name of each topic."""
     state_folders: Mapping[str, Path]
     """By old name: the folder with the progress of each topic."""
 
@@ -134,7 +133,14 @@ def make_plan(
             members.
         StorageError: a copy differs from what was committed.
     """
-    found = _restorable(store, id)
+    found = store.read(id)
+    if found is None:
+        raise UsageError(f"There is no checkpoint {id} in {store.address}: run `checkpoint list`.")
+    if found.status is not Status.COMPLETED or found.cut is None:
+        raise Refused(
+            f"checkpoint {id} is {found.status}, and only a completed one can be restored: see "
+            f"`breakglass checkpoint status {id}`, choose another one"
+        )
     targets = target_names(found, options)
     copies = [RestoredCopy(store, found, partition) for partition in found.partitions]
     for copy in copies:
@@ -153,18 +159,6 @@ def make_plan(
             plans.append(plan)
     require_no_members(client, (plan.groups for plan in plans))
     return CheckpointPlan(found, copies, RestorePlan(cluster_id, tuple(plans)), targets, folders)
-
-
-def _restorable(store: BackupStore, id: int) -> StoredCheckpoint:
-    found = store.read(id)
-    if found is None:
-        raise UsageError(f"There is no checkpoint {id} in {store.address}: run `checkpoint list`.")
-    if found.status is not Status.COMPLETED or found.cut is None:
-        raise Refused(
-            f"checkpoint {id} is {found.status}, and only a completed one can be restored: see "
-            f"`breakglass checkpoint status {id}`, choose another one"
-        )
-    return found
 
 
 def target_names(found: StoredCheckpoint, options: CheckpointRestoreOptions) -> dict[str, str]:
@@ -201,19 +195,16 @@ class RestoredCopy:
 
     @property
     def number(self) -> int:
-        """The partition's number in its topic."""
         assert self.one.subject is not None
         return self.one.subject.partition
 
     @property
     def position(self) -> int:
-        """The cut."""
         assert self.found.cut is not None
         return self.found.cut.positions[self.one.number]
 
     @property
     def where(self) -> str:
-        """The address of the content."""
         return self.store.copies.contents(self._id).where()
 
     @property
@@ -223,12 +214,10 @@ class RestoredCopy:
 
     @property
     def node(self) -> int:
-        """The node that copied."""
         return self._id.node
 
     @property
     def manifest(self) -> ManifestDocument:
-        """What was committed."""
         assert self.one.counting is not None
         assert self.one.counting.manifest is not None
         return self.one.counting.manifest
@@ -277,7 +266,6 @@ class RestoredCopy:
         )
 
     def identity(self) -> TopicIdentity:
-        """The identity of the copied topic."""
         manifest = read_manifest(segments_store(self.where).folder(self.topic))
         assert manifest is not None
         return manifest.identity
@@ -297,7 +285,6 @@ class RestoredCopy:
         return self.found.cut.in_transit.get(self.one.number, ())
 
     def plan(self) -> PartitionPlan:
-        """The complete plan."""
         end = max([self.position, *(number + 1 for number in self._in_transit)])
         stored = self.stored()
         start = min((segment.first_offset for segment in stored), default=0)
@@ -595,10 +582,7 @@ Tell = Callable[[int, str], None]
 
 
 def verify(
-    store: BackupStore,
-    found: StoredCheckpoint,
-    tell: Tell,
-    clock: Callable[[], int] = now_ms,
+    store: BackupStore, found: StoredCheckpoint, tell: Tell, clock: Callable[[], int] = now_ms
 ) -> VerifiedDocument:
     """Read every file of *found*, and store the result.
 

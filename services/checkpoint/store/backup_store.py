@@ -328,7 +328,6 @@ class Copies:
         held.remove(held.names())
 
     def contents(self, id: CopyId) -> Blobs:
-        """The address of a copy's content."""
         return self._files.blobs(contents(id))
 
     def put(self, id: CopyId, name: str, content: bytes) -> StoredFile:
@@ -622,7 +621,6 @@ class BackupStore:
         return [document for document in found.values() if isinstance(document, TakeDocument)]
 
     def is_deleted(self, id: int) -> bool:
-        """Whether a checkpoint existed and was deleted."""
         return self._files.is_deleted(id)
 
     def delete(self, id: int) -> None:

@@ -111,7 +111,6 @@ class Name:
 
     @property
     def copy(self) -> CopyId | None:
-        """The copy that the file belongs to."""
         if self.partition is None or self.node is None:
             return None
         return CopyId(self.checkpoint, self.partition, self.node)

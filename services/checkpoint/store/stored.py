@@ -60,7 +60,6 @@ class StoredCopy:
 
     @property
     def created_at_ms(self) -> int | None:
-        """When the copy was begun."""
         if self.manifest is not None:
             return self.manifest.created_at_ms
         if self.ongoing is not None:
@@ -69,14 +68,12 @@ class StoredCopy:
 
     @property
     def updated_at_ms(self) -> int | None:
-        """When the copy last changed."""
         if self.failure is not None:
             return self.failure.at_ms
         return self.created_at_ms if self.manifest is None else self.manifest.completed_at_ms
 
     @property
     def tool_version(self) -> str | None:
-        """The release that copied."""
         found = (self.manifest, self.ongoing)
         return next((document.tool_version for document in found if document is not None), None)
 
@@ -136,13 +133,11 @@ class StoredCheckpoint:
     failed: FailureDocument | None = None
     """Failure of the whole checkpoint: groups lag, foreign writes, or partitions were added."""
     read_last: VerifiedDocument | None = None
-    """The last verification."""
     unread: UsageError | None = None
     """Why one of its documents cannot be read; then nothing else is known of it."""
 
     @property
     def completed(self) -> int:
-        """The number of partitions that are copied."""
         return sum(partition.status is Status.COMPLETED for partition in self.partitions)
 
     @property
@@ -175,7 +170,6 @@ class StoredCheckpoint:
 
     @property
     def created_at_ms(self) -> int | None:
-        """When the checkpoint was requested."""
         return None if self.take is None else self.take.created_at_ms
 
     @property

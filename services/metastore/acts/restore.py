@@ -24,11 +24,7 @@ from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.journal import list_journals
 from breakglass.services.metastore.private_files import private_folder
 from breakglass.services.metastore.restore.execution import RestoreWork, restore
-from breakglass.services.metastore.restore.plan import (
-    MetastoreRestorePlan,
-    going_on,
-    make_plan,
-)
+from breakglass.services.metastore.restore.plan import MetastoreRestorePlan, going_on, make_plan
 
 if TYPE_CHECKING:
     from breakglass.services.metastore.restore.source import RestoreSource
@@ -46,10 +42,8 @@ class RestoreCommandTopic(Act[MetastoreRestorePlan]):
 
     doing: ClassVar[str] = "restoring the command topic"
     read_source: Callable[[], RestoreSource]
-    """Reads the backup, every line of it."""
     settings: MetastoreSettings
     snapshots: Path
-    """Folder for a backup of the existing topic."""
     servers: tuple[SplitResult, ...] = ()
     """URLs of ksqlDB servers to ask whether they run."""
 

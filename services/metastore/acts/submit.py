@@ -77,10 +77,7 @@ class SubmitStatement(Act[Planned | NothingToDo]):
             UsageError, Refused: the statement cannot be read, or contradicts the metastore.
         """
         access = front.cluster
-        with (
-            CommandLog(access, self.service_id) as log,
-            front.reading() as client,
-        ):
+        with CommandLog(access, self.service_id) as log, front.reading() as client:
             cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
             log.catch_up(Deadline.after(patience.JOB))
             planned = NameValidator(TopicsNow(client)).validate(
@@ -100,10 +97,7 @@ class SubmitStatement(Act[Planned | NothingToDo]):
         return journal_in_turn(agreed.cluster_id, folder, self.seconds)
 
     def carry_out(
-        self,
-        front: Front,
-        means: Means,
-        frozen: Frozen[Planned | NothingToDo],
+        self, front: Front, means: Means, frozen: Frozen[Planned | NothingToDo]
     ) -> Ending:
         """Write the command; the ending's value is the `Submitted`."""
         with (
@@ -166,10 +160,7 @@ class HandToServer(Act[CommandId]):
             told = error.placed(self.statement)
             raise StatementRejected(f"the statement was refused: {told}.") from None
         access, topic = front.cluster, command_topic(self.service_id)
-        with (
-            CommandLog(access, self.service_id) as log,
-            front.reading() as client,
-        ):
+        with CommandLog(access, self.service_id) as log, front.reading() as client:
             cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
             log.catch_up(Deadline.after(patience.JOB))
         info = self.server.info()

@@ -88,7 +88,6 @@ class Replay:
         self.metastore = Metastore()
         self.degraded: Degraded | None = None
         self.commands = 0
-        """The number of applied commands."""
         self._seen = seen
 
     def take(self, record: CommandRecord) -> bool:
@@ -108,7 +107,6 @@ class Replay:
         return True
 
     def degrade(self, why: Degradation, offset: int, reason: str) -> None:
-        """Stop here."""
         self.degraded = Degraded(why, offset, reason)
 
 
@@ -150,7 +148,6 @@ class CommandLog:
 
     @property
     def commands(self) -> int:
-        """The number of applied commands."""
         return self._replay.commands
 
     @property
@@ -167,7 +164,6 @@ class CommandLog:
         return self._marks.get(mark)
 
     def forget(self, mark: str) -> None:
-        """Stop watching for the mark."""
         self._marks.pop(mark, None)
 
     def catch_up(self, deadline: Deadline) -> int:
@@ -221,17 +217,11 @@ class CommandLog:
 
     def _ask_end(self, deadline: Deadline) -> int | Unknown | None:
         soon = Deadline.after(min(patience.BRIEF, max(deadline.remaining(), 0.1)))
-        self._look(soon)
-        if self._leader is None:
-            return None
-        return stable_end(self._client.sender, self.topic, self._leader, soon)
-
-    def _look(self, deadline: Deadline) -> None:
-        """Find the leader, and check that the topic is still the one where reading began (M4)."""
+        # Find the leader, and check that the topic is still the one where reading began (M4).
         sender = self._client.sender
         if self._topic_id is None:
-            self._client.describe(deadline)
-        partitions = read_partitions(sender, deadline, [self.topic])
+            self._client.describe(soon)
+        partitions = read_partitions(sender, soon, [self.topic])
         if not partitions:
             if self._topic_id is None:
                 raise ClusterError(f"topic {self.topic} does not exist: check the service id")
@@ -243,6 +233,9 @@ class CommandLog:
             self._refuse_degraded()
         self._topic_id, self._leader = first.topic_id, first.leader
         self._epoch = first.leader_epoch
+        if self._leader is None:
+            return None
+        return stable_end(self._client.sender, self.topic, self._leader, soon)
 
     def _read_at_once(self, end: int, deadline: Deadline) -> int | None:
         """Apply what whole fetches can read; returns the next offset, or None: the log start."""

@@ -41,13 +41,11 @@ class Planned:
     value: bytes
     """The command as JSON."""
     query_id: str | None = None
-    """The id of the query that begins."""
     needs_server: str = ""
     """Why only a ksqlDB server can write it; servers since 0.8 end at a command without a plan."""
 
     @property
     def executable(self) -> bool:
-        """Whether ksqlDB's servers can run the command."""
         return not self.needs_server
 
 

@@ -72,7 +72,6 @@ class CommandWriter:
     """Submits statements; exists only in armed sessions. Not thread-safe."""
 
     def __init__(self, log: CommandLog, sender: Sender, validator: Validator) -> None:
-        """*sender* may send records."""
         self._log = log
         self._sender = sender
         self._validator = validator

@@ -137,11 +137,7 @@ class RestoreWriter:
     """The two transactions of one restore: the commands, and the pads."""
 
     def __init__(
-        self,
-        sender: Sender,
-        records: Sender,
-        plan: MetastoreRestorePlan,
-        tell: TellStep,
+        self, sender: Sender, records: Sender, plan: MetastoreRestorePlan, tell: TellStep
     ) -> None:
         self._sender, self._tell, self._topic = sender, tell, plan.topic
         self._records = plan.source.records
@@ -174,7 +170,25 @@ class RestoreWriter:
         if self._pads is not None:
             self._pads.begin()
         for step in self._steps:
-            self._do(step)
+            if isinstance(step, CommandRange):
+                for at in range(step.start, step.end, AT_ONCE):
+                    records = self._records[at : min(at + AT_ONCE, step.end)]
+                    got = self._commands.send(records)
+                    _check(got, step.offset + at - step.start)
+            elif isinstance(step, Pads):
+                assert self._pads is not None
+                for at in range(0, step.count, AT_ONCE):
+                    some = min(AT_ONCE, step.count - at)
+                    _check(self._pads.send([PAD] * some), step.offset + at)
+            else:
+                # Abort, and wait for the marker: the coordinator writes it after it has answered.
+                assert self._pads is not None
+                self._pads.abort()
+                deadline = Deadline.after(patience.JOB)
+                while (end := self._log_end(deadline)) <= step.offset:
+                    wait(deadline, "the marker of the aborted transaction")
+                if end != step.offset + 1:
+                    raise _disturbed(step.offset, end - 1)
         self._tell("committing")
         # Commit; after a lost answer, ask the same producer again, then read the log (M1).
         try:
@@ -189,27 +203,6 @@ class RestoreWriter:
             if transactions is not None:
                 with suppress(BreakglassError):
                     transactions.abort()
-
-    def _do(self, step: Step) -> None:
-        if isinstance(step, CommandRange):
-            for at in range(step.start, step.end, AT_ONCE):
-                records = self._records[at : min(at + AT_ONCE, step.end)]
-                got = self._commands.send(records)
-                _check(got, step.offset + at - step.start)
-        elif isinstance(step, Pads):
-            assert self._pads is not None
-            for at in range(0, step.count, AT_ONCE):
-                some = min(AT_ONCE, step.count - at)
-                _check(self._pads.send([PAD] * some), step.offset + at)
-        else:
-            # Abort, and wait for the marker: the coordinator writes it after it has answered.
-            assert self._pads is not None
-            self._pads.abort()
-            deadline = Deadline.after(patience.JOB)
-            while (end := self._log_end(deadline)) <= step.offset:
-                wait(deadline, "the marker of the aborted transaction")
-            if end != step.offset + 1:
-                raise _disturbed(step.offset, end - 1)
 
     def _log_end(self, deadline: Deadline) -> int:
         from breakglass.services.kafka.replicas.list_offsets import (
@@ -276,7 +269,6 @@ class RestoreWork:
     client: ReadClient
     topics: TopicClient
     records: Sender
-    """Sends the commands."""
     journal: ExecutionJournal
     snapshots: Path
     """The folder in which the restore creates its snapshot."""
@@ -413,7 +405,6 @@ class _Restore:
             wait(deadline, f"topic {self._plan.topic} to have a leader")
 
     def _ids(self) -> list[str | None]:
-        """The topic's id on each live broker."""
         deadline = Deadline.after(patience.COMMAND)
         client = self._work.client
         return [
@@ -435,7 +426,18 @@ class _Restore:
                 if deadline.passed:
                     break
                 time.sleep(LOOK_SECONDS)
-        self._report.differences = [*_differences(wanted, read)]
+        found = []
+        for one, other in zip(wanted, read, strict=False):
+            expected = (
+                one
+                if one.timestamp_ms is not None
+                else one._replace(timestamp_ms=other.timestamp_ms)
+            )
+            if expected != other:
+                found.append(f"the command of offset {one.offset:,} is another at {other.offset:,}")
+        if len(wanted) != len(read):
+            found.append(f"the topic holds {len(read):,} commands and the backup {len(wanted):,}")
+        self._report.differences = [*found]
         self._report.verified = not self._report.differences
 
     def _tell(self, what: str) -> None:
@@ -452,16 +454,3 @@ def _topic_settings(plan: MetastoreRestorePlan) -> dict[str, str]:
     if plan.settings.min_insync is not None:
         settings["min.insync.replicas"] = str(plan.settings.min_insync)
     return settings
-
-
-def _differences(wanted: tuple[CommandRecord, ...], read: list[CommandRecord]) -> list[str]:
-    found = []
-    for one, other in zip(wanted, read, strict=False):
-        expected = (
-            one if one.timestamp_ms is not None else one._replace(timestamp_ms=other.timestamp_ms)
-        )
-        if expected != other:
-            found.append(f"the command of offset {one.offset:,} is another at {other.offset:,}")
-    if len(wanted) != len(read):
-        found.append(f"the topic holds {len(read):,} commands and the backup {len(wanted):,}")
-    return found

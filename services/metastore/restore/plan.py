@@ -102,11 +102,7 @@ def with_answers(servers: LiveServers, asked: AskedServers | None) -> LiveServer
 
 
 def _groups(
-    sender: Sender,
-    brokers: Iterable[int],
-    prefix: str,
-    deadline: Deadline,
-    unknown: list[str],
+    sender: Sender, brokers: Iterable[int], prefix: str, deadline: Deadline, unknown: list[str]
 ) -> Iterable[str]:
     from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
 

@@ -18,11 +18,7 @@ from breakglass.services.metastore.lines import (
     checked,
     read_lines,
 )
-from breakglass.services.metastore.side_file import (
-    SideEntry,
-    SideHeader,
-    verify_backup,
-)
+from breakglass.services.metastore.side_file import SideEntry, SideHeader, verify_backup
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
 
@@ -73,7 +69,6 @@ class RestoreSource:
 
     @property
     def records(self) -> tuple[CommandRecord, ...]:
-        """The records that the topic is to contain."""
         return tuple([command.record for command in self.commands])
 
 

@@ -36,7 +36,6 @@ class StatementKind(StrEnum):
 
     @property
     def begins_query(self) -> bool:
-        """Whether the statement starts a query."""
         return self in (StatementKind.CREATE_AS, StatementKind.INSERT_AS)
 
     @property
@@ -55,7 +54,6 @@ class Statement:
 
     kind: StatementKind
     entity: EntityType
-    """The type of the entity that *name* names."""
     name: str
     """The name of the object, or the id of the query (`ALL` for all queries)."""
     or_replace: bool = False
@@ -64,9 +62,7 @@ class Statement:
     read_only: bool = False
     """CREATE SOURCE: statements cannot write to the object."""
     columns: tuple[str, ...] = ()
-    """The columns that it declares or adds."""
     sources: tuple[str, ...] = ()
-    """The sources that its query reads."""
     properties: Mapping[str, str] = field(default_factory=dict)
     """The properties in WITH, by their names in capitals."""
     type_text: str = ""
@@ -78,7 +74,6 @@ class Statement:
 
     @property
     def topic(self) -> str | None:
-        """The Kafka topic that the statement names."""
         return self.properties.get("KAFKA_TOPIC")
 
     @property
@@ -149,11 +144,9 @@ class Token(NamedTuple):
     """Where the token begins in the text of the statement."""
 
     def is_word(self, *words: str) -> bool:
-        """Whether the token is one of these keywords."""
         return self.form is TokenKind.WORD and self.text in words
 
     def is_sign(self, sign: str) -> bool:
-        """Whether the token is this sign."""
         return self.form is TokenKind.SIGN and self.text == sign
 
 
@@ -236,17 +229,14 @@ class TokenCursor:
 
     @property
     def done(self) -> bool:
-        """Whether every token was taken."""
         return self._at >= len(self._tokens)
 
     def rest(self) -> list[Token]:
-        """Take all remaining tokens."""
         found = self._tokens[self._at :]
         self._at = len(self._tokens)
         return found
 
     def take(self) -> Token:
-        """Take the next token."""
         found = self.next
         if not found.text and found.form is TokenKind.SIGN:
             raise InvalidStatement("it ends too early", found.at)
@@ -254,7 +244,6 @@ class TokenCursor:
         return found
 
     def words(self, *words: str) -> bool:
-        """Take these keywords if they come next."""
         end = self._at + len(words)
         there = self._tokens[self._at : end]
         if len(there) == len(words) and all(map(Token.is_word, there, words)):
@@ -263,7 +252,6 @@ class TokenCursor:
         return False
 
     def sign(self, sign: str) -> bool:
-        """Take this sign if it comes next."""
         if self.next.is_sign(sign):
             self._at += 1
             return True
@@ -320,7 +308,10 @@ def _statement(cursor: TokenCursor) -> Statement:
     if first.is_word("ALTER"):
         return _alter(cursor)
     if first.is_word(*_BY_ID):
-        return _by_id(cursor, first.text)
+        kind, entity = _BY_ID[first.text]
+        if cursor.next.is_word("CLUSTER"):
+            raise UnsupportedStatement("TERMINATE CLUSTER ends the service: it is not written here")
+        return Statement(kind, entity, cursor.name())
     raise UnsupportedStatement(f"{first.text} begins no statement that is decided here")
 
 
@@ -344,11 +335,7 @@ def _create(cursor: TokenCursor) -> Statement:
         inner = cursor.inner()
         if not inner:
             raise InvalidStatement("the statement does not define any columns", at)
-        made = replace(
-            made,
-            columns=columns_of(inner),
-            elements=tuple(inner),
-        )
+        made = replace(made, columns=columns_of(inner), elements=tuple(inner))
     settings = _settings(cursor)
     properties = _properties(settings)
     made = replace(made, read_only=read_only, properties=properties, settings=tuple(settings))
@@ -384,13 +371,6 @@ def _alter(cursor: TokenCursor) -> Statement:
         if not one.rest():
             raise InvalidStatement(f"column {columns[-1]} has no type")
     return Statement(StatementKind.ALTER, entity, name, columns=tuple(columns))
-
-
-def _by_id(cursor: TokenCursor, word: str) -> Statement:
-    kind, entity = _BY_ID[word]
-    if cursor.next.is_word("CLUSTER"):
-        raise UnsupportedStatement("TERMINATE CLUSTER ends the service: it is not written here")
-    return Statement(kind, entity, cursor.name())
 
 
 def _entity(cursor: TokenCursor) -> EntityType:
@@ -498,7 +478,6 @@ class SqlType:
     parts: tuple[SqlType, ...] = ()
     """The types within an array, a map or a struct."""
     names: tuple[str, ...] = ()
-    """The names of a struct's fields."""
     digits: tuple[int, int] | None = None
     """Precision and scale of a decimal."""
 
@@ -512,7 +491,6 @@ class SqlType:
 
     @property
     def nested(self) -> bool:
-        """Whether it is an array, a map or a struct."""
         return self.base in _NESTED
 
     def within(self) -> Iterator[SqlType]:
@@ -559,26 +537,22 @@ def sql_type(cursor: TokenCursor, types: Mapping[str, str], depth: int = 0) -> S
 
 def _nested(cursor: TokenCursor, token: Token, types: Mapping[str, str], depth: int) -> SqlType:
     if token.text == "STRUCT":
-        return _struct(cursor, types, depth)
+        fields: dict[str, SqlType] = {}
+        while not cursor.sign(">"):
+            if fields:
+                cursor.expect(",")
+            at = cursor.next.at
+            name = identifier(cursor)
+            if name in fields:
+                raise InvalidStatement(f"Duplicate field names found in STRUCT: {name}", at)
+            fields[name] = sql_type(cursor, types, depth + 1)
+        return SqlType("STRUCT", tuple(fields.values()), tuple(fields))
     parts = [sql_type(cursor, types, depth + 1)]
     if token.text == "MAP":
         cursor.expect(",")
         parts.append(sql_type(cursor, types, depth + 1))
     cursor.expect(">")
     return SqlType(token.text, tuple(parts))
-
-
-def _struct(cursor: TokenCursor, types: Mapping[str, str], depth: int) -> SqlType:
-    fields: dict[str, SqlType] = {}
-    while not cursor.sign(">"):
-        if fields:
-            cursor.expect(",")
-        at = cursor.next.at
-        name = identifier(cursor)
-        if name in fields:
-            raise InvalidStatement(f"Duplicate field names found in STRUCT: {name}", at)
-        fields[name] = sql_type(cursor, types, depth + 1)
-    return SqlType("STRUCT", tuple(fields.values()), tuple(fields))
 
 
 def _decimal(cursor: TokenCursor, at: int) -> SqlType:

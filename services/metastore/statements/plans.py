@@ -105,7 +105,6 @@ class WithSettings:
         return None if found is None else str(found)
 
     def refused(self, name: str, why: str) -> InvalidStatement:
-        """An error at the setting *name*."""
         return InvalidStatement(f"{name}: {why}", self.places.get(name))
 
 
@@ -203,10 +202,6 @@ def _consistent(found: WithSettings) -> None:
         nullable = f"{side}_PROTOBUF_NULLABLE_REPRESENTATION"
         if found.text(nullable) not in (None, "OPTIONAL", "WRAPPER"):
             raise found.refused(nullable, "OPTIONAL or WRAPPER is expected")
-    _windowed(found)
-
-
-def _windowed(found: WithSettings) -> None:
     kind, size = found.text("WINDOW_TYPE"), found.text("WINDOW_SIZE")
     if kind is not None and kind.upper() not in _WINDOWS:
         raise found.refused("WINDOW_TYPE", f"one of {', '.join(_WINDOWS)} is expected")
@@ -278,8 +273,28 @@ def declared_columns(
             break
         cursor.expect(",")
     for column in found:
-        _allowed(column, entity)
-    _distinct(found)
+        if column.name in SYSTEM_COLUMNS:
+            raise InvalidStatement(f"'{column.name}' is a reserved column name", column.at)
+        if column.role is ColumnRole.KEY and column.primary != (entity is EntityType.TABLE):
+            if column.primary:
+                told = "a stream cannot have a PRIMARY KEY: use KEY"
+            else:
+                told = "a table needs a PRIMARY KEY, not KEY"
+            raise InvalidStatement(f"column {column.name}: {told}", column.at)
+        expected = HEADERS if column.header is None else "BYTES"
+        if column.role is ColumnRole.HEADERS and str(column.type) != expected:
+            raise InvalidStatement(
+                f"column {column.name}: headers have the type {expected}, not {column.type}",
+                column.at,
+            )
+    names = Counter(column.name for column in found)
+    double = [column for column in found if names[column.name] > 1]
+    if double:
+        raise InvalidStatement(f"Duplicate column names: {double[0].name}", double[-1].at)
+    headers = [column for column in found if column.role is ColumnRole.HEADERS]
+    named = Counter(column.header for column in headers)
+    if len(headers) > 1 and (None in named or max(named.values()) > 1):
+        raise InvalidStatement("headers are in two columns", headers[-1].at)
     if entity is EntityType.TABLE and not any(column.primary for column in found):
         raise InvalidStatement("a table needs a PRIMARY KEY", elements[0].at)
     return tuple(found)
@@ -303,33 +318,6 @@ def _column(cursor: TokenCursor, types: Mapping[str, str]) -> DeclaredColumn:
         cursor.expect(")")
         return DeclaredColumn(name, kind, ColumnRole.HEADERS, header.text, at=at)
     return DeclaredColumn(name, kind, ColumnRole.VALUE, at=at)
-
-
-def _allowed(column: DeclaredColumn, entity: EntityType) -> None:
-    if column.name in SYSTEM_COLUMNS:
-        raise InvalidStatement(f"'{column.name}' is a reserved column name", column.at)
-    if column.role is ColumnRole.KEY and column.primary != (entity is EntityType.TABLE):
-        if column.primary:
-            told = "a stream cannot have a PRIMARY KEY: use KEY"
-        else:
-            told = "a table needs a PRIMARY KEY, not KEY"
-        raise InvalidStatement(f"column {column.name}: {told}", column.at)
-    expected = HEADERS if column.header is None else "BYTES"
-    if column.role is ColumnRole.HEADERS and str(column.type) != expected:
-        raise InvalidStatement(
-            f"column {column.name}: headers have the type {expected}, not {column.type}", column.at
-        )
-
-
-def _distinct(columns: Sequence[DeclaredColumn]) -> None:
-    names = Counter(column.name for column in columns)
-    double = [column for column in columns if names[column.name] > 1]
-    if double:
-        raise InvalidStatement(f"Duplicate column names: {double[0].name}", double[-1].at)
-    headers = [column for column in columns if column.role is ColumnRole.HEADERS]
-    named = Counter(column.header for column in headers)
-    if len(headers) > 1 and (None in named or max(named.values()) > 1):
-        raise InvalidStatement("headers are in two columns", headers[-1].at)
 
 
 WRAP, UNWRAP = "WRAP_SINGLES", "UNWRAP_SINGLES"
@@ -377,7 +365,22 @@ def ddl_of(statement: Statement, types: Mapping[str, str]) -> dict[str, Any] | N
         defined = found
         return {"@type": "registerTypeV1", "type": str(defined), "typeName": statement.name}
     if statement.kind is StatementKind.CREATE_SOURCE and statement.elements:
-        return _source(statement, types)
+        columns = declared_columns(statement.elements, statement.entity, types)
+        settings = with_settings(statement.settings)
+        table = statement.entity is EntityType.TABLE
+        optional = {
+            "timestampColumn": _timestamp(settings, columns),
+            "windowInfo": _window(settings, columns),
+            "orReplace": statement.or_replace,
+            "isSource": statement.read_only,
+        }
+        return {
+            "@type": "createTableV1" if table else "createStreamV1",
+            "sourceName": statement.name,
+            "schema": ", ".join(map(str, columns)),
+            "topicName": settings.text("KAFKA_TOPIC"),
+            "formats": _formats(statement.name, settings, columns),
+        } | {name: value for name, value in optional.items() if value}
     return None
 
 
@@ -402,25 +405,6 @@ def needs_server(statement: Statement, exists: bool) -> str:
         if which in _REGISTERED:
             return f"{which} has its schema registered, which only a server does"
     return ""
-
-
-def _source(statement: Statement, types: Mapping[str, str]) -> dict[str, Any]:
-    columns = declared_columns(statement.elements, statement.entity, types)
-    settings = with_settings(statement.settings)
-    table = statement.entity is EntityType.TABLE
-    optional = {
-        "timestampColumn": _timestamp(settings, columns),
-        "windowInfo": _window(settings, columns),
-        "orReplace": statement.or_replace,
-        "isSource": statement.read_only,
-    }
-    return {
-        "@type": "createTableV1" if table else "createStreamV1",
-        "sourceName": statement.name,
-        "schema": ", ".join(map(str, columns)),
-        "topicName": settings.text("KAFKA_TOPIC"),
-        "formats": _formats(statement.name, settings, columns),
-    } | {name: value for name, value in optional.items() if value}
 
 
 def _key_format(settings: WithSettings) -> str:

@@ -50,14 +50,16 @@ class PruneBackup(Act[Segments]):
     def freeze(self, front: Front) -> Frozen[Segments]:  # noqa: ARG002
         topics = held_topics(self.store, self.topics)
         found = {topic.name: prunable(topic.folder, self.limits) for topic in topics}
-        segments = [segment for some in found.values() for segment in some]
-        records = sum(segment.records for segment in segments)
+        segments = [(topic, segment) for topic, some in found.items() for segment in some]
+        records = sum(segment.records for _, segment in segments)
+        names = sorted(f"{topic}/{segment.prefix}" for topic, segment in segments)
+        partitions = {str(TopicPartition(topic, segment.partition)) for topic, segment in segments}
         phrase = f"delete {len(segments):,} segments with {records:,} records"
         return Frozen(
             f"store {self.store.where()}",
             (ConsentPhrase(phrase),) if segments else (),
-            (("Segments", ", ".join(sorted(_named(found))) or "none can go"),),
-            tuple(sorted({str(name) for name in _partitions(found)})),
+            (("Segments", ", ".join(names) or "none can go"),),
+            tuple(sorted(partitions)),
             tuple(_writing(topic.folder for topic in topics if found[topic.name])),
             plan=found,
         )
@@ -87,15 +89,3 @@ def _writing(folders: Iterable[Folder]) -> Iterator[str]:
             require_no_writer(folder)
         except Refused as refusal:
             yield str(refusal)
-
-
-def _partitions(found: Segments) -> Iterator[TopicPartition]:
-    for topic, segments in found.items():
-        for segment in segments:
-            yield TopicPartition(topic, segment.partition)
-
-
-def _named(found: Segments) -> Iterator[str]:
-    for topic, segments in found.items():
-        for segment in segments:
-            yield f"{topic}/{segment.prefix}"

@@ -42,7 +42,6 @@ class CopyProgressed(ActEvent):
 
     @property
     def text(self) -> str:
-        """The progress in one line."""
         now = self.progress
         return f"{now.topic}: {now.done:,} of {now.total:,} records, {now.bytes / 1e6:,.1f} MB"
 
@@ -52,7 +51,6 @@ class RestoreSettings:
     """The settings of a restore."""
 
     master: str = MASTER
-    """Where Spark runs."""
     records_a_transaction: int = 500_000
     transactional: bool = True
     verify: bool = True

@@ -6,7 +6,7 @@ message formats and damaged batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +23,7 @@ from breakglass.services.pipeline.batches.table import (
 from breakglass.services.pipeline.batches.varints import NotByColumns
 from breakglass.services.pipeline.committed_log import judged
 from breakglass.services.pipeline.part_writer import RecordChunk, encoded_chunks
-from breakglass.services.topic_backup.batch_header import BatchHeader, read_headers
+from breakglass.services.topic_backup.batch_header import read_headers
 from breakglass.services.topic_backup.older_messages import message_header
 from breakglass.services.topic_backup.record import Record
 
@@ -72,18 +72,14 @@ class FetchedBatches:
             table = self.table
         except NotByColumns:
             headers = read_headers(self.data, self.where, message_header).headers
-            return _last_of(headers, size)
+            if not headers:
+                return LastBatch(0, -1, size)
+            last = headers[-1]
+            return LastBatch(last.next_offset, last.leader_epoch, size - last.size - last.position)
         if not len(table):
             return LastBatch(0, -1, size)
         epoch = int(table.headers["leader_epoch"][-1])
         return LastBatch(int(table.next_offsets[-1]), epoch, size - int(table.ends[-1]))
-
-
-def _last_of(headers: Sequence[BatchHeader], size: int) -> LastBatch:
-    if not headers:
-        return LastBatch(0, -1, size)
-    last = headers[-1]
-    return LastBatch(last.next_offset, last.leader_epoch, size - last.size - last.position)
 
 
 def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordChunk]:

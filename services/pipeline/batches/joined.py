@@ -110,19 +110,20 @@ def _with_headers(columns: RecordColumns, rows_at: int) -> tuple[Longs, Longs]:
     at = np.cumsum(pieces) - pieces
     begins, ends = np.empty((2, int(pieces.sum())), np.int64)
     keys, values = columns.keys, columns.values
-    _put(begins, at, rows, keys.begins, before_value, values.begins, behind)
-    _put(ends, at, before_value, keys.ends, behind, values.ends, rows + ROW.itemsize)
+    put(begins, at, rows, keys.begins, before_value, values.begins, behind)
+    put(ends, at, before_value, keys.ends, behind, values.ends, rows + ROW.itemsize)
     firsts = np.cumsum(columns.header_counts) - columns.header_counts
     own = np.arange(len(headers)) - firsts[headers.records]
     at = at[headers.records] + PIECES + HEADER_PIECES * own
     rows = rows_at + ROW.itemsize * count + HEADER_ROW.itemsize * np.arange(len(headers))
     middle, last = rows + LENGTH.size, rows + HEADER_ROW.itemsize
-    _put(begins, at, rows, headers.keys.begins, middle, headers.values.begins)
-    _put(ends, at, middle, headers.keys.ends, last, headers.values.ends)
+    put(begins, at, rows, headers.keys.begins, middle, headers.values.begins)
+    put(ends, at, middle, headers.keys.ends, last, headers.values.ends)
     return begins, ends
 
 
-def _put(pieces: Longs, at: Longs, *columns: Longs) -> None:
+def put(pieces: Longs, at: Longs, *columns: Longs) -> None:
+    """Write *columns* into *pieces*, side by side from each of *at* on."""
     for number, column in enumerate(columns):
         pieces[at + number] = column
 
@@ -144,7 +145,6 @@ def taken(data: bytes | Bytes, begins: Longs, ends: Longs, size: int) -> memoryv
 
 
 def _every_second(count: int) -> pa.Int32Array:
-    """The first *count* odd numbers."""
     import pyarrow as pa
 
     numbers = np.arange(1, 2 * count, 2, dtype=np.int32)

@@ -222,7 +222,6 @@ class BatchReader:
 
     @property
     def where(self) -> str:
-        """The partition as messages name it."""
         return f"{self.partition} on b{self.leader}"
 
     def fetches(self, start: int, end: int) -> Generator[FetchedBatches, None, None]:
@@ -283,7 +282,16 @@ class BatchReader:
             lane=LANE,
             max_version=version,
         )
-        self._require_no_error(answer, position, deadline)
+        code = answer.error_code
+        if code == OFFSET_OUT_OF_RANGE:
+            raise self._out_of_range(position, deadline)
+        if code and not retriable(code):
+            raise cluster_error(
+                code, f"reading {self.where}", f"READ on topic {self.partition.topic}"
+            )
+        if code or answer.empty:
+            reason = describe_error(code) if code else "the answer does not have it"
+            raise TimedOut(f"{self.where} cannot be read now ({reason}): try again", reason)
         if answer.diverged is not None:
             raise LogTruncated(
                 f"{self.where} was cut back to offset {answer.diverged[1]:,} of leader epoch "
@@ -308,18 +316,6 @@ class BatchReader:
                 f"b{self.leader} offers Fetch up to version {version}: this needs Kafka 0.11"
             )
         return version
-
-    def _require_no_error(self, answer: FetchAnswer, position: int, deadline: Deadline) -> None:
-        code = answer.error_code
-        if code == OFFSET_OUT_OF_RANGE:
-            raise self._out_of_range(position, deadline)
-        if code and not retriable(code):
-            raise cluster_error(
-                code, f"reading {self.where}", f"READ on topic {self.partition.topic}"
-            )
-        if code or answer.empty:
-            reason = describe_error(code) if code else "the answer does not have it"
-            raise TimedOut(f"{self.where} cannot be read now ({reason}): try again", reason)
 
     def _out_of_range(self, position: int, deadline: Deadline) -> Exception:
         answer = list_offsets(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from breakglass.services.pipeline.batches.joined import HEADER_PIECES, PIECES, taken
+from breakglass.services.pipeline.batches.joined import HEADER_PIECES, PIECES, put, taken
 from breakglass.services.pipeline.batches.stored_columns import StoredColumns
 from breakglass.services.pipeline.batches.varints import Longs, sizes_of, written
 from breakglass.services.topic_backup.batch_header import (
@@ -142,21 +142,16 @@ def _with_headers(columns: StoredColumns, places: Longs, first: int) -> tuple[Lo
     to = np.cumsum(pieces) - pieces
     begins, ends = np.empty((2, int(pieces.sum())), np.int64)
     keys, values = columns.keys, columns.values
-    _put(begins, to, at[:, LENGTH], keys.begins - first, at[:, VALUE], values.begins - first,
+    put(begins, to, at[:, LENGTH], keys.begins - first, at[:, VALUE], values.begins - first,
          at[:, HEADERS])  # fmt: skip
-    _put(ends, to, behind[:, KEY], keys.ends - first, behind[:, VALUE], values.ends - first,
+    put(ends, to, behind[:, KEY], keys.ends - first, behind[:, VALUE], values.ends - first,
          behind[:, HEADERS])  # fmt: skip
     firsts = np.cumsum(columns.header_counts) - columns.header_counts
     own = np.arange(len(headers)) - firsts[headers.records]
     to = to[headers.records] + PIECES + HEADER_PIECES * own
     at = places[count * (HEADERS + 1) : -1].reshape(-1, 2)
     behind = places[count * (HEADERS + 1) + 1 :].reshape(-1, 2)
-    _put(begins, to, at[:, 0], headers.keys.begins - first, at[:, 1], headers.values.begins - first)
-    _put(ends, to, behind[:, 0], headers.keys.ends - first, behind[:, 1],
+    put(begins, to, at[:, 0], headers.keys.begins - first, at[:, 1], headers.values.begins - first)
+    put(ends, to, behind[:, 0], headers.keys.ends - first, behind[:, 1],
          headers.values.ends - first)  # fmt: skip
     return begins, ends
-
-
-def _put(pieces: Longs, at: Longs, *columns: Longs) -> None:
-    for number, column in enumerate(columns):
-        pieces[at + number] = column

@@ -111,14 +111,12 @@ class _Fields:
         return self._ints[self._at + ahead].astype(np.int64)
 
     def left(self) -> Longs:
-        """The unread bytes of each record."""
         return self._ends - self._at
 
     def skip(self, size: int) -> None:
         self._at += size
 
     def timestamps(self, stamped: NDArray[np.bool_]) -> Longs:
-        """The timestamps of the *stamped* records."""
         found = np.full(len(stamped), NO_TIMESTAMP, np.int64)
         at = self._at[stamped]
         self.require(at + TIMESTAMP.size <= self._ends[stamped], stamped)
@@ -138,11 +136,9 @@ class _Fields:
         return found
 
     def require_end(self) -> None:
-        """Check that every record has been read to its end."""
         self.require(self._at == self._ends)
 
     def require(self, right: NDArray[np.bool_], rows: Rows = slice(None)) -> None:
-        """Check that the records *rows* are *right*."""
         if not bool(right.all()):
             offsets = self._offsets[rows]
             wrong = int(offsets[int(np.flatnonzero(~right)[0])])

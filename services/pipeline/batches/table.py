@@ -75,7 +75,6 @@ class BatchTable:
         return BatchTable(self.positions[wanted], self.headers[wanted])
 
     def column(self, name: str) -> Longs:
-        """One field of each header."""
         return self.headers[name].astype(np.int64)
 
     @property
@@ -116,20 +115,7 @@ def read_table(data: bytes) -> BatchTable:
     Raises:
         NotByColumns: a batch is not of message format 2, or a header is invalid.
     """
-    positions = np.array(_positions(data), np.int64)
-    everywhere: Bytes = np.frombuffer(data, np.uint8)
-    rows = everywhere[positions[:, None] + np.arange(HEADER.itemsize)]
-    table = BatchTable(positions, rows.view(HEADER).reshape(-1))
-    counts, deltas = table.column("count"), table.column("last_delta")
-    possible = (counts >= 0) & (counts <= deltas + 1) & (deltas >= 0)
-    placed = (table.column("base_offset") >= 0) & (table.next_offsets >= 0)
-    if not bool(((table.headers["magic"] == MAGIC) & possible & placed).all()):
-        raise NotByColumns
-    return table
-
-
-def _positions(data: bytes) -> list[int]:
-    """The starts of the whole batches. Raises NotByColumns for an invalid length."""
+    # The starts of the whole batches. Raises NotByColumns for an invalid length.
     found, at, size, length_at = [], 0, len(data), _LENGTH.unpack_from
     while at + LENGTH_END <= size:
         (length,) = length_at(data, at + _LENGTH_AT)
@@ -140,7 +126,16 @@ def _positions(data: bytes) -> list[int]:
             break
         found.append(at)
         at = end
-    return found
+    positions = np.array(found, np.int64)
+    everywhere: Bytes = np.frombuffer(data, np.uint8)
+    rows = everywhere[positions[:, None] + np.arange(HEADER.itemsize)]
+    table = BatchTable(positions, rows.view(HEADER).reshape(-1))
+    counts, deltas = table.column("count"), table.column("last_delta")
+    possible = (counts >= 0) & (counts <= deltas + 1) & (deltas >= 0)
+    placed = (table.column("base_offset") >= 0) & (table.next_offsets >= 0)
+    if not bool(((table.headers["magic"] == MAGIC) & possible & placed).all()):
+        raise NotByColumns
+    return table
 
 
 Aborted = Sequence[tuple[int, int]]
@@ -179,7 +174,6 @@ def _of_aborted(data: bytes, table: BatchTable, aborted: Aborted, where: str) ->
 
 
 def _aborts(data: bytes, table: BatchTable, number: int, where: str) -> bool:
-    """Whether a control batch aborts its transaction."""
     batch = data[table.positions[number] : table.ends[number]]
     (header,) = read_headers(batch, where).headers
     marker = decode_batch(batch, header, where).marker

@@ -37,12 +37,10 @@ class CopyWork:
     """Copies ranges in tasks: `tasks.RangeWork`."""
 
     targets: Mapping[str, PartTarget]
-    """Where the parts of each topic go."""
 
     def __call__(
         self, client: ReadClient, wanted: LogRange, attempt: int, seconds: float
     ) -> Iterator[str]:
-        """The parts of one range, as JSON."""
         target = self.targets[wanted.partition.topic]
         for part in copy_range(client, wanted, target, attempt, seconds):
             yield part.to_json()
@@ -104,7 +102,6 @@ class TaskJob:
     """Seconds that a task retries a partition that cannot be read."""
 
     def __call__(self, ranges: Iterable[LogRange]) -> Iterator[Answer]:
-        """Run one task."""
         try:
             with ReadAccess(unpacked(self.connection)).reading() as client:
                 self._require_cluster(client)

@@ -166,7 +166,6 @@ class GroupRestore:
             self.journal.note(SNAPSHOT, topic=self.topic, groups=standing)
 
     def restore(self, groups: GroupsByPartition, maps: Mapping[int, OffsetMap]) -> None:
-        """Commit the new offset for each old offset of *groups*."""
         wanted: dict[str, dict[TopicPartition, int]] = {}
         for number, offsets in groups.items():
             if number in maps:
@@ -208,22 +207,17 @@ class GroupRestore:
             ended = {"result": result.value, "reason": str(error)}
             self.journal.outcome(request, dict.fromkeys(offsets, ended))
             raise
-        errors = self._confirmed(group, offsets, errors)
-        self.journal.outcome(
-            request, {partition: _result(why) for partition, why in errors.items()}
-        )
-        return errors
-
-    def _confirmed(
-        self, group: str, offsets: Offsets, errors: Mapping[TopicPartition, str]
-    ) -> dict[TopicPartition, str]:
-        """*errors*, and an error for each partition whose committed offset is not the new one."""
+        # *errors*, and an error for each partition whose committed offset is not the new one.
         now = self._standing(group, offsets)
-        return {
+        errors = {
             partition: errors[partition]
             or ("" if now.get(partition) == to else "accepted, but the committed offset is another")
             for partition, to in offsets.items()
         }
+        self.journal.outcome(
+            request, {partition: _result(why) for partition, why in errors.items()}
+        )
+        return errors
 
     def _standing(
         self, group: str, partitions: Iterable[TopicPartition]

@@ -136,7 +136,6 @@ class RecordClient:
             raise
 
     def _sent(self, batch: bytes, count: int) -> Longs:
-        """Send *batch*, which has *count* records; return their offsets."""
         first = self._writer.write(batch, self._deadline)
         return np.arange(first, first + count)
 
@@ -161,7 +160,6 @@ class RestoreJob:
     cluster_id: str
 
     def __call__(self, tasks: Iterable[PartitionTask]) -> Iterator[str]:
-        """Run one task."""
         power = Power(ReadAccess(unpacked(self.connection)))
         for task in tasks:
             yield produced(power, self.cluster_id, task).to_json()

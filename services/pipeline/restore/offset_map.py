@@ -44,7 +44,6 @@ class CommittedRun:
     """Records that could not be kept exactly, by the difference."""
 
     def document(self) -> dict[str, object]:
-        """The run as JSON."""
         return asdict(self)
 
 
@@ -70,7 +69,6 @@ class OffsetMap:
 
     @property
     def start(self) -> int:
-        """The offset of the first restored record."""
         return self.runs[0].new_offset if self.runs else self._empty_at
 
     @property
@@ -167,7 +165,6 @@ class Announced:
         return self.runs[-1].next_offset
 
     def overlaps(self, other: Announced) -> bool:
-        """Whether both have some stored records in common."""
         return self.first_offset < other.next_offset and other.first_offset < self.next_offset
 
 
@@ -242,7 +239,6 @@ class OffsetLog:
         return one
 
     def confirm(self, announced: Announced) -> None:
-        """Record that *announced* was committed."""
         self._append({"confirmed": announced.id}, durable=False)
 
     def settle(self, reached: int | None, look: Callable[[Announced], bool]) -> int | None:

@@ -25,7 +25,6 @@ class RestoreOptions:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Topic settings that override the saved settings; an empty value removes a setting."""
     groups: bool = False
-    """Also restore the offsets of consumer groups."""
     groups_at_ms: int | None = None
     """The time whose offsets are restored; by default the newest."""
     into_existing: bool = False
@@ -35,7 +34,6 @@ class RestoreOptions:
     compacted: bool = False
     """Restore the latest value of each key alone."""
     resume: bool = False
-    """Resume an interrupted restore into the target."""
 
 
 NEVER = str(2**63 - 1)

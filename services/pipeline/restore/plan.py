@@ -20,17 +20,9 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.batches.columns import NULL
 from breakglass.services.pipeline.batches.stored_columns import stored_columns
-from breakglass.services.pipeline.restore.groups import (
-    groups_of,
-    lacking,
-    require_no_members,
-)
+from breakglass.services.pipeline.restore.groups import groups_of, lacking, require_no_members
 from breakglass.services.pipeline.restore.options import RestoreOptions, expired_at_once
-from breakglass.services.pipeline.restore.planned import (
-    RestorePlan,
-    TopicPlan,
-    partition_plan,
-)
+from breakglass.services.pipeline.restore.planned import RestorePlan, TopicPlan, partition_plan
 from breakglass.services.pipeline.restore.state import (
     RestoreState,
     as_begun,
@@ -52,12 +44,7 @@ from breakglass.services.pipeline.stored_segments import (
     runs_between,
     stored_segments,
 )
-from breakglass.services.topic_backup.catalog import (
-    HeldTopic,
-    chosen_generation,
-    newest,
-    reach_of,
-)
+from breakglass.services.topic_backup.catalog import HeldTopic, chosen_generation, newest, reach_of
 from breakglass.services.topic_backup.folder_contents import (
     Lost,
     RestorableTopic,
@@ -93,7 +80,6 @@ class LatestRecords:
 
     @property
     def left_out(self) -> dict[str, int]:
-        """The records that are not restored, by reason."""
         counts = {
             "a later record has their key": self.older,
             "they delete their key": self.deleted,

@@ -23,7 +23,6 @@ class PartitionPlan:
     records: int
     bytes: int
     spans: Spans
-    """The offsets that are restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +42,12 @@ class TopicPlan:
     """Whether the restore is the only writer of the target."""
     partition_count: int
     settings: Mapping[str, str]
-    """The settings of the topic after the restore."""
     partitions: tuple[PartitionPlan, ...]
     expired_at_once: int
     """About how many records the broker removes as soon as these settings apply."""
     groups: GroupsByPartition
     """The committed offsets of groups to restore, by partition."""
     state_folder: str
-    """The folder for the state of the restore."""
     resumed: bool
     tail_of: str = ""
     """The replica or folder whose tail is restored; empty if the plan is not for a tail."""
@@ -82,7 +79,6 @@ class TopicPlan:
     """Bytes that are in the folder and in no commit: a killed run's, or of a newer manifest."""
 
     def document(self) -> dict[str, object]:
-        """The plan as JSON."""
         names = {field.name for field in fields(self)} - {"held", "stored"}
         return {name: getattr(self, name) for name in sorted(names)}
 
@@ -108,7 +104,6 @@ class RestorePlan:
     topics: tuple[TopicPlan, ...]
 
     def document(self) -> dict[str, object]:
-        """The plan as JSON."""
         return {
             "cluster_id": self.cluster_id,
             "topics": [topic.document() for topic in self.topics],

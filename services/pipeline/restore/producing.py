@@ -160,7 +160,6 @@ class TransactionPace:
     bytes: int = FIRST_BYTES
 
     def took(self, seconds: float) -> None:
-        """Adapt the size to the duration of the last transaction."""
         if seconds < QUICK_SECONDS:
             self.bytes = min(self.bytes * FACTOR, MOST_BYTES)
         elif seconds > SLOW_SECONDS:
@@ -197,7 +196,6 @@ class Producing:
         return self._restored
 
     def _transactions(self, start: int) -> Iterator[RecordRun]:
-        """Stored records, divided into transactions."""
         # There may be as many runs as records, and a transaction takes longer than a record.
         held: list[RecordRun] = []
         for run in self._task.runs(start):
@@ -216,7 +214,6 @@ class Producing:
             yield joined(held)
 
     def _runs(self, some: RecordRun, placed: Longs, declared: dict[str, int]) -> list[CommittedRun]:
-        """The runs of the transaction, with their offsets in the topic."""
         if not self._task.alone:
             return _scattered(some, placed, declared)
         count, first = len(placed), int(placed[0])

@@ -46,7 +46,6 @@ class TopicRestored:
     topic: str
     target: str
     records: int = 0
-    """Number of records that this run restored."""
     bytes: int = 0
     seconds: float = 0.0
     declared: dict[str, int] = field(default_factory=dict)
@@ -83,7 +82,6 @@ class TopicRestored:
 
     @property
     def whole(self) -> bool:
-        """Whether every step succeeded."""
         return not self.error and self.verified is not False and not self.groups_failed
 
     def remarks(self) -> Iterator[str]:
@@ -135,7 +133,6 @@ def restore(work: RestoreRun, plan: RestorePlan) -> list[TopicRestored]:
 
 
 def _restored_how(plan: TopicPlan) -> str:
-    """The result of an identical partition, for the journal."""
     if plan.gaps:
         return "restored with gaps"
     if plan.salvaged:
@@ -186,8 +183,32 @@ class _Topic:
             return
         self._groups.snapshot(plan.groups)
         state = self._target.opened()
-        tasks = self._tasks(state)
-        self._request = self._announced(state)
+        tasks = [
+            PartitionTask(
+                topic=self._plan.target,
+                partition=partition.partition,
+                spans=partition.spans,
+                segments=stored_of(self._plan, partition.partition),
+                restore_id=state.restore_id,
+                log=str(state.log_of(partition.partition)),
+                records_a_transaction=self._work.records_a_transaction,
+                transactional=state.transactional,
+                alone=self._plan.empty,
+            )
+            for partition in self._plan.partitions
+            if partition.records
+        ]
+        self._request = self._work.journal.request(
+            RESTORE_RECORDS,
+            self._items(),
+            source=state.source,
+            restore_id=state.restore_id,
+            state=state.folder,
+            settings=dict(state.settings),
+            gaps=list(self._plan.gaps),
+            salvaged=self._plan.salvaged,
+            **({"left_out": dict(self._plan.left_out)} if self._plan.tail_of else {}),
+        )
         if not state.proven:
             began = work.run.meter.seconds
             self._produce(tasks)
@@ -233,39 +254,7 @@ class _Topic:
             for partition in self._plan.partitions
         }
 
-    def _announced(self, state: RestoreState) -> int:
-        """Journal the request before any record is produced."""
-        return self._work.journal.request(
-            RESTORE_RECORDS,
-            self._items(),
-            source=state.source,
-            restore_id=state.restore_id,
-            state=state.folder,
-            settings=dict(state.settings),
-            gaps=list(self._plan.gaps),
-            salvaged=self._plan.salvaged,
-            **({"left_out": dict(self._plan.left_out)} if self._plan.tail_of else {}),
-        )
-
-    def _tasks(self, state: RestoreState) -> list[PartitionTask]:
-        return [
-            PartitionTask(
-                topic=self._plan.target,
-                partition=partition.partition,
-                spans=partition.spans,
-                segments=stored_of(self._plan, partition.partition),
-                restore_id=state.restore_id,
-                log=str(state.log_of(partition.partition)),
-                records_a_transaction=self._work.records_a_transaction,
-                transactional=state.transactional,
-                alone=self._plan.empty,
-            )
-            for partition in self._plan.partitions
-            if partition.records
-        ]
-
     def _produce(self, tasks: Sequence[PartitionTask]) -> None:
-        """Produce *tasks*, and report the progress until they end."""
         doing = f"restoring topic {self._plan.target}"
         with repeating(lambda: self._watch(tasks), WATCH_SECONDS):
             done = produce_by_tasks(self._work.run, self._work.cluster_id, tasks, doing)

@@ -41,11 +41,9 @@ class RestoreState:
     restore_id: str
     target: str
     source: str
-    """The folder of the topic's backup."""
     folder: str
     """The folder of this file and the logs; every worker of Spark must reach it."""
     settings: Mapping[str, str]
-    """The settings of the topic after the restore."""
     spans: Mapping[int, Spans]
     """The stored offsets to restore, by partition."""
     transactional: bool
@@ -58,12 +56,10 @@ class RestoreState:
     verified: bool | None = None
     """The result of the comparison; None: not compared."""
     ended: bool = False
-    """The restore is complete."""
     failed: str = ""
     """Why the topic cannot be completed: it must be deleted and restored again."""
 
     def log_of(self, partition: int) -> Path:
-        """The offset log of one partition."""
         return Path(self.folder) / f"partition-{partition}.jsonl"
 
     def begin(self) -> Self:
@@ -81,7 +77,6 @@ class RestoreState:
         return self.keep()
 
     def bound(self, topic_id: object) -> Self:
-        """Store the id of the target topic."""
         return replace(self, topic_id=str(topic_id)).keep()
 
     def proved(self, *, verified: bool | None) -> Self:
@@ -161,7 +156,19 @@ def begun_restore(
             "`breakglass backup verify` compares it again"
         )
     if options.resume:
-        return _resumable(state, topic, target, topic_id, folder)
+        if state is None:
+            raise UsageError(
+                f"{folder} has no unfinished restore into {target}: start without --resume"
+            )
+        if state.source != source_of(topic):
+            raise UsageError(
+                f"the unfinished restore into {target} is from {state.source}: name that backup"
+            )
+        if state.topic_id not in (None, topic_id):
+            raise UsageError(
+                f"topic {target} was deleted after its restore started: start without --resume"
+            )
+        return state
     if state is None or topic_id is None or state.topic_id not in (None, topic_id):
         return None
     if state.topic_id is not None:
@@ -189,24 +196,6 @@ def require_hopeful(state: RestoreState | None, topic_id: str | None) -> None:
     """
     if state is not None and state.failed and topic_id is not None and state.topic_id == topic_id:
         raise Refused(f"the restore into {state.target} has failed: {state.failed}")
-
-
-def _resumable(
-    state: RestoreState | None, topic: HeldTopic, target: str, topic_id: str | None, folder: Path
-) -> RestoreState:
-    if state is None:
-        raise UsageError(
-            f"{folder} has no unfinished restore into {target}: start without --resume"
-        )
-    if state.source != source_of(topic):
-        raise UsageError(
-            f"the unfinished restore into {target} is from {state.source}: name that backup"
-        )
-    if state.topic_id not in (None, topic_id):
-        raise UsageError(
-            f"topic {target} was deleted after its restore started: start without --resume"
-        )
-    return state
 
 
 def as_begun(

@@ -174,7 +174,6 @@ class TailChoice:
     _taken: set[TailRecord] = field(default_factory=set)
 
     def choose(self, stored: Iterable[TailRecord], fates: Fates) -> Spans:
-        """The offsets of the *stored* records to restore."""
         spans: list[tuple[int, int]] = []
         joined = False
         for record in stored:
@@ -224,7 +223,6 @@ class TailSource:
     held: RestorableTopic
 
     def state_folder(self, root: Path) -> Path:
-        """The folder for the state of restoring this tail."""
         return root / f"{self.one.topic}~tail-{self.name}"
 
 
@@ -247,7 +245,15 @@ def tail_plan(
     deadline = Deadline.after(patience.JOB)
     cluster_id = client.describe(deadline).cluster_id
     _require_cluster(plan.cluster_id, cluster_id, "the plan")
-    wanted = _wanted(plan, options)
+    found = [
+        partition
+        for partition in plan.leaders
+        if (not options.topics or partition.topic in options.topics)
+        and (not options.partitions or partition.partition in options.partitions)
+    ]
+    if not found:
+        raise UsageError("the plan elects no such partition: check --topics and --partitions.")
+    wanted = found
     elected = {partition.topic for partition in wanted}
     sources = [source for source in tail_sources(store) if source.one.topic in elected]
     # Of the other topics that the plan elects, nothing was saved.
@@ -335,18 +341,6 @@ def _brokers(root: Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.name[1:]))
 
 
-def _wanted(plan: Plan, options: TailOptions) -> list[TopicPartition]:
-    found = [
-        partition
-        for partition in plan.leaders
-        if (not options.topics or partition.topic in options.topics)
-        and (not options.partitions or partition.partition in options.partitions)
-    ]
-    if not found:
-        raise UsageError("the plan elects no such partition: check --topics and --partitions.")
-    return found
-
-
 def _require_cluster(theirs: str | None, ours: str, what: str) -> None:
     if theirs is not None and theirs != ours:
         raise WrongCluster(
@@ -368,7 +362,6 @@ class _TopicTail:
     def plans(
         self, sources: Sequence[TailSource], wanted: Sequence[TopicPartition]
     ) -> list[TopicPlan]:
-        """A plan for each of *sources* of the current topic."""
         now = self._target([partition for partition in wanted if partition.topic == self.topic])
         same = [
             source

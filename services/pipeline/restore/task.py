@@ -44,7 +44,6 @@ class PartitionTask:
     """One partition to restore."""
 
     topic: str
-    """The target topic."""
     partition: int
     spans: Spans
     segments: Sequence[StoredSegment]
@@ -67,7 +66,6 @@ class PartitionTask:
 
     @property
     def where(self) -> str:
-        """The partition as messages name it."""
         return f"{self.topic}-{self.partition}"
 
     @property
@@ -108,7 +106,6 @@ class PartitionRestored:
     """Whether the error is a foreign record."""
 
     def to_json(self) -> str:
-        """The JSON that a task returns."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -119,7 +119,6 @@ class Ahead:
         self._held: deque[IndexedRecord] = deque()
 
     def peek(self, number: int = 0) -> IndexedRecord | None:
-        """The entry *number* places ahead."""
         while len(self._held) <= number:
             entry = next(self._entries, None)
             if entry is None:
@@ -128,7 +127,6 @@ class Ahead:
         return self._held[number]
 
     def take(self, count: int = 1) -> None:
-        """Skip the next entries."""
         for _ in range(count):
             self.peek()
             if self._held:

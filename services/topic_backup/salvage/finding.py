@@ -54,7 +54,6 @@ class UnreadBytes:
 
     @property
     def size(self) -> int:
-        """How many bytes."""
         return self.end - self.position
 
     @property

@@ -84,22 +84,19 @@ class SegmentSalvage:
                     break
                 continue
             self._entries.take()
-            yield from self._taken(placed)
+            # The record of an entry, after the bytes that precede it.
+            proof = Proof.SHIFTED if self._shift else Proof.INDEX
+            if placed.position > self._at:
+                yield from self._before(placed)
+                proof = Proof.BEHIND_STRAY
+            elif not self._shift and self._entries.peek() is None:
+                ends = self._ends_at(placed.end, placed.record.offset)
+                proof = Proof.INDEX if ends else Proof.LAST
+            self._at, self._last = placed.end, placed.record.offset
+            self._before_it = placed
+            self._proved += 1
+            yield FoundRecord(placed, proof)
         yield from self._rest()
-
-    def _taken(self, placed: Placed) -> Iterator[Piece]:
-        """The record of an entry, after the bytes that precede it."""
-        proof = Proof.SHIFTED if self._shift else Proof.INDEX
-        if placed.position > self._at:
-            yield from self._before(placed)
-            proof = Proof.BEHIND_STRAY
-        elif not self._shift and self._entries.peek() is None:
-            ends = self._ends_at(placed.end, placed.record.offset)
-            proof = Proof.INDEX if ends else Proof.LAST
-        self._at, self._last = placed.end, placed.record.offset
-        self._before_it = placed
-        self._proved += 1
-        yield FoundRecord(placed, proof)
 
     def _before(self, placed: Placed) -> Iterator[Piece]:
         """Bytes that a killed writer left: parts of the same record, or a complete copy."""
@@ -312,7 +309,14 @@ def salvaged(
             file, where, size if end is None else min(end, size), max_record_bytes
         )
         if _names_nothing(folder, prefix):
-            yield from _unindexed(records, start_offset, next_offset)
+            if records.end > FIRST_POSITION:
+                placed = records.at(FIRST_POSITION)
+                offset = -1 if placed is None else placed.record.offset
+                whole = placed is not None and start_offset <= offset
+                first = max(start_offset, offset)
+                yield UnreadBytes(
+                    FIRST_POSITION, records.end, UnreadCause.TAIL, first, next_offset, whole
+                )
             return
         number, begin, last = 0, FIRST_POSITION, None
         if start > start_offset:
@@ -341,15 +345,6 @@ def _names_nothing(folder: Folder, prefix: str) -> bool:
         return False
     with index:
         return folder.size(segment_index_name(prefix)) == FIRST_POSITION
-
-
-def _unindexed(records: RecordsFile, start_offset: int, next_offset: int | None) -> Iterator[Piece]:
-    if records.end > FIRST_POSITION:
-        placed = records.at(FIRST_POSITION)
-        offset = -1 if placed is None else placed.record.offset
-        whole = placed is not None and start_offset <= offset
-        first = max(start_offset, offset)
-        yield UnreadBytes(FIRST_POSITION, records.end, UnreadCause.TAIL, first, next_offset, whole)
 
 
 def _place(

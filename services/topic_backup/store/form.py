@@ -424,7 +424,6 @@ class _Frames(Blocks):
         return bytes(output)
 
     def _table(self) -> list[tuple[int, int]]:
-        """The compressed and plain size of each frame."""
         end = self._file.seek(0, io.SEEK_END)
         footer = self._read(end - TABLE_FOOTER.size, TABLE_FOOTER.size)
         count, flags, magic = TABLE_FOOTER.unpack(footer)

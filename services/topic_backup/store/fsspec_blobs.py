@@ -215,7 +215,6 @@ class FsspecBlobs:
         return [one.removeprefix(below) for one in listed if one != below]
 
     def folders(self) -> list[str]:
-        """The names of the folders directly below the URL."""
         found = self._ask(lambda fs: fs.ls(self._root, detail=True), absent=None)
         if found is None:
             self._ask(self._require_bucket)

@@ -175,7 +175,6 @@ class RunsAssembler:
 
     @property
     def changed(self) -> bool:
-        """Whether a commit would change the manifest."""
         return says_more(self.committed, self.identity, self._partitions)
 
     def commit(self) -> TopicManifest:

@@ -155,7 +155,6 @@ def stale(names: Iterable[str], kept: Sequence[TopicManifest]) -> list[str]:
 
 
 def _versions(names: Iterable[str]) -> dict[int, str]:
-    """The manifests among *names*, by their numbers."""
     return {int(match[1]): name for name in names if (match := _VERSION.fullmatch(name))}
 
 
