@@ -93,7 +93,10 @@ class BatchAttempt:
         request = 0
         for step in self.route.steps:
             try:
-                request = self._announce(step, left)
+                # With what it takes to undo it; what cannot be written must not be sent.
+                request = self.journal.request(
+                    step.name, {target.partition: described(target) for target in left}
+                )
             except StorageError as error:
                 self.common = str(error)
                 self._keep(_all(left, RecoveryResult.REFUSED, self.common))
@@ -106,16 +109,6 @@ class BatchAttempt:
         if left:
             self._settle(request, self._confirm(left, replies))
         self._ask_about_lost()
-
-    def _announce(self, step: RouteStep, targets: Sequence[ElectionTarget]) -> int:
-        """Write down what is about to be sent, with what it takes to undo it.
-
-        Raises:
-            StorageError: it could not be written, so it must not be sent.
-        """
-        return self.journal.request(
-            step.name, {target.partition: described(target) for target in targets}
-        )
 
     def _send(self, step: RouteStep, request: int, targets: Sequence[ElectionTarget]) -> Replies:
         """The replies to a step; notes which of them failed or were lost."""
@@ -449,7 +442,9 @@ class Recovery:
             stopped, common = self._look(left)
             outcomes.update(stopped)
             unsent.update(stopped)
-            attempt = self._attempt()
+            attempt = BatchAttempt(
+                self.observer, self.route, self.journal, self.limits, self.stop, self._others
+            )
             attempt.make([target for target in left if target.partition not in stopped])
             outcomes.update(attempt.outcomes)
             reordered |= attempt.reordered
@@ -462,11 +457,6 @@ class Recovery:
         finished = self._finish(tuple(outcomes[target.partition] for target in batch), reordered)
         self._noted(tuple(outcome for outcome in finished if outcome.partition in unsent))
         return finished
-
-    def _attempt(self) -> BatchAttempt:
-        return BatchAttempt(
-            self.observer, self.route, self.journal, self.limits, self.stop, self._others
-        )
 
     def _others(self, partition: TopicPartition) -> Sequence[str]:
         """Who else acts on *partition*, as far as this machine knows."""
