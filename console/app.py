@@ -23,15 +23,8 @@ from textual.theme import Theme
 from typing_extensions import override
 
 from breakglass.console.memory import resume_collecting
-from breakglass.console.modes import (
-    FIRST_MODE,
-    bound_commands,
-    class_at,
-    screen_at,
-)
-from breakglass.console.modes import (
-    MODES as MODES,
-)
+from breakglass.console.modes import FIRST_MODE, bound_commands, class_at, screen_at
+from breakglass.console.modes import MODES as MODES
 from breakglass.screens.ascii import AsciiFilter
 from breakglass.screens.context import Context
 from breakglass.screens.copying import copied
@@ -125,12 +118,7 @@ class BreakglassApp(App[None]):
     ]
 
     def __init__(
-        self,
-        context: Context,
-        *,
-        theme: str,
-        themes: Iterable[Theme] = (),
-        start: str = FIRST_MODE,
+        self, context: Context, *, theme: str, themes: Iterable[Theme] = (), start: str = FIRST_MODE
     ) -> None:
         super().__init__()
         self.stylesheet = KeptStylesheet(variables=self.get_css_variables())

@@ -119,8 +119,7 @@ def restore(
     topic_config: Annotated[
         Pairs,
         typer.Option(
-            metavar="KEY=VALUE",
-            help="Topic setting (repeatable); KEY= leaves out a saved setting.",
+            metavar="KEY=VALUE", help="Topic setting (repeatable); KEY= leaves out a saved setting."
         ),
     ] = None,
     replication_factor: Replicas = None,
@@ -135,8 +134,7 @@ def restore(
     groups_at: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME",
-            help="As --groups, with the offsets of that time (ISO 8601, or ms).",
+            metavar="TIME", help="As --groups, with the offsets of that time (ISO 8601, or ms)."
         ),
     ] = None,
     into_existing: Annotated[
@@ -161,8 +159,7 @@ def restore(
         int, typer.Option(min=1, max=1_000_000, help="Records in one transaction.")
     ] = 20_000,
     transactions: Annotated[
-        bool,
-        typer.Option(help="Write in transactions, so that a crash duplicates nothing."),
+        bool, typer.Option(help="Write in transactions, so that a crash duplicates nothing.")
     ] = True,
     check: Compared = True,
     dry_run: DryRun = False,
@@ -415,8 +412,7 @@ def prune(
         typer.Option(min=1, help="Select the oldest segments of a partition that has more than N."),
     ] = None,
     before_offset: Annotated[
-        int | None,
-        typer.Option(min=0, help="Select segments in which every offset is lower."),
+        int | None, typer.Option(min=0, help="Select segments in which every offset is lower.")
     ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Delete them, after your consent.")
@@ -590,8 +586,7 @@ def reindex(
         ),
     ] = None,
     write: Annotated[
-        bool,
-        typer.Option("--write", help="Rebuild the indexes in the backup itself, on consent."),
+        bool, typer.Option("--write", help="Rebuild the indexes in the backup itself, on consent.")
     ] = False,
     key: KeyFrom = None,
     consent: Phrases = None,

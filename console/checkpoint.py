@@ -398,11 +398,7 @@ Write = Annotated[bool, typer.Option("--write", help="Delete it, after your cons
 
 
 def delete(
-    id: Id,
-    store: Store,
-    write: Write = False,
-    consent: Phrases = None,
-    as_json: AsJson = False,
+    id: Id, store: Store, write: Write = False, consent: Phrases = None, as_json: AsJson = False
 ) -> None:
     """Delete a checkpoint, after your consent; its id is never used again.
 

@@ -22,10 +22,7 @@ Store = Annotated[
 CheckpointTopics = Annotated[
     list[str],
     typer.Option(
-        "--topics",
-        metavar="A,B",
-        help="Topics; may be repeated.",
-        autocompletion=completion.topics,
+        "--topics", metavar="A,B", help="Topics; may be repeated.", autocompletion=completion.topics
     ),
 ]
 ExplainedTopics = Annotated[
@@ -72,8 +69,7 @@ ChosenLevel = Annotated[
     ),
 ]
 ControlTopic = Annotated[
-    str,
-    typer.Option("--control-topic", metavar="TOPIC", help="Topic of ids and of owners' notes."),
+    str, typer.Option("--control-topic", metavar="TOPIC", help="Topic of ids and of owners' notes.")
 ]
 Node = Annotated[
     int, typer.Option("--node", min=0, help="Number of this machine among the machines that copy.")

@@ -94,10 +94,7 @@ def restore_checkpoint(
 
     need("pipeline")
     from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint, how_it_ended
-    from breakglass.services.checkpoint.spark.restore import (
-        CheckpointRestoreOptions,
-        target_names,
-    )
+    from breakglass.services.checkpoint.spark.restore import CheckpointRestoreOptions, target_names
     from breakglass.services.pipeline.acts.restore import RestoreSettings
 
     opened = store_at(store)

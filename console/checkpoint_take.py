@@ -42,12 +42,7 @@ from breakglass.console.output import print_json, say
 from breakglass.console.wiring import Connection
 from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED
 from breakglass.services.checkpoint.store.documents import Level
-from breakglass.services.checkpoint.wording import (
-    TakeAsked,
-    flows_in,
-    policies,
-    with_flows,
-)
+from breakglass.services.checkpoint.wording import TakeAsked, flows_in, policies, with_flows
 from breakglass.services.errors import BreakglassError, UsageError
 from breakglass.services.guard.act import JournalOpened
 

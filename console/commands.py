@@ -61,10 +61,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
         "Start here: what is offline, what is lost, what to do.",
     ),
     CommandEntry(
-        INCIDENT,
-        "capture",
-        "console.capture:app",
-        "Save what is known of an incident in one file.",
+        INCIDENT, "capture", "console.capture:app", "Save what is known of an incident in one file."
     ),
     CommandEntry(INCIDENT, "open", "console.open_bundle:app", "Open the console on such a file."),
     CommandEntry(
@@ -107,10 +104,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
         "Reset groups that committed past the end of a log.",
     ),
     CommandEntry(
-        INCIDENT,
-        "return",
-        "console.returning:app",
-        "Check whether a dead broker is safe to start.",
+        INCIDENT, "return", "console.returning:app", "Check whether a dead broker is safe to start."
     ),
     CommandEntry(
         INCIDENT,

@@ -54,8 +54,7 @@ OldMetastore = Annotated[
     Path | None, typer.Option("--metastore", hidden=True, help="As --store metastore:DIR.")
 ]
 OldCheckpoints = Annotated[
-    list[str] | None,
-    typer.Option("--checkpoints", hidden=True, help="As --store checkpoint:URL."),
+    list[str] | None, typer.Option("--checkpoints", hidden=True, help="As --store checkpoint:URL.")
 ]
 
 
@@ -69,8 +68,7 @@ def open_console(
         bool | None, typer.Option("--ascii/--no-ascii", help="Draw with ASCII characters only.")
     ] = None,
     mouse: Annotated[
-        bool | None,
-        typer.Option("--mouse/--no-mouse", help="Use the mouse in the console."),
+        bool | None, typer.Option("--mouse/--no-mouse", help="Use the mouse in the console.")
     ] = None,
     screen: Annotated[
         str,

@@ -48,8 +48,7 @@ def demo(
         typer.Option("--automatic", help="Recover without the console, on a terminal as well."),
     ] = False,
     as_json: Annotated[
-        bool,
-        typer.Option("--json", help="As --automatic; print the result as one JSON document."),
+        bool, typer.Option("--json", help="As --automatic; print the result as one JSON document.")
     ] = False,
 ) -> None:
     """Break a real cluster on loopback, then recover it: verdicts, rescue, election, report.
@@ -111,12 +110,7 @@ def _recover(cluster: Cluster, truth: Truth) -> list[str]:
         wrong_rescues,
         wrong_verdicts,
     )
-    from breakglass.console.unattended import (
-        brokers_to_stop,
-        elect_all,
-        stop_brokers,
-        triaged,
-    )
+    from breakglass.console.unattended import brokers_to_stop, elect_all, stop_brokers, triaged
     from breakglass.services.connection.sources import ConnectionOptions
 
     connection = Connection(ConnectionOptions(cluster.bootstrap_servers), write=True)

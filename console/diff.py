@@ -287,12 +287,7 @@ class _Writing:
         sys.stdout.flush()
 
 
-_WORDS = {
-    "LEFT": "only in A",
-    "RIGHT": "only in B",
-    "DIFFERENT": "different",
-    "UNREAD": "not read",
-}
+_WORDS = {"LEFT": "only in A", "RIGHT": "only in B", "DIFFERENT": "different", "UNREAD": "not read"}
 
 
 def _span(start: int, end: int) -> str:

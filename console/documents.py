@@ -186,10 +186,7 @@ def outcomes_document(
 
 
 def election_document(
-    cluster_id: str,
-    electing: Electing,
-    skipped: Sequence[Skipped],
-    open_transactions: object,
+    cluster_id: str, electing: Electing, skipped: Sequence[Skipped], open_transactions: object
 ) -> dict[str, Any]:
     """What came of an electing command: outcomes, what was rescued, and what is left."""
     return {

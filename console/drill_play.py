@@ -129,10 +129,7 @@ def _shell(drill: Drill, played: Played) -> None:
     say('`breakglass` finds the cluster here; "$LAB" is the lab; `exit` leads back.')
     terminal = _CountingTerminal()
     lab = drill.cluster.state_dir
-    settings = {
-        "BREAKGLASS_BOOTSTRAP_SERVER": drill.cluster.bootstrap_servers,
-        "LAB": str(lab),
-    }
+    settings = {"BREAKGLASS_BOOTSTRAP_SERVER": drill.cluster.bootstrap_servers, "LAB": str(lab)}
     with _environment(settings, str(lab.parent)), terminal.resized_as_ours():
         try:
             pty.spawn([os.environ.get("SHELL", SHELL)], terminal.shown, terminal.typed)

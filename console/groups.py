@@ -43,11 +43,7 @@ app = new_app(
 
 @app.command("past-end")
 @connected
-def past_end(
-    connection: Connection,
-    topics: Topics = None,
-    as_json: AsJson = False,
-) -> None:
+def past_end(connection: Connection, topics: Topics = None, as_json: AsJson = False) -> None:
     """List committed offsets that lie past the end of their log, or past a cut of it.
 
     A log that an election cut below a committed offset, and that producers have filled again, is
@@ -80,10 +76,7 @@ def past_end(
 @app.command()
 @connected_for_writing
 def reset(
-    connection: Connection,
-    topics: Topics = None,
-    consent: Phrases = None,
-    as_json: AsJson = False,
+    connection: Connection, topics: Topics = None, consent: Phrases = None, as_json: AsJson = False
 ) -> None:
     """Set these committed offsets to where the log that the group has read ends.
 

@@ -29,11 +29,7 @@ def give_memory_back() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return False
-    settings = (
-        (M_ARENA_MAX, 1),
-        (M_MMAP_THRESHOLD, LARGE_BYTES),
-        (M_TRIM_THRESHOLD, TRIM_BYTES),
-    )
+    settings = ((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, LARGE_BYTES), (M_TRIM_THRESHOLD, TRIM_BYTES))
     return 0 not in [mallopt(name, value) for name, value in settings]
 
 

@@ -39,8 +39,7 @@ def restore(
         Path | None, typer.Argument(metavar="FILE", help="The backup.", show_default=False)
     ] = None,
     service_id: Annotated[
-        str | None,
-        typer.Option(metavar="S", help="ksql.service.id (default: the backup's own)."),
+        str | None, typer.Option(metavar="S", help="ksql.service.id (default: the backup's own).")
     ] = None,
     config: ServerConfig = None,
     skip_incompatible: Annotated[

@@ -60,10 +60,7 @@ _BROKER_ADDRESS = typer.Option(
     rich_help_panel=PANEL,
 )
 _LISTENER = typer.Option(
-    "--listener",
-    metavar="NAME",
-    help="The brokers' listener to use.",
-    rich_help_panel=PANEL,
+    "--listener", metavar="NAME", help="The brokers' listener to use.", rich_help_panel=PANEL
 )
 _NATIVE = typer.Option(
     "--native-rpc",
@@ -89,12 +86,7 @@ Gone = Annotated[
 
 Theme = Annotated[
     str | None,
-    typer.Option(
-        "--theme",
-        metavar="NAME",
-        help="Colour theme.",
-        autocompletion=completion.themes,
-    ),
+    typer.Option("--theme", metavar="NAME", help="Colour theme.", autocompletion=completion.themes),
 ]
 
 Host = Annotated[
@@ -106,8 +98,7 @@ Host = Annotated[
     ),
 ]
 ListenPort = Annotated[
-    int,
-    typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port."),
+    int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")
 ]
 TlsCertificate = Annotated[
     Path | None,
@@ -366,11 +357,7 @@ def _connection_parameters(*, writes: bool) -> list[inspect.Parameter]:
 
 
 def _connection(
-    *,
-    native_rpc: str,
-    broker_address: list[str] | None,
-    write: bool = False,
-    **texts: str | None,
+    *, native_rpc: str, broker_address: list[str] | None, write: bool = False, **texts: str | None
 ) -> Connection:
     from breakglass.services.connection.sources import ConnectionOptions
 

@@ -131,12 +131,7 @@ DIFF_COLUMNS = (
     Column("Loses in B", right=True),
     Column("Evidence"),
 )
-CHECK_COLUMNS = (
-    Column("Topic-partition"),
-    Column("Leader"),
-    Column("Status"),
-    Column("Reason"),
-)
+CHECK_COLUMNS = (Column("Topic-partition"), Column("Leader"), Column("Status"), Column("Reason"))
 
 app.command("set")(plan_edits.set_leaders)
 app.command()(plan_edits.exclude)

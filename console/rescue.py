@@ -24,11 +24,7 @@ from breakglass.console.options import (
     size,
 )
 from breakglass.console.output import Column, print_json, print_table, say
-from breakglass.console.rescuing import (
-    RescueStore,
-    default_folder,
-    rescuer,
-)
+from breakglass.console.rescuing import RescueStore, default_folder, rescuer
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.session import Effort

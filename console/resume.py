@@ -46,8 +46,7 @@ def resume(
         ),
     ] = None,
     journal: Annotated[
-        str | None,
-        typer.Option("--journal", metavar="FILE", help="As the argument JOURNAL."),
+        str | None, typer.Option("--journal", metavar="FILE", help="As the argument JOURNAL.")
     ] = None,
     undo: Annotated[
         bool,
@@ -246,11 +245,7 @@ def _document(
     }
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Leader"),
-    Column("To do"),
-)
+COLUMNS = (Column("Topic-partition"), Column("Leader"), Column("To do"))
 
 
 def _rows(found: Remains, *, undo: bool) -> Iterable[tuple[object, ...]]:

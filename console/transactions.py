@@ -93,8 +93,7 @@ def finish(
     source: Sources = None,
     while_running: WhileRunning = False,
     abort: Annotated[
-        bool,
-        typer.Option("--abort", help="Abort the transactions whose marker is found nowhere."),
+        bool, typer.Option("--abort", help="Abort the transactions whose marker is found nowhere.")
     ] = False,
     as_json: AsJson = False,
     consent: Phrases = None,

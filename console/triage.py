@@ -58,8 +58,7 @@ def triage(
     journals: Journals = None,
     as_json: AsJson = False,
     brief: Annotated[
-        bool,
-        typer.Option("--brief", help="With --json: leave out replicas and reasons."),
+        bool, typer.Option("--brief", help="With --json: leave out replicas and reasons.")
     ] = False,
 ) -> None:
     """Judge every offline partition: a verdict, an action, and what each choice loses.

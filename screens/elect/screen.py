@@ -597,10 +597,7 @@ class ElectScreen(GuardedPage):
     )
 
     def __init__(
-        self,
-        context: Context,
-        partitions: Sequence[TopicPartition] = (),
-        plan: Plan | None = None,
+        self, context: Context, partitions: Sequence[TopicPartition] = (), plan: Plan | None = None
     ) -> None:
         find = PickedPartitions(context.known, tuple(partitions))
         super().__init__(context, Elect(find if plan is None else PlannedElections(plan)))
@@ -616,9 +613,7 @@ class ResumeScreen(GuardedPage):
         "to."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "ctrl+y", "undo", "Finish/undo", tooltip="Put assignment orders back; elect nobody"
-        ),
+        Binding("ctrl+y", "undo", "Finish/undo", tooltip="Put assignment orders back; elect nobody")
     ]
 
     def __init__(self, context: Context, journal: Path) -> None:

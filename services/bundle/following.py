@@ -19,12 +19,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from breakglass.services.bundle.capture import BundleMaker, Capture
-from breakglass.services.errors import (
-    BreakglassError,
-    ClusterError,
-    StorageError,
-    Unreachable,
-)
+from breakglass.services.errors import BreakglassError, ClusterError, StorageError, Unreachable
 from breakglass.services.file_lock import lock, open_lock_file
 from breakglass.services.incident.incident import Incident
 from breakglass.services.recovery.judgement.succession import quorum_lost

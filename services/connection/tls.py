@@ -160,9 +160,7 @@ def _key_pem(key: PrivateKeyTypes | None) -> Secret | None:
     if key is None:
         return None
     pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return Secret(pem.decode())
 

@@ -70,11 +70,7 @@ class GroupClient:
         return {offset: errors.get(offset, "left out of the answer") for offset in offsets}
 
     def remove(
-        self,
-        coordinator: int,
-        group: str,
-        partitions: Sequence[TopicPartition],
-        deadline: Deadline,
+        self, coordinator: int, group: str, partitions: Sequence[TopicPartition], deadline: Deadline
     ) -> dict[TopicPartition, str]:
         """Delete the offsets of *group* on *partitions*; an error in words for each, "" for done.
 

@@ -120,11 +120,7 @@ class TopicClient:
             _check(result, doing, f"DELETE on topic {topic}", GONE)
 
     def configure(
-        self,
-        topic: str,
-        settings: Mapping[str, str],
-        defaults: Collection[str],
-        deadline: Deadline,
+        self, topic: str, settings: Mapping[str, str], defaults: Collection[str], deadline: Deadline
     ) -> None:
         """Set *settings* on *topic*, and reset the settings named in *defaults*.
 

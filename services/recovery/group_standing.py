@@ -15,11 +15,7 @@ from dataclasses import dataclass, field
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.journal_view import JournalView
-from breakglass.services.kafka.cluster.group_offsets import (
-    GroupOffsets,
-    describing,
-    read_committed,
-)
+from breakglass.services.kafka.cluster.group_offsets import GroupOffsets, describing, read_committed
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, offline_offsets
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.leader_ends import ask_brokers, by_leader
@@ -168,10 +164,7 @@ def read_standing(
 
 
 def read_leader_logs(
-    client: ReadClient,
-    states: Collection[PartitionState],
-    epochs: GroupOffsets,
-    deadline: Deadline,
+    client: ReadClient, states: Collection[PartitionState], epochs: GroupOffsets, deadline: Deadline
 ) -> dict[TopicPartition, LeaderLog | Unknown]:
     """The logs of the leaders of *states*, each read back to the committed *epochs* of its groups.
 
@@ -384,9 +377,7 @@ def without_epochs(standing: GroupStanding) -> Iterator[str]:
         )
 
 
-def _by_partition(
-    cuts: Iterable[JournalledCut],
-) -> dict[TopicPartition, list[JournalledCut]]:
+def _by_partition(cuts: Iterable[JournalledCut]) -> dict[TopicPartition, list[JournalledCut]]:
     found: dict[TopicPartition, list[JournalledCut]] = {}
     for cut in cuts:
         found.setdefault(cut.partition, []).append(cut)

@@ -7,12 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from breakglass.services import patience
-from breakglass.services.errors import (
-    BreakglassError,
-    TimedOut,
-    UnsupportedByCluster,
-    WrongCluster,
-)
+from breakglass.services.errors import BreakglassError, TimedOut, UnsupportedByCluster, WrongCluster
 from breakglass.services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     REQUEST_TIMED_OUT,

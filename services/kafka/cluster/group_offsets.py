@@ -47,10 +47,7 @@ class CommittedOffsets:
 
 
 def read_committed(
-    sender: Sender,
-    coordinator: int,
-    wanted: Container[TopicPartition],
-    deadline: Deadline,
+    sender: Sender, coordinator: int, wanted: Container[TopicPartition], deadline: Deadline
 ) -> CommittedOffsets:
     """What the groups coordinated by broker *coordinator* committed on *wanted* partitions."""
     limit = deadline.sooner(patience.GROUPS)

@@ -290,10 +290,7 @@ def read_reassignments(
 
 
 def read_newest_partitions(
-    sender: Sender,
-    states: Sequence[PartitionState],
-    brokers: Collection[int],
-    deadline: Deadline,
+    sender: Sender, states: Sequence[PartitionState], brokers: Collection[int], deadline: Deadline
 ) -> tuple[PartitionState, ...]:
     """The partitions of *states*; those without leader as the *brokers* with the newest know them.
 

@@ -21,12 +21,7 @@ from breakglass.services.model import TopicSettings, Unknown
 TOPIC_RESOURCE = 2
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
-KEYS = (
-    MIN_ISR,
-    UNCLEAN_ELECTION,
-    "cleanup.policy",
-    "remote.storage.enable",
-)
+KEYS = (MIN_ISR, UNCLEAN_ELECTION, "cleanup.policy", "remote.storage.enable")
 
 
 SettingsAnswer = Unchanged[dict[str, TopicSettings]]
@@ -43,10 +38,7 @@ def settings_answer() -> SettingsAnswer:
 
 
 def read_topic_settings(
-    sender: Sender,
-    deadline: Deadline,
-    topics: Sequence[str],
-    answer: SettingsAnswer | None = None,
+    sender: Sender, deadline: Deadline, topics: Sequence[str], answer: SettingsAnswer | None = None
 ) -> dict[str, TopicSettings]:
     """The settings of *topics*; a setting that is hidden is Unknown with the missing ACL.
 

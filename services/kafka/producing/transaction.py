@@ -100,10 +100,7 @@ def refusal(code: int, where: str, message: str | None = None) -> BreakglassErro
 
 
 NOBODY = -1
-NEEDED = {
-    TRANSACTION: TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    GROUP: GROUP_AUTHORIZATION_FAILED,
-}
+NEEDED = {TRANSACTION: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, GROUP: GROUP_AUTHORIZATION_FAILED}
 MARKERS_SECONDS = 0.01
 """Pause before asking again whether the last transaction's markers are written."""
 INIT_VERSION, ADD_VERSION, OFFSETS_VERSION, COMMIT_VERSION, END_VERSION = 4, 3, 3, 3, 3

@@ -89,10 +89,7 @@ class EndTransactions(Act[TransactionsFound]):
     def carry_out(self, front: Front, means: Means, frozen: Frozen[TransactionsFound]) -> Ending:
         """Write each marker, one after the other; the value is a list of `EndedTransaction`."""
         done: list[EndedTransaction] = []
-        with (
-            front.reading() as client,
-            means.cluster.transaction_ends(frozen.cluster_id) as armed,
-        ):
+        with front.reading() as client, means.cluster.transaction_ends(frozen.cluster_id) as armed:
             client.describe(Deadline.after(patience.COMMAND))
             for ending in frozen.plan.to_end:
                 if front.stop():

@@ -54,10 +54,7 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.snapshot import ClusterSnapshot
 
-RESULTS = {
-    MoveResult.MOVED: TargetResult.DONE,
-    MoveResult.UNKNOWN: TargetResult.UNKNOWN,
-}
+RESULTS = {MoveResult.MOVED: TargetResult.DONE, MoveResult.UNKNOWN: TargetResult.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +184,7 @@ class MoveGroups(Act[GroupMoves]):
     def carry_out(self, front: Front, means: Means, frozen: Frozen[GroupMoves]) -> Ending:
         """Commit them, group by group; the ending's value is the list of `MovedOffset`."""
         found = frozen.plan
-        with (
-            front.reading() as client,
-            means.cluster.groups(frozen.cluster_id) as groups,
-        ):
+        with front.reading() as client, means.cluster.groups(frozen.cluster_id) as groups:
             client.describe(Deadline.after(patience.REQUEST))
             coordinators = found.standing.coordinators
             done = carry_out(

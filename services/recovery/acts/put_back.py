@@ -32,12 +32,7 @@ from breakglass.services.recovery.acts.forget_leaders import intact_phrases
 from breakglass.services.recovery.acts.hold import ON
 from breakglass.services.recovery.settings.changes import SettingChange, owed, topics_text
 from breakglass.services.recovery.settings.forgetting import Forgetting, forgetting_of, together
-from breakglass.services.recovery.settings.looking import (
-    Layers,
-    judged,
-    layers_of,
-    partitions_of,
-)
+from breakglass.services.recovery.settings.looking import Layers, judged, layers_of, partitions_of
 from breakglass.services.recovery.settings.unclean import UncleanWinner, unclean_winners
 from breakglass.services.recovery.settings.writing import SettingWriter, why_not_ours
 from breakglass.services.recovery.triage import Triage
@@ -178,9 +173,7 @@ def _forgotten(found: Triage, ours: Sequence[SettingChange]) -> Iterator[Forgett
 
 
 def _phrases(
-    ours: Sequence[SettingChange],
-    winners: Sequence[UncleanWinner],
-    forgotten: Sequence[Forgetting],
+    ours: Sequence[SettingChange], winners: Sequence[UncleanWinner], forgotten: Sequence[Forgetting]
 ) -> Iterator[ConsentPhrase]:
     """``release feed``; ``release feed and feed-1 lose 25`` while that is offline."""
     if not ours:

@@ -263,8 +263,7 @@ class _Gathering:
         ]
         readings = reader.read(partitions, deadline, tiered=tiered)
         return BrokerAnswer(
-            readings=readings,
-            log_dirs=self._log_dirs(broker, list(partitions), deadline),
+            readings=readings, log_dirs=self._log_dirs(broker, list(partitions), deadline)
         )
 
     def _log_dirs(

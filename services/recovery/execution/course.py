@@ -43,9 +43,7 @@ class Course:
         return self.halted or self.silent.get(target.designee, "")
 
     def learn(
-        self,
-        outcomes: Sequence[PartitionOutcome],
-        unanswering: Callable[[], Sequence[int]] = tuple,
+        self, outcomes: Sequence[PartitionOutcome], unanswering: Callable[[], Sequence[int]] = tuple
     ) -> None:
         """Take in the outcomes of a batch; *unanswering* finds brokers that do not answer now."""
         for outcome in outcomes:

@@ -114,12 +114,7 @@ def _high_watermarks(
     answers = ask_brokers(
         asked,
         lambda broker, partitions: list_offsets(
-            observer.client.sender,
-            broker,
-            partitions,
-            LATEST,
-            deadline,
-            replica_id=LEADER_ONLY,
+            observer.client.sender, broker, partitions, LATEST, deadline, replica_id=LEADER_ONLY
         ),
     )
     marks = {

@@ -24,13 +24,7 @@ from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.election_client import ElectionClient, Reply
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.model import (
-    Denied,
-    NotOffered,
-    PartitionEvidence,
-    TopicPartition,
-    Unknown,
-)
+from breakglass.services.model import Denied, NotOffered, PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.execution.batches import ExecutionLimits, batches, in_order
 from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.course import Course
@@ -140,8 +134,7 @@ class BatchAttempt:
         self._note_orders(step, [target for target in targets if target not in failed])
         self._note_accepted(step, targets, replies)
         self._lose(
-            step,
-            [(request, target, _unsettled(replies[target.partition])) for target in unsettled],
+            step, [(request, target, _unsettled(replies[target.partition])) for target in unsettled]
         )
         self._settle(
             request,

@@ -25,11 +25,7 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.internal_topics.meaning import LostState
-from breakglass.services.recovery.internal_topics.records import (
-    GroupPosition,
-    StateKey,
-    StateKind,
-)
+from breakglass.services.recovery.internal_topics.records import GroupPosition, StateKey, StateKind
 from breakglass.services.recovery.internal_topics.state import StateFold, differences
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.rescue.past_leader import written_epochs

@@ -87,11 +87,7 @@ def _sums(sums: Sums) -> dict[str, Any]:
 
 
 def _sum(one: FateSum) -> dict[str, int]:
-    return {
-        "records": one.total,
-        "committed": one.committed,
-        "unproven": one.unproven,
-    }
+    return {"records": one.total, "committed": one.committed, "unproven": one.unproven}
 
 
 def _replica(one: ReplicaLedger) -> dict[str, Any]:

@@ -76,10 +76,7 @@ class FateSum:
         return self.committed + self.unproven
 
     def __add__(self, other: FateSum) -> FateSum:
-        return FateSum(
-            self.committed + other.committed,
-            self.unproven + other.unproven,
-        )
+        return FateSum(self.committed + other.committed, self.unproven + other.unproven)
 
 
 Sums = Mapping[Fate, FateSum]

@@ -99,10 +99,7 @@ class _Tally:
 
 
 def _sum(counted: Mapping[Standing, int]) -> FateSum:
-    return FateSum(
-        counted.get(Standing.COMMITTED, 0),
-        counted.get(Standing.UNPROVEN, 0),
-    )
+    return FateSum(counted.get(Standing.COMMITTED, 0), counted.get(Standing.UNPROVEN, 0))
 
 
 class _Settling:

@@ -126,11 +126,7 @@ class PartitionRecord(_Frozen):
         first = canonical({name: facts[name] for name in facts if name < chosen_by})
         second = canonical({name: facts[name] for name in facts if chosen_by < name < left_out})
         third = canonical({name: facts[name] for name in facts if name > left_out})
-        return (
-            f'{first[:-1]},"{chosen_by}":',
-            f',{second[1:-1]},"{left_out}":',
-            f",{third[1:]}",
-        )
+        return (f'{first[:-1]},"{chosen_by}":', f',{second[1:-1]},"{left_out}":', f",{third[1:]}")
 
     @property
     def canonical_facts(self) -> str:

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING
 
 from breakglass.services.guard.consent import Price
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.judgement.assessment import (
-    Action,
-    Verb,
-    Verdict,
-    recovery_order,
-)
+from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict, recovery_order
 from breakglass.services.recovery.plan.document import ChosenBy
 from breakglass.services.recovery.plan.edit import Decision, Partitions, decide, left_out
 from breakglass.services.words.figures import loss_text, unread_text

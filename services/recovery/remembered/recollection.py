@@ -183,8 +183,7 @@ class Recollection:
     ) -> dict[int, PassedOver]:
         """`passed_over` and `cut_by_leaders` together."""
         return merged(
-            self.passed_over(snapshot, whole=whole),
-            self.cut_by_leaders(client, snapshot),
+            self.passed_over(snapshot, whole=whole), self.cut_by_leaders(client, snapshot)
         )
 
     def elected(self) -> frozenset[Election]:

@@ -162,9 +162,7 @@ def running_broker(path: Path) -> int | None:
 
 
 def _replicas(
-    folders: list[Path],
-    cleaned: Mapping[TopicPartition, int],
-    starts: Mapping[TopicPartition, int],
+    folders: list[Path], cleaned: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
 ) -> Iterator[ReplicaFolder]:
     for folder in folders:
         match = _REPLICA.fullmatch(folder.name)

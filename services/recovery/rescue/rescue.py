@@ -170,14 +170,7 @@ class Rescuer:
 
         root = folder / f"b{broker}"
         return Saver(
-            client.sender,
-            broker,
-            root,
-            self.cluster_id,
-            self.limit,
-            pause,
-            self.free,
-            tally.add,
+            client.sender, broker, root, self.cluster_id, self.limit, pause, self.free, tally.add
         )
 
 

@@ -294,9 +294,7 @@ def _require_down(snapshot: ClusterSnapshot, broker: int, cluster_id: str) -> No
 
 
 def _reaches(
-    client: ReadClient,
-    replicas: Sequence[ReplicaFolder],
-    states: Collection[TopicPartition],
+    client: ReadClient, replicas: Sequence[ReplicaFolder], states: Collection[TopicPartition]
 ) -> dict[TopicPartition, LeaderReach]:
     """How far the present leaders have the logs of *replicas*."""
     ends: dict[TopicPartition, int] = {}

@@ -166,10 +166,7 @@ def absent(broker: int, state: PartitionState) -> ReturningReplica:
 
 
 def _set_aside(
-    broker: int,
-    described: ReturningReplica,
-    replica: ReplicaFolder,
-    state: PartitionState | None,
+    broker: int, described: ReturningReplica, replica: ReplicaFolder, state: PartitionState | None
 ) -> ReturningReplica:
     """A replica that its broker does not own.
 

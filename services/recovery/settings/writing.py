@@ -76,11 +76,7 @@ class SettingWriter:
                 yield from done
 
     def _batch(
-        self,
-        step: str,
-        name: str,
-        batch: Sequence[SettingChange],
-        values: Mapping[str, str | None],
+        self, step: str, name: str, batch: Sequence[SettingChange], values: Mapping[str, str | None]
     ) -> list[SettingOutcome]:
         touched = [partition for partition in self.partitions if partition.topic in values]
         items = {partition: {"value": values[partition.topic]} for partition in touched}
@@ -150,9 +146,7 @@ def own_value(told: LayeredSetting | Unknown) -> str | Unknown | None:
 
 
 def why_not_ours(
-    change: SettingChange,
-    states: Sequence[PartitionState],
-    told: LayeredSetting | Unknown | None,
+    change: SettingChange, states: Sequence[PartitionState], told: LayeredSetting | Unknown | None
 ) -> str:
     """Why *change* is not put back; empty if the topic still has the written value.
 

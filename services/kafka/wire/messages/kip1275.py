@@ -91,9 +91,7 @@ def designated_election(
         election_type=ElectionType.DESIGNATED,
         topic_partitions=[
             ElectLeadersRequest.TopicPartitions(
-                topic=topic,
-                partitions=list(designees),
-                designated_leaders=list(designees.values()),
+                topic=topic, partitions=list(designees), designated_leaders=list(designees.values())
             )
             for topic, designees in topics.items()
         ],
