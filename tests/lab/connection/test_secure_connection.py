@@ -192,7 +192,7 @@ def test_a_mechanism_the_broker_does_not_offer_is_told_with_those_it_does(
     security = ClientSecurity(settings)
     begun = security.sasl("b1")
     assert begun is not None
-    monkeypatch.setattr(security, "sasl", lambda _: ("SCRAM-SHA-1", begun[1]))
+    monkeypatch.setattr(security, "sasl", lambda *_: ("SCRAM-SHA-1", begun[1]))
     with (
         closing(_client(settings, security)) as client,
         pytest.raises(AuthenticationFailed, match=r"does not accept .*it offers .*PLAIN"),

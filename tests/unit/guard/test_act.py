@@ -11,7 +11,7 @@ from breakglass import services
 from breakglass.services.guard.act import Act
 
 ROOT = Path(__file__).resolve().parents[3]
-SERVER = ROOT / "console" / "checkpoint_serve.py"
+SERVER = ROOT / "console" / "checkpoint.py"
 """Takes checkpoints as long as it runs; it was begun with --write."""
 CHANGING = re.compile(
     r"\bJournal\.(open|resume)\(|power\w*(\([^()]*\))?\.(elections|groups|settings|topics"
