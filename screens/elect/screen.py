@@ -77,13 +77,13 @@ FILE = "elected.json"
 
 
 class GroupsPage(ActPage):
-    """Groups that committed past the end of a log are moved to it."""
+    """Groups past the end of a log, or past a cut, are moved to where what they read ends."""
 
     TITLE = "Groups past the end"
     ABOUT = (
-        "Sets committed offsets that lie past the end of their log to that end, as `breakglass "
-        "groups reset` does. Groups with running consumers are refused. The journal keeps what "
-        "was committed before."
+        "Sets committed offsets past the end of their log, or past a cut, to where the log that "
+        "the group has read ends, as `breakglass groups reset` does. Groups with running "
+        "consumers are refused. The journal keeps what was committed before."
     )
     UNSAVED = "Offsets of groups are being moved."
     CHANGES = "groups"

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import resource
 import select
 import struct
@@ -34,7 +35,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
 
 from breakglass.services import patience
-from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.secret import Secret, without_secrets
 from breakglass.services.divergence.align import RecordPair
 from breakglass.services.divergence.entry import Content, Item, RecordEntry
 from breakglass.services.errors import UsageError
@@ -160,6 +161,7 @@ class Schemas:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                env=without_secrets(os.environ),
             )
             weakref.finalize(self, _end, self._process)
             question = json.dumps(self._url.reveal()).encode() + b"\n" + question

@@ -193,7 +193,7 @@ def _post(endpoint: TokenEndpoint, seconds: float) -> Secret | Unreachable:
 
     def connection(kind: Any, host: str, **given: Any) -> Any:
         made = kind(host, **given)
-        setattr(made, "_create_connection", connect)  # noqa: B010 -- its own hook
+        made._create_connection = connect
         return made
 
     class Http(urllib.request.HTTPHandler):

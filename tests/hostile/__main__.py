@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -236,17 +237,12 @@ class Theatre:
             process = subprocess.Popen(
                 given, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env={**os.environ, **state}
             )
-            code: int | None = None
-            while time.monotonic() - began < HUNG_SECONDS:
-                pid, status, used = os.wait4(process.pid, os.WNOHANG)
-                if pid:
-                    code = process.returncode = os.waitstatus_to_exitcode(status)
-                    break
-                time.sleep(0.05)
-            else:
-                process.kill()
-                _, _, used = os.wait4(process.pid, 0)
-                process.returncode = -9
+            hung = threading.Timer(HUNG_SECONDS, process.kill)
+            hung.start()
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            code = None if hung.finished.is_set() else process.returncode
+            hung.cancel()
             seconds = time.monotonic() - began
             texts = []
             for file in (out, err):

@@ -22,7 +22,6 @@ from breakglass.services.guard.act import (
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.journal import list_journals
 from breakglass.services.guard.journal_view import JournalView
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.group_reset import (
@@ -110,8 +109,7 @@ def _held_back(
     }
     if not untold:
         return tuple(moves), []
-    states = client.partitions((OFFSETS_TOPIC,), Deadline.after(patience.REQUEST))
-    positions = newest_positions(client, states, untold)
+    positions = newest_positions(client, untold)
     leaders = {state.partition: state.leader for state in snapshot.partitions}
     kept: list[OffsetMove] = []
     left: list[str] = []
@@ -178,6 +176,7 @@ class MoveGroups(Act[GroupMoves]):
             (ConsentPhrase(phrase_for(found.moves)),) if found.moves else (),
             tuple(moves),
             tuple(sorted({str(move.partition) for move in found.moves})),
+            remarks=found.doubts,
             plan=found,
         )
 

@@ -166,32 +166,28 @@ class InternalSearch:
 
 
 def newest_positions(
-    client: ReadClient,
-    states: Collection[PartitionState],
-    wanted: Collection[tuple[str, TopicPartition]],
+    client: ReadClient, wanted: Collection[tuple[str, TopicPartition]]
 ) -> dict[tuple[str, TopicPartition], GroupPosition | Unknown]:
-    """What each group of *wanted* committed last, with its time, from the leaders of *states*.
+    """What each group of *wanted* committed last on its partition, with the time of the commit.
 
     A coordinator answers with the offset alone; the record that it answers from has the time.
     """
-    of_topic = [state for state in states if state.partition.topic == OFFSETS_TOPIC]
-    by_number = {state.partition.partition: state for state in of_topic}
-    groups = {
-        group: log_of(group, OFFSETS_TOPIC, max(1, len(of_topic))).partition for group, _ in wanted
-    }
+    try:
+        states = client.partitions((OFFSETS_TOPIC,), Deadline.after(patience.REQUEST))
+    except BreakglassError as error:
+        return dict.fromkeys(wanted, Unknown(str(error)))
+    leading = {state.partition: state for state in states}
+    logs: dict[TopicPartition, StateFold | Unknown] = {}
     found: dict[tuple[str, TopicPartition], GroupPosition | Unknown] = {}
-    for number in sorted(set(groups.values())):
-        read = _positions(client, by_number.get(number))
-        for key in wanted:
-            if groups[key[0]] != number:
-                continue
-            if isinstance(read, Unknown):
-                found[key] = read
-                continue
-            found[key] = Unknown(f"{OFFSETS_TOPIC} has no such commit")
-            position = read.state.get(StateKey(StateKind.OFFSET, key[0], str(key[1])))
-            if isinstance(position, GroupPosition):
-                found[key] = position
+    for group, partition in wanted:
+        place = log_of(group, OFFSETS_TOPIC, max(1, len(states)))
+        if place not in logs:
+            logs[place] = _positions(client, leading.get(place))
+        log, key = logs[place], StateKey(StateKind.OFFSET, group, str(partition))
+        position = log if isinstance(log, Unknown) else log.state.get(key)
+        if not isinstance(position, GroupPosition | Unknown):
+            position = Unknown(f"{OFFSETS_TOPIC} has no such commit")
+        found[group, partition] = position
     return found
 
 

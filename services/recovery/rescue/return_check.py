@@ -239,11 +239,11 @@ def older_copies(
     for folder in folders:
         if folder.broker is None:
             continue
-        at_ms = last_heard(folder.broker)
-        if at_ms > folder.written_ms + MOST_APART_MS:
+        at_ms, written_ms = last_heard(folder.broker), folder.written_ms
+        if at_ms > written_ms + MOST_APART_MS:
             yield (
-                f"{folder.path} was last written {time_text(folder.written_ms)}, and "
-                f"b{folder.broker} was heard at {time_text(at_ms)}: it is an older copy"
+                f"{folder.path} was last written {time_text(written_ms)}, and b{folder.broker} was "
+                f"heard at {time_text(at_ms)}: it is an older copy"
             )
 
 
@@ -257,9 +257,11 @@ def _shorter_than_heard(
         if state is None or state.topic_id != replica.topic_id or folder.broker is None:
             continue
         last = heard(key_of(state)).get(folder.broker)
+        if last is None or isinstance(last.log.log_end, Unknown):
+            continue
         with suppress(BreakglassError):
             end = log_end(replica)
-            if last is not None and isinstance(last.log.log_end, int) and last.log.log_end > end:
+            if last.log.log_end > end:
                 yield (
                     f"{replica.partition} of b{folder.broker} ended at {last.log.log_end:,} when "
                     f"it was heard at {time_text(last.at_ms)}, and ends at {end:,} in "
