@@ -28,8 +28,12 @@ function ask(why) {
   document.querySelector("input").focus();
 }
 
-// Textual's script connects when the window has loaded, to the address that the terminal names.
-function connect(key) {
+// Textual's script connects when the window has loaded, to the address that the terminal names. Loaded
+// before that, it would connect twice, and the page would show the end of the one that is refused.
+async function connect(key) {
+  if (document.readyState !== "complete") {
+    await new Promise((loaded) => window.addEventListener("load", loaded));
+  }
   const address = `${location.origin.replace(/^http/, "ws")}/ws`;
   document.querySelector(".textual-terminal").dataset.sessionWebsocketUrl = address;
   window.WebSocket = class extends WebSocket {

@@ -11,12 +11,14 @@ from typing import Any
 
 from breakglass.services.errors import LabError
 from breakglass.services.lab.cluster import WAIT_SECONDS, Cluster
-from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.model import TopicPartition
 
 NO_ERROR = 0
 ELECTION_NOT_NEEDED = 84
 TOPIC_RESOURCE = 2
 SET_CONFIG = 0
+CONSUMER = -1
+LATEST = -1
 PREFERRED = 0
 UNCLEAN = 1
 MOST_REPLICAS = 3
@@ -32,7 +34,7 @@ def create_topic(
 ) -> None:
     """Create *topic*: partition i on the brokers ``assignments[i]``, the first of them leading.
 
-    Back when every running broker knows it with all replicas in sync.
+    Back when every running broker knows it with all replicas in sync, and its leaders lead.
 
     Raises:
         LabError: the cluster refused, or the replicas were not in sync in time.
@@ -77,7 +79,10 @@ def ensure_topic(cluster: Cluster, topic: str, *, partitions: int = 1) -> None:
 
 
 def wait_in_sync(cluster: Cluster, *topics: str, timeout: float = WAIT_SECONDS) -> None:
-    """Wait until every awake broker sees these topics led, with every replica in the ISR."""
+    """Wait until every awake broker sees these topics led, with every replica in the ISR.
+
+    A broker tells of a leader before it leads itself, so those that lead answer for their logs too.
+    """
 
     def in_sync() -> bool:
         return all(_all_whole(cluster, topics, node.id) for node in cluster.brokers if node.awake)
@@ -197,15 +202,32 @@ def _creatable(topic: str, assignments: Sequence[Sequence[int]], configs: Mappin
 
 
 def _all_whole(cluster: Cluster, topics: Sequence[str], broker: int) -> bool:
+    from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+
     try:
         states = cluster.partitions(*topics, via=broker)
     except LabError:
         return False
-    return all(_whole(state) for state in states)
-
-
-def _whole(state: PartitionState) -> bool:
-    return not state.offline and set(state.isr) == set(state.assignment)
+    if any(state.offline or set(state.isr) != set(state.assignment) for state in states):
+        return False
+    of_topic = ListOffsetsRequest.ListOffsetsTopic
+    led = _by_topic(state.partition for state in states if state.leader == broker)
+    request = ListOffsetsRequest(
+        replica_id=CONSUMER,
+        topics=[
+            of_topic(
+                name=topic,
+                partitions=[
+                    of_topic.ListOffsetsPartition(partition_index=one.partition, timestamp=LATEST)
+                    for one in some
+                ],
+            )
+            for topic, some in led
+        ],
+    )
+    answer = cluster.read(lambda node: node.ask(request, ListOffsetsResponse), via=broker)
+    answered = (partition for topic in answer.topics for partition in topic.partitions)
+    return all(partition.error_code == NO_ERROR for partition in answered)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[TopicPartition]]]:
