@@ -100,11 +100,18 @@ def hold_followers(cluster: Cluster, leader: int, *followers: int) -> None:
     follower, which would append it when it is resumed. Ours, parked later and for longer, ends
     after all of theirs; the second one, after those that a busy leader had not read yet.
     """
+
+    def parked() -> bool:
+        led = (state for state in cluster.partitions(via=leader) if state.leader == leader)
+        return any(_parks(cluster.broker(leader), state) for state in led)
+
+    what = f"broker {leader} to lead, and to park a fetch"
+    # With its high watermark at its log's end: below that, a fetch at the end is answered at once.
+    cluster.wait_until(parked, what)
     for follower in followers:
         cluster.broker(follower).pause()
-    led = next(state for state in cluster.partitions(via=leader) if state.leader == leader)
     for _ in range(2):
-        _park_fetch(cluster.broker(leader), led)
+        cluster.wait_until(parked, what)
 
 
 def make_patient(cluster: Cluster, seconds: int) -> None:
@@ -154,15 +161,17 @@ def release(cluster: Cluster, *brokers: int) -> None:
         cluster.broker(broker).resume()
 
 
-def _park_fetch(node: Node, state: PartitionState) -> None:
+def _parks(node: Node, state: PartitionState) -> bool:
+    """Whether a fetch at the end of the log waits its time; one that cannot is answered at once."""
     from kafka.protocol.consumer import FetchRequest, FetchResponse
 
     topic_class = FetchRequest.FetchTopic
     name, number = state.partition.topic, state.partition.partition
+    end = read_log(node.partition_folder(name, number)).end
     at_the_end = topic_class.FetchPartition(
         partition=number,
         current_leader_epoch=state.leader_epoch,
-        fetch_offset=read_log(node.partition_folder(name, number)).end,
+        fetch_offset=end,
         partition_max_bytes=1,
     )
     request = FetchRequest(
@@ -171,7 +180,11 @@ def _park_fetch(node: Node, state: PartitionState) -> None:
         topics=[topic_class(topic=name, topic_id=state.topic_id, partitions=[at_the_end])],
     )
     with Conversation(node.address(Listener.LAB), SETTLE_SECONDS) as conversation:
-        conversation.ask(request, FetchResponse)
+        answer = conversation.ask(request, FetchResponse)
+    found = [partition for topic in answer.responses for partition in topic.partitions]
+    return [(one.error_code, one.records or b"", one.high_watermark) for one in found] == [
+        (0, b"", end)
+    ]
 
 
 def _quorum_leads(node: Conversation) -> bool:
