@@ -147,6 +147,8 @@ def _document(check: ReturnCheck) -> dict[str, Any]:
         "safe_to_start": check.safe,
         "lost": check.lost,
         "lost_markers": check.lost_markers,
+        "shorter": check.shorter,
+        "older": check.older,
         "partitions": [
             {
                 "topic": replica.partition.topic,
@@ -155,6 +157,7 @@ def _document(check: ReturnCheck) -> dict[str, Any]:
                 "leader": replica.leader,
                 "start": replica.start,
                 "end": replica.end,
+                "reached": replica.reached,
                 "fate": replica.fate,
                 "why": replica.why,
                 "dropped": replica.dropped,

@@ -7,11 +7,14 @@ right to execute (0640). Existing files and folders keep their rights.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 from pathlib import Path
 
 from breakglass.services.errors import UsageError
+from breakglass.services.regular_file import NO_REGULAR_FILE
 
 VARIABLE = "BREAKGLASS_BACKUP_MODE"
 FOLDER_MODE = 0o700
@@ -61,13 +64,20 @@ def make_folders(path: Path) -> None:
 def open_new(path: str | Path, flags: int) -> int:
     """A descriptor of *path*, made with these rights where *flags* make it. Raises OSError.
 
-    It can be the *opener* of `open`.
+    It can be the *opener* of `open`. A link, a FIFO and a device are refused: whoever may write to
+    the folder would choose what is written to.
     """
     mode = file_mode()
     created = VARIABLE in os.environ and bool(flags & os.O_CREAT) and not Path(path).exists()
-    descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
-    if created:
-        os.fchmod(descriptor, mode)
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.ENXIO, NO_REGULAR_FILE, str(path))
+        if created:
+            os.fchmod(descriptor, mode)
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor
 
 

@@ -31,6 +31,7 @@ from typing_extensions import override
 from breakglass.console.output import say
 from breakglass.services import patience
 from breakglass.services.errors import Refused, UsageError
+from breakglass.services.regular_file import open_regular
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SERVER = "breakglass"
@@ -134,6 +135,9 @@ def server_tls(certificate: Path, key: Path) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
+        for file in (certificate, key):
+            # A FIFO would be waited for without end.
+            open_regular(file).close()
         context.load_cert_chain(certificate, key, no_password)
     except ssl.SSLError as error:
         raise UsageError(

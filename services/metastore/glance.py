@@ -17,10 +17,11 @@ from breakglass.services.errors import StorageError
 from breakglass.services.health.backups import BackupGlance
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind
-from breakglass.services.metastore.private_files import FILE_MODE, is_locked, lock_file
+from breakglass.services.metastore.private_files import is_locked, lock_file
 from breakglass.services.metastore.settings import newest, service_of
 from breakglass.services.metastore.topic import Alarm
 from breakglass.services.regular_file import open_regular
+from breakglass.services.rights import open_new
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import time_text
@@ -44,8 +45,7 @@ def write_status(location: Path, topic: str, behind: Behind | None) -> None:
         document |= {"since_ms": behind.since_ms, "reason": bounded(behind.reason, MOST_REASON)}
     content = json.dumps(document).encode().ljust(BYTES - 1) + b"\n"
     with storage_errors(str(path)):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(path, flags, FILE_MODE)
+        descriptor = open_new(path, os.O_WRONLY | os.O_CREAT)
         try:
             if os.pwrite(descriptor, content, 0) != len(content):
                 raise StorageError(f"{path}: written in part; free space on that file system.")
@@ -80,8 +80,7 @@ def note_alarm(location: Path, topic: str, alarm: Alarm) -> None:
         **alarm.evidence,
     }
     with storage_errors(str(path)):
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        descriptor = os.open(path, flags, FILE_MODE)
+        descriptor = open_new(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             os.write(descriptor, json.dumps(document).encode() + b"\n")
             os.fsync(descriptor)

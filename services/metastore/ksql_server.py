@@ -34,6 +34,7 @@ from breakglass.services.errors import (
     UsageError,
 )
 from breakglass.services.model import Unknown
+from breakglass.services.regular_file import SETTINGS_BYTES, read_given
 from breakglass.services.words.inert import bounded, bounded_url, inert
 
 MOST_INFO_BYTES = 64 * 1024
@@ -332,8 +333,9 @@ class KsqlServer:
             context.load_default_certs()
             return context
         try:
-            context.load_verify_locations(cafile=self.ca)
-        except OSError as error:
+            trusted = read_given(self.ca, SETTINGS_BYTES)
+            context.load_verify_locations(cadata=trusted.decode("ascii", "ignore"))
+        except (OSError, ValueError) as error:
             raise BadConnectionSettings(
                 f"{self.ca} has no certificates that can be used ({_why(error)})"
             ) from None

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from breakglass.services.errors import StorageError
 from breakglass.services.file_lock import lock, open_lock_file
+from breakglass.services.rights import open_new
 from breakglass.services.topic_backup.folder import LocalAppendFile, LocalFolder, storage_errors
 
 FILE_MODE = 0o600
@@ -18,14 +20,21 @@ LOCKS = Path("/proc/locks")
 def private_folder(path: Path) -> LocalFolder:
     """The folder at *path*, created with its parents for its owner alone; permissions are fixed.
 
-    Raises: StorageError.
+    Raises:
+        StorageError: it cannot be used, or belongs to another account, which may change its files.
     """
     with storage_errors(str(path)):
         missing = not path.exists()
         path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         if missing:
             LocalFolder(path.parent).sync()
-        if path.stat().st_mode & 0o777 != FOLDER_MODE:
+        found = path.stat()
+        if found.st_uid != os.geteuid():
+            raise StorageError(
+                f"{path} belongs to another account (user id {found.st_uid}), which can change "
+                "what is in it: run as that account, or name a folder of your own."
+            )
+        if found.st_mode & 0o777 != FOLDER_MODE:
             path.chmod(FOLDER_MODE)
     return LocalFolder(path)
 
@@ -36,7 +45,7 @@ def private_append(path: Path, at: int) -> LocalAppendFile:
     Raises: StorageError.
     """
     with storage_errors(str(path)):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        descriptor = open_new(path, os.O_WRONLY | os.O_CREAT)
         try:
             os.fchmod(descriptor, FILE_MODE)
         finally:

@@ -37,6 +37,8 @@ _NEXT_STEPS = {
     errno.EROFS: "choose a folder on a writable file system",
     errno.EFBIG: "take the file from another copy",
     errno.EINVAL: "take the file from another copy",
+    errno.ELOOP: "it is a link, and is not followed: find out who put it there, and remove it",
+    errno.ENXIO: "it is no regular file: find out who put it there, and remove it",
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",

@@ -13,11 +13,13 @@ import pytest
 
 from breakglass.console.exporter import replace_file
 from breakglass.services.bundle.archive import write_archive
-from breakglass.services.errors import BreakglassError
+from breakglass.services.errors import BreakglassError, StorageError
+from breakglass.services.metastore.private_files import private_append, private_folder
 from breakglass.services.recovery.plan.file import write_plan
 from breakglass.services.recovery.plan.partition_file import write_elections
 from breakglass.services.recovery.timeline.saving import save_timeline
 from breakglass.services.regular_file import replace_regular
+from breakglass.services.topic_backup.folder import LocalAppendFile
 from tests.unit.recovery.plans import SAFE, planned
 
 WRITERS: dict[str, Callable[[Path], object]] = {
@@ -26,6 +28,8 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "plan set": lambda path: write_plan(planned(SAFE), path, replace=True),
     "unclean-recovery": lambda path: write_elections((), path),
     "capture --out": lambda path: write_archive(path, b"{}", iter(())),
+    "backup run": lambda path: LocalAppendFile(path, 0),
+    "metastore backup": lambda path: private_append(path, 0),
     "journal": lambda path: save_timeline("new", path.parent, path.name, ""),
 }
 
@@ -64,8 +68,19 @@ def test_s07_what_is_no_regular_file_is_refused_and_stays(
     with pytest.raises((BreakglassError, FileExistsError)):
         WRITERS[writer](path)
     assert os.path.samestat(path.lstat(), before)
+    assert path.lstat().st_mode == before.st_mode
     assert (tmp_path / "kept").read_text() == "kept"
     assert sorted(os.listdir(tmp_path)) == ["kept", "out"]
+
+
+def test_s07_a_folder_of_another_account_gets_no_backup_of_the_metastore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(StorageError):
+        private_folder(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
 
 
 def test_s07_a_link_that_is_put_there_while_a_file_is_written_is_replaced_and_not_followed(

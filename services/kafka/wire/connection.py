@@ -271,7 +271,7 @@ class BrokerConnection:
     def _decode(
         self, response_class: Any, frame: memoryview, version: int, deadline: Deadline
     ) -> Any:
-        from breakglass.services.kafka.wire.messages.message import UNREADABLE
+        from breakglass.services.kafka.wire.messages.message import UNREADABLE, why_unreadable
 
         try:
             body = body_of(frame, response_class, version)
@@ -282,7 +282,7 @@ class BrokerConnection:
             self.close()
             raise MalformedMessage(
                 f"{self._where} answered {response_class.name} v{version} with other bytes "
-                f"({error}): check that it is a Kafka broker"
+                f"({why_unreadable(error)}): check that it is a Kafka broker"
             ) from error
 
     def _refused(self, error: TooLarge) -> MalformedMessage:

@@ -12,7 +12,7 @@ import fcntl
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -30,6 +30,9 @@ LOG = "log:"
 METADATA_LOG = "__cluster_metadata"
 META, LOCK, PARTITION_METADATA = "meta.properties", ".lock", "partition.metadata"
 CLEANED, STARTS = "cleaner-offset-checkpoint", "log-start-offset-checkpoint"
+REACHED = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint")
+"""The high watermarks, and the offsets before which all was flushed."""
+EPOCHS = "leader-epoch-checkpoint"
 MAX_FILE_BYTES = 1024 * 1024
 _FLOCK = struct.Struct("hhqqi")
 """The system's ``struct flock``: type, whence, start, length, process."""
@@ -47,6 +50,9 @@ class ReplicaFolder:
     """The log cleaner has compacted the log, so offsets may be missing."""
     log_start: int = 0
     """Records before this offset were deleted, though their segment may still be there."""
+    reached: int = 0
+    """The highest offset that checkpoints and snapshots name: a log that ends before it lost its
+    tail, in a power cut or by a truncation."""
 
     @property
     def size(self) -> int:
@@ -95,11 +101,11 @@ def read_broker_folder(path: Path) -> BrokerFolder:
     alone = _REPLICA.fullmatch(path.name) and any(path.glob("*.log"))
     root = path.parent if alone else path
     properties = _properties(root / META)
-    cleaned, starts = _offsets(root / CLEANED), _offsets(root / STARTS)
+    cleaned, starts, *reached = (_offsets(root / name) for name in (CLEANED, STARTS, *REACHED))
     with storage_errors(str(path)):
         folders = [path] if alone else sorted(child for child in path.iterdir() if child.is_dir())
     replicas = tuple(
-        sorted(_replicas(folders, cleaned, starts), key=lambda replica: replica.partition)
+        sorted(_replicas(folders, cleaned, starts, reached), key=lambda replica: replica.partition)
     )
     if not replicas:
         raise UsageError(f"{path} holds no partitions: name a broker's folder of log.dirs.")
@@ -162,7 +168,10 @@ def running_broker(path: Path) -> int | None:
 
 
 def _replicas(
-    folders: list[Path], cleaned: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
+    folders: list[Path],
+    cleaned: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+    reached: Sequence[Mapping[TopicPartition, int]],
 ) -> Iterator[ReplicaFolder]:
     for folder in folders:
         match = _REPLICA.fullmatch(folder.name)
@@ -171,8 +180,14 @@ def _replicas(
         if any(folder.glob("*.log")):
             partition = TopicPartition(match[1], int(match[2]))
             topic_id = _topic_id(_properties(folder / PARTITION_METADATA, ":"))
-            start = starts.get(partition, 0)
-            yield ReplicaFolder(folder, partition, topic_id, partition in cleaned, start)
+            epochs = (line.split() for line in _text(folder / EPOCHS).splitlines())
+            named = [
+                *(offsets.get(partition, 0) for offsets in reached),
+                *(int(words[1]) for words in epochs if len(words) == 2 and words[1].isdecimal()),
+                *(int(file.stem) for file in folder.glob("*.snapshot") if file.stem.isdecimal()),
+            ]
+            compacted, start = partition in cleaned, starts.get(partition, 0)
+            yield ReplicaFolder(folder, partition, topic_id, compacted, start, max(named))
 
 
 def _set_aside(name: str) -> bool:

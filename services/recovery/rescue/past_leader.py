@@ -26,10 +26,9 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
-from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
+from breakglass.services.recovery.rescue.broker_folder import EPOCHS, ReplicaFolder
 from breakglass.services.regular_file import open_regular
 
-CHECKPOINT = "leader-epoch-checkpoint"
 DEPTH = 64
 """The number of epochs that the leader is asked for."""
 MAX_BYTES = 1024 * 1024
@@ -140,28 +139,31 @@ def epochs_of_batches(log: LogSource, start: int, end: int) -> EpochHistory:
 
 
 def written_epochs(folder: Path, log_end: int) -> EpochHistory | Unknown:
-    """The leader epochs of the log in *folder*, from its checkpoint file."""
+    """The leader epochs of the log in *folder*, from its checkpoint file.
+
+    As brokers read it: what the file has at or past *log_end* was lost with the log's tail.
+    """
     try:
-        with open_regular(folder / CHECKPOINT) as file:
+        with open_regular(folder / EPOCHS) as file:
             lines = file.read(MAX_BYTES).decode("ascii").splitlines()
         # Kafka makes the file empty, and reads it as one without entries.
         version, count, *entries = lines or ("0", "0")
         starts = [tuple(map(int, line.split())) for line in entries]
     except (OSError, ValueError):
-        return Unknown(f"{CHECKPOINT} in its folder cannot be read")
+        return Unknown(f"{EPOCHS} in its folder cannot be read")
     rising = all(start < other for start, other in pairwise(starts))
     if version != "0" or int(count) != len(starts) or not rising:
-        return Unknown(f"{CHECKPOINT} in its folder is damaged")
+        return Unknown(f"{EPOCHS} in its folder is damaged")
     if not starts:
         # It is like that beside a log that never had a record (R31).
         empty = EpochHistory((), 0)
-        return Unknown(f"{CHECKPOINT} in its folder names no epoch") if log_end else empty
+        return Unknown(f"{EPOCHS} in its folder names no epoch") if log_end else empty
     return EpochHistory(_ranges(starts, log_end), starts[0][1])
 
 
 def _ranges(starts: Sequence[tuple[int, ...]], log_end: int) -> tuple[EpochRange, ...]:
     """The epochs that begin at *starts*, each an epoch and an offset."""
-    ends = [*(start for _, start in starts[1:]), log_end]
+    ends = [*(min(start, log_end) for _, start in starts[1:]), log_end]
     return tuple(
         EpochRange(epoch, start, end)
         for (epoch, start), end in zip(starts, ends, strict=True)

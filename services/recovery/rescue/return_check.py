@@ -67,7 +67,7 @@ class ReturnCheck:
     leaders: str = ""
     """The leaders that it would follow (`leaders_of`)."""
     shorter: tuple[str, ...] = ()
-    """A sentence for each log that ends earlier in its folder than when its broker was heard."""
+    """A sentence for each log that ended later than in its folder."""
     older: tuple[str, ...] = ()
     """A sentence for each folder that was written last before its broker was heard."""
 
@@ -223,9 +223,7 @@ def check_return(
     memory = memory or ReplicaMemory(cluster_id)
     together, read = (*found, *missing), (*folders, *others)
     shorter = tuple(
-        sentence
-        for folder in read
-        for sentence in _shorter_than_heard(folder, states, memory.heard)
+        sentence for folder in read for sentence in _shorter(folder, states, memory.heard)
     )
     older = tuple(older_copies(read, memory.last_heard))
     said = leaders, shorter, older
@@ -247,26 +245,30 @@ def older_copies(
             )
 
 
-def _shorter_than_heard(
+def _shorter(
     folder: BrokerFolder,
     states: Mapping[TopicPartition, PartitionState],
     heard: Callable[[Key], Heard],
 ) -> Iterator[str]:
+    """A sentence for each log that ended later: by its own files, or when its broker was heard."""
     for replica in folder.replicas:
         state = states.get(replica.partition)
         if state is None or state.topic_id != replica.topic_id or folder.broker is None:
             continue
         last = heard(key_of(state)).get(folder.broker)
-        if last is None or isinstance(last.log.log_end, Unknown):
-            continue
         with suppress(BreakglassError):
             end = log_end(replica)
-            if last.log.log_end > end:
-                yield (
-                    f"{replica.partition} of b{folder.broker} ended at {last.log.log_end:,} when "
-                    f"it was heard at {time_text(last.at_ms)}, and ends at {end:,} in "
-                    f"{folder.path}: its tail was cut since, or the folder is an older copy"
-                )
+            if last and not isinstance(last.log.log_end, Unknown) and last.log.log_end > end:
+                before = f"ended at {last.log.log_end:,} when it was heard at "
+                before += f"{time_text(last.at_ms)}"
+            elif replica.reached > end:
+                before = f"reached {replica.reached:,} by the files beside its segments"
+            else:
+                continue
+            yield (
+                f"{replica.partition} of b{folder.broker} {before}, and ends at {end:,} in "
+                f"{folder.path}: its tail was cut since, or the folder is an older copy"
+            )
 
 
 def _one_broker(folders: Sequence[BrokerFolder]) -> tuple[int, str]:

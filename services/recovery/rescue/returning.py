@@ -98,6 +98,8 @@ class ReturningReplica:
     are truncated to its log."""
     unread: tuple[int, ...] = ()
     """Brokers whose replicas would be truncated to this log, and could not be read."""
+    reached: int = 0
+    """The highest offset that the files beside its segments name."""
     torn: bool = False
     """A torn batch follows, which nobody can read: the broker truncates it when it starts."""
 
@@ -132,7 +134,9 @@ def returning(
         torn = log.torn_at()
         end = log.extent.end if torn is None else min(torn, log.extent.end)
         start = min(end, max(log.extent.start, replica.log_start))
-        described = replace(fallback, start=start, end=end, torn=torn is not None)
+        described = replace(
+            fallback, start=start, end=end, torn=torn is not None, reached=replica.reached
+        )
         if hidden:
             return replace(described, why=hidden)
         if state is None or broker not in state.assignment or replica.topic_id != state.topic_id:
@@ -243,6 +247,12 @@ def _leaderless(
         return replace(described, why=f"{leads}; what that truncates is unknown: {shares.reason}")
     if not shares:
         names = " and ".join(f"b{one}" for one in described.unread)
+        if names and described.reached > described.end:
+            why = (
+                f"{leads}, and reached {described.reached:,} before it lost its tail: {names}, "
+                "unread, may have that"
+            )
+            return replace(described, why=why)
         why = f"{leads}; no replica that was read holds more{names and f', {names} unread'}"
         return replace(described, fate=ReturnFate.KEPT, why=why)
     spans = tuple(sorted({span for share in shares for span in share.spans}))

@@ -56,6 +56,11 @@ UNREADABLE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 """What kafka-python's generated decoders raise on bytes of another form."""
 
 
+def why_unreadable(error: Exception) -> str:
+    """Why bytes could not be decoded, in words that are not those of the decoder."""
+    return "they end too early" if isinstance(error, struct.error | IndexError) else str(error)
+
+
 def decode_exactly(message_class: Any, body: bytes | memoryview, version: int) -> Any:
     """The message of *message_class* that *body* (without header) holds.
 
@@ -69,7 +74,7 @@ def decode_exactly(message_class: Any, body: bytes | memoryview, version: int) -
     try:
         message, end = decode(memoryview(body), 0)
     except (*UNREADABLE, AssertionError) as error:
-        raise _malformed(message_class, version, f"{error}") from error
+        raise _malformed(message_class, version, why_unreadable(error)) from error
     if end != len(body):
         raise _malformed(message_class, version, f"it takes {end} bytes of {len(body)}")
     # kafka-python does not set this when it decodes, but reads it when it encodes.
@@ -102,7 +107,7 @@ def _split_header(message_class: Any, data: bytes | memoryview, version: int) ->
     try:
         return message_class.parse_header(stream, version=version), stream.tell()
     except UNREADABLE as error:
-        raise _malformed(message_class, version, f"its header: {error}") from error
+        raise _malformed(message_class, version, f"its header: {why_unreadable(error)}") from error
 
 
 def _malformed(message_class: Any, version: int, reason: str) -> MalformedMessage:

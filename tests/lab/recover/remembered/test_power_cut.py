@@ -1,7 +1,9 @@
 """A broker whose disk nobody has read: what its start would cost, said and saved before it.
 
 `passed` and `power` wait for b1, which led both last. b1 alone has the last records of `passed`;
-it lost the last of `power` in a power cut, and b2 and b3 have them, acknowledged by all three.
+it lost the last of `power` in a power cut, and b2 and b3 have them, acknowledged by all three. Its
+checkpoint of `power` has an epoch that begins at the end that the log had: b1 was elected once more
+there, and wrote nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
+from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last, reorder
 from breakglass.services.lab.scenarios.logs import wait_log_end
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.scenarios.scenario import Scenario, alone
@@ -22,6 +24,7 @@ from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.segments import BEFORE_LENGTH, HEADER
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.rescue.broker_folder import read_broker_folder
 from tests.kit.program import Ended, breakglass
 from tests.lab.asking import on_disk
 from tests.lab.console.commands import agreeing, leader, on
@@ -50,6 +53,8 @@ def _break(stage: Stage) -> list[Expectation]:
     stage.create(POWER.topic, [(1, 2, 3)])
     stage.write([PASSED, POWER], FLUSHED)
     stage.write([PASSED, POWER], UNFLUSHED)
+    for assignment in ((2, 1, 3), (1, 2, 3)):
+        reorder(cluster, POWER, assignment)
     lose(cluster, 2)
     stage.write([PASSED], ON_B1)
     lose(cluster, 3)
@@ -132,6 +137,9 @@ def test_r26_what_the_disk_of_an_unread_leader_may_lack_is_saved_before_it_retur
     assert power["cut_by_return"]["rescue"] == "breakglass rescue --before-return 1"
 
     before = on_disk(broken, 2, POWER).identities
+    folder = broken.broker(1).partition_folder(POWER.topic, POWER.partition)
+    assert folder is not None
+    assert read_broker_folder(folder).replicas[0].reached == WHOLE
     assert return_of(broken, 1, POWER) == (1, "lost", UNFLUSHED)
     saved = on(broken, "rescue", "--before-return", 1, "--to", tmp_path / "saved", "--json")
     (partition,) = [each for each in saved.document["partitions"] if each["topic"] == POWER.topic]

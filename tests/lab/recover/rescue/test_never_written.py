@@ -8,7 +8,8 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import EpochHistory, TopicPartition
-from breakglass.services.recovery.rescue.past_leader import CHECKPOINT, written_epochs
+from breakglass.services.recovery.rescue.broker_folder import EPOCHS as CHECKPOINT
+from breakglass.services.recovery.rescue.past_leader import written_epochs
 from tests.lab.conftest import FreshCluster
 from tests.lab.console.commands import on
 

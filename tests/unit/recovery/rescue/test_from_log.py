@@ -310,6 +310,19 @@ def test_each_written_epoch_ends_where_the_next_begins_and_the_last_with_the_log
     assert found.ranges == (EpochRange(0, 0, 150), EpochRange(2, 150, 200))
 
 
+def test_r51_an_epoch_that_a_power_cut_has_taken_is_no_epoch_of_the_log(logs: Path) -> None:
+    log = logs / "orders-0"
+    (log / "leader-epoch-checkpoint").write_text("0\n4\n0 0\n2 150\n5 180\n8 201\n")
+    found = written_epochs(log, 160)
+    assert isinstance(found, EpochHistory)
+    assert found.ranges == (EpochRange(0, 0, 150), EpochRange(2, 150, 160))
+    assert read_broker_folder(log).replicas[0].reached == 201
+    (log / f"{230:020}.snapshot").touch()
+    assert read_broker_folder(log).replicas[0].reached == 230
+    (logs / "replication-offset-checkpoint").write_text("0\n1\norders 0 260\n")
+    assert read_broker_folder(log).replicas[0].reached == 260
+
+
 @pytest.mark.parametrize(
     "content",
     [None, "", "0\n2\n0 0\n", "1\n1\n0 0\n", "0\n1\nx y\n", "0\n2\n3 0\n2 100\n", "0\n0\n"],

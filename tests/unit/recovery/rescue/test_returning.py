@@ -16,11 +16,12 @@ from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.rescue.broker_folder import (
+    EPOCHS,
     META,
     ReplicaFolder,
     read_broker_folder,
 )
-from breakglass.services.recovery.rescue.past_leader import CHECKPOINT, LeaderReach
+from breakglass.services.recovery.rescue.past_leader import LeaderReach
 from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder, Rescues
 from breakglass.services.recovery.rescue.return_check import (
     MOST_APART_MS,
@@ -239,7 +240,7 @@ def leading(
     held: type[Held] = Held,
 ) -> ReturningReplica:
     """b3 led last in epoch 7 if *isr*; *others* as `incident` reads them, *rescue* has batches."""
-    (log.path / CHECKPOINT).write_text("0\n1\n7 0\n")
+    (log.path / EPOCHS).write_text("0\n1\n7 0\n")
     evidence = incident(f"b3 {'isr ' * isr}down, {others}").evidence
     there = replace(evidence.state, partition=ORDERS, topic_id=TOPIC_ID)
     rescues = {ORDERS: [held((), rescue)]} if rescue else {}
@@ -286,6 +287,14 @@ def test_a_log_that_leads_at_once_and_of_which_the_others_hold_no_more_is_kept(
 ) -> None:
     kept = leading(log, "b1 7:90, b2 down")
     assert (kept.fate, kept.unread) == (ReturnFate.KEPT, (2,))
+
+
+def test_r51_a_log_that_lost_its_tail_leads_safely_only_if_every_other_was_read(
+    log: ReplicaFolder,
+) -> None:
+    cut = replace(log, reached=101)
+    assert leading(cut, "b1 7:90, b2 down").fate is ReturnFate.UNKNOWN
+    assert leading(cut, "b1 7:90, b2 7:90").fate is ReturnFate.KEPT
 
 
 def test_a_stale_log_that_may_be_elected_uncleanly_as_it_starts_is_not_safe(
