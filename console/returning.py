@@ -149,6 +149,7 @@ def _document(check: ReturnCheck) -> dict[str, Any]:
         "lost_markers": check.lost_markers,
         "shorter": check.shorter,
         "older": check.older,
+        "rescues_not_read": check.unread,
         "partitions": [
             {
                 "topic": replica.partition.topic,

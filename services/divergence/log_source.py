@@ -37,11 +37,18 @@ from breakglass.services.divergence.batch_tape import (
 from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
 from breakglass.services.divergence.replica_source import entries_of
 from breakglass.services.divergence.source import Extent, Reading
-from breakglass.services.errors import BreakglassError, MalformedMessage, StorageError, UsageError
+from breakglass.services.errors import (
+    BreakglassError,
+    MalformedInput,
+    MalformedMessage,
+    StorageError,
+    UsageError,
+)
 from breakglass.services.regular_file import open_regular, read_regular
 from breakglass.services.topic_backup.batch_header import BATCH_HEADER, BatchHeader, read_headers
 from breakglass.services.topic_backup.batches import RecordBatch, decode_batch
 from breakglass.services.topic_backup.folder import storage_errors
+from breakglass.services.topic_backup.layout import MAX_INT64
 
 MOST_BYTES = 1024 * 1024 * 1024
 """No index is larger: the default of segment.index.bytes is 10 MB."""
@@ -119,6 +126,8 @@ _SEGMENT = re.compile(r"([0-9]{20})\.log", re.ASCII)
 _INDEX = re.compile(r"([0-9]{20})\.index", re.ASCII)
 CHUNK_BYTES, FIRST_CHUNK_BYTES = 1024 * 1024, 64 * 1024
 """Bytes of whole batches that are read at once, to be compared as bytes."""
+RELATIVE = 2**31 - 1
+"""How far an offset may be from the one that its segment is named for (LogSegment.append)."""
 MAX_BATCH_BYTES = 128 * 1024 * 1024
 """A batch that claims a larger size is not read."""
 READ_ERRORS = (MalformedMessage, StorageError)
@@ -239,6 +248,7 @@ def open_log(name: str, path: Path) -> LogSource:
 
     Raises:
         UsageError: *path* is not a log folder.
+        MalformedInput: a segment has a name that no broker gives.
         StorageError: the folder cannot be listed or read.
     """
     if not path.is_dir():
@@ -251,6 +261,11 @@ def open_log(name: str, path: Path) -> LogSource:
         for text in there
         if (match := _SEGMENT.fullmatch(text))
     )
+    if beyond := [one for one in segments if one.base_offset > MAX_INT64]:
+        raise MalformedInput(
+            f"{beyond[0].path}: no offset is that large, so it is no segment of a broker: find out "
+            "who put it there, and take it out of the folder"
+        )
     if not segments:
         raise UsageError(f"{path} holds no log segments: name a broker's folder of one partition.")
     start = segments[0].base_offset
@@ -341,7 +356,19 @@ def _header_at(file: BinaryIO, position: int, path: Path) -> BatchHeader | None:
     headers = read_headers(head + bytes(size - BATCH_HEADER.size), where).headers
     if not headers:
         raise MalformedMessage(f"{where}: these bytes are no batch of message format 2.")
-    return headers[0]
+    (header,) = headers
+    first = int(path.stem)
+    if (
+        not first
+        <= header.base_offset
+        <= header.last_offset
+        <= min(first + RELATIVE, MAX_INT64 - 1)
+    ):
+        raise MalformedMessage(
+            f"{where}: a batch claims offsets {header.base_offset} to {header.last_offset}, which "
+            "no batch of this segment has."
+        )
+    return header
 
 
 T = TypeVar("T", RecordEntry, RecordBatch)

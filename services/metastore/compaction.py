@@ -172,8 +172,9 @@ def write_compacted(source: RestoreSource, told: Compacted, folder: Path) -> Pat
             f"{source.file.name} has no side file that tells the offsets of its commands, and a "
             "compacted backup keeps them: compact one that Breakglass wrote"
         )
-    if folder.exists() and any(folder.iterdir()):
-        raise Refused(f"{folder} is not empty: name a new folder, so that nothing is mixed up")
+    with storage_errors(str(folder)):
+        if folder.exists() and any(folder.iterdir()):
+            raise Refused(f"{folder} is not empty: name a new folder, so that nothing is mixed up")
     origin = BackedUpTopic(header.topic, header.topic_id, header.cluster_id)
     with storage_errors(str(folder)):
         make_folders(folder.parent)

@@ -34,6 +34,7 @@ REACHED = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint")
 """The high watermarks, and the offsets before which all was flushed."""
 EPOCHS = "leader-epoch-checkpoint"
 MAX_FILE_BYTES = 1024 * 1024
+OFFSET_DIGITS = 20
 _FLOCK = struct.Struct("hhqqi")
 """The system's ``struct flock``: type, whence, start, length, process."""
 
@@ -117,7 +118,7 @@ def read_broker_folder(path: Path) -> BrokerFolder:
     return BrokerFolder(
         path,
         properties.get("cluster.id") or None,
-        int(broker) if broker.isdecimal() else None,
+        int(broker) if _is_offset(broker) else None,
         replicas,
         aside,
     )
@@ -183,8 +184,8 @@ def _replicas(
             epochs = (line.split() for line in _text(folder / EPOCHS).splitlines())
             named = [
                 *(offsets.get(partition, 0) for offsets in reached),
-                *(int(words[1]) for words in epochs if len(words) == 2 and words[1].isdecimal()),
-                *(int(file.stem) for file in folder.glob("*.snapshot") if file.stem.isdecimal()),
+                *(int(words[1]) for words in epochs if len(words) == 2 and _is_offset(words[1])),
+                *(int(file.stem) for file in folder.glob("*.snapshot") if _is_offset(file.stem)),
             ]
             compacted, start = partition in cleaned, starts.get(partition, 0)
             yield ReplicaFolder(folder, partition, topic_id, compacted, start, max(named))
@@ -206,8 +207,13 @@ def _offsets(path: Path) -> dict[TopicPartition, int]:
     return {
         TopicPartition(parts[0], int(parts[1])): int(parts[2])
         for parts in words
-        if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal()
+        if len(parts) == 3 and _is_offset(parts[1]) and _is_offset(parts[2])
     }
+
+
+def _is_offset(text: str) -> bool:
+    """Whether *text* is an offset, or the number of a partition, as brokers write it."""
+    return len(text) <= OFFSET_DIGITS and text.isascii() and text.isdecimal()
 
 
 def _text(path: Path) -> str:

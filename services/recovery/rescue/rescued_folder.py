@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from breakglass.services.errors import BreakglassError, DamagedBackup
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.folder import LocalFolder
@@ -24,12 +25,18 @@ class RescuedPartitionFolder:
     partition: TopicPartition
 
     def records(self, start: int, end: int | None = None) -> Iterator[Record]:
-        """The records with offsets of ``[start, end)``. Raises StorageError, DamagedBackup."""
+        """The records with offsets of ``[start, end)``, as they were committed.
+
+        Raises:
+            StorageError, DamagedBackup: the rescue cannot be read, or is not as it was committed.
+        """
         held = self._held()
-        if held is not None:
-            yield from PartitionReader(self._folder, self.partition.partition, held).records(
-                start, end
-            )
+        if held is None:
+            return
+        reader = PartitionReader(self._folder, self.partition.partition, held)
+        yield from reader.records(start, end)
+        for out in reader.damages:
+            raise DamagedBackup(out.file, out.position, out.reason)
 
     def states(self, start: int) -> Iterator[BatchState]:
         """The states of the batches from *start* on; the first batch may begin before.
@@ -64,17 +71,25 @@ DEPTHS = ("", "*/", "*/*/", "*/*/*/", "*/*/*/*/")
 """A topic's folder lies at ``cluster/time/broker/topic`` below the folder of all rescues."""
 
 
-def rescues_in(roots: Sequence[Path], states: Mapping[TopicPartition, PartitionState]) -> Rescues:
+def rescues_in(
+    roots: Sequence[Path],
+    states: Mapping[TopicPartition, PartitionState],
+    unread: Callable[[Path, BreakglassError], object] = lambda _folder, _error: None,
+) -> Rescues:
     """The folders of rescues below *roots* for the partitions of *states*, by topic id.
 
-    Raises:
-        StorageError, MalformedInput: a manifest there cannot be read.
+    One whose manifest cannot be read counts as none, and hides no other: *unread* gets it.
     """
     found: dict[TopicPartition, list[RescuedPartitionFolder]] = {}
     manifests = {path for root in roots for depth in DEPTHS for path in root.glob(depth + MANIFEST)}
     for topic in sorted({manifest.parent for manifest in manifests}):
-        manifest = read_manifest(LocalFolder(topic))
-        assert manifest is not None
+        try:
+            manifest = read_manifest(LocalFolder(topic))
+        except BreakglassError as error:
+            unread(topic, error)
+            continue
+        if manifest is None:
+            continue
         for held in manifest.partitions:
             partition = TopicPartition(manifest.identity.topic, held.partition)
             state = states.get(partition)

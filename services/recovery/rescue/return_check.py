@@ -70,6 +70,8 @@ class ReturnCheck:
     """A sentence for each log that ended later than in its folder."""
     older: tuple[str, ...] = ()
     """A sentence for each folder that was written last before its broker was heard."""
+    unread: tuple[str, ...] = ()
+    """A sentence for each rescue that cannot be read."""
 
     @cached_property
     def unsafe(self) -> tuple[ReturningReplica, ...]:
@@ -97,6 +99,7 @@ class ReturnCheck:
             yield f"{replica.partition}  {replica.fate}: {replica.why}"
         if len(self.unsafe) > SAID:
             yield f"and {len(self.unsafe) - SAID:,} more: breakglass return --json names them all"
+        yield from self.unread[:SAID]
         yield from self.shorter[:SAID]
         yield from self.older
         yield from self._safe() if self.safe else self._unsafe()
@@ -185,7 +188,12 @@ def check_return(
         key=lambda replica: replica.partition,
     )
     reaches = _reaches(client, replicas, states)
-    held = rescues_in(rescues, states)
+    unread: list[str] = []
+    held = rescues_in(
+        rescues,
+        states,
+        lambda place, error: unread.append(f"The rescue in {place} counts as none: {error}"),
+    )
     hidden = _hidden(client, {replica.partition.topic for replica in replicas}, states)
     beside = _beside(client, snapshot, broker, {replica.partition for replica in replicas})
     for folder in others:
@@ -226,7 +234,7 @@ def check_return(
         sentence for folder in read for sentence in _shorter(folder, states, memory.heard)
     )
     older = tuple(older_copies(read, memory.last_heard))
-    said = leaders, shorter, older
+    said = leaders, shorter, older, tuple(unread)
     return ReturnCheck(broker, cluster_id, tuple(folders), together, tuple(others), *said)
 
 

@@ -127,6 +127,15 @@ def test_r46_on_another_machine_the_leaders_epochs_say_whom_an_election_may_have
     assert elsewhere.document["headline"].startswith("Check the disk of b1 before it starts")
 
 
+def test_r51_a_log_that_is_shorter_than_its_own_files_say_is_no_leader_of_the_rest(
+    broken: Cluster,
+) -> None:
+    folder = broken.broker(1).partition_folder(POWER.topic, POWER.partition)
+    assert folder is not None
+    assert read_broker_folder(folder).replicas[0].reached == WHOLE
+    assert return_of(broken, 1, POWER) == (1, "lost", UNFLUSHED)
+
+
 def test_r26_what_the_disk_of_an_unread_leader_may_lack_is_saved_before_it_returns(
     broken: Cluster, tmp_path: Path
 ) -> None:
@@ -137,9 +146,6 @@ def test_r26_what_the_disk_of_an_unread_leader_may_lack_is_saved_before_it_retur
     assert power["cut_by_return"]["rescue"] == "breakglass rescue --before-return 1"
 
     before = on_disk(broken, 2, POWER).identities
-    folder = broken.broker(1).partition_folder(POWER.topic, POWER.partition)
-    assert folder is not None
-    assert read_broker_folder(folder).replicas[0].reached == WHOLE
     assert return_of(broken, 1, POWER) == (1, "lost", UNFLUSHED)
     saved = on(broken, "rescue", "--before-return", 1, "--to", tmp_path / "saved", "--json")
     (partition,) = [each for each in saved.document["partitions"] if each["topic"] == POWER.topic]

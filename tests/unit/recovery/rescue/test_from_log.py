@@ -16,13 +16,24 @@ from uuid import UUID
 
 import pytest
 
-from breakglass.services.errors import StorageError
-from breakglass.services.model import EpochHistory, EpochRange, Unknown
+from breakglass.services.divergence.log_source import open_log
+from breakglass.services.divergence.source import Reading
+from breakglass.services.errors import MalformedInput, StorageError
+from breakglass.services.model import (
+    EpochHistory,
+    EpochRange,
+    PartitionState,
+    TopicPartition,
+    Unknown,
+)
 from breakglass.services.recovery.rescue.broker_folder import read_broker_folder, running_broker
 from breakglass.services.recovery.rescue.from_log import LogRescue
 from breakglass.services.recovery.rescue.past_leader import written_epochs
+from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder, rescues_in
 from breakglass.services.recovery.rescue.results import RESERVE_BYTES
+from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from breakglass.services.topic_backup.summary import Gap, GapReason
 from tests.kit.program import Ended, breakglass
@@ -355,6 +366,69 @@ def test_a_log_is_saved_from_an_offset_on(
 
 def replaced(path: Path, _: Path) -> None:
     path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
+
+
+def flipped(path: Path) -> None:
+    whole = path.read_bytes()
+    half = len(whole) // 2
+    path.write_bytes(whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :])
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        flipped,
+        lambda path: path.write_bytes(bytes(path.stat().st_size)),
+        lambda path: path.write_bytes(path.read_bytes()[:2000]),
+        Path.unlink,
+    ],
+    ids=["a bit is flipped", "zeros", "cut", "removed"],
+)
+def test_r48_a_rescue_whose_records_are_not_as_they_were_committed_holds_none(
+    logs: Path, tmp_path: Path, harm: Callable[[Path], object]
+) -> None:
+    source = read_broker_folder(logs / "orders-0")
+    ((copied,),) = LogRescue(source, tmp_path / "saved").run(source.replicas)
+    assert copied.path is not None
+    rescued = RescuedPartitionFolder(copied.path.parent, source.replicas[0].partition)
+    assert len(list(rescued.records(150, 180))) == 30
+    harm(max(copied.path.parent.rglob("*_records")))
+    with pytest.raises(StorageError):
+        list(rescued.records(150, 180))
+
+
+def test_a_manifest_that_cannot_be_read_hides_no_other_rescue(logs: Path, tmp_path: Path) -> None:
+    source = read_broker_folder(logs)
+    for name in ("one", "two"):
+        list(LogRescue(source, tmp_path / name).run(source.replicas))
+    orders = TopicPartition("orders", 0)
+    states = {orders: PartitionState(orders, TOPIC_ID, 1, 4, (1, 2), (1,), (), ())}
+    roots = [tmp_path / "one", tmp_path / "two"]
+    assert len(rescues_in(roots, states)[orders]) == 2
+    damaged = next(path for path in roots[0].rglob(MANIFEST) if path.parent.name == "orders")
+    damaged.write_text("{")
+    unread: list[Path] = []
+    assert len(rescues_in(roots, states, lambda path, _: unread.append(path))[orders]) == 1
+    assert unread == [damaged.parent]
+
+
+@pytest.mark.parametrize("first", [2**63 - 5, 2**62, 2**31 + 150, -1])
+def test_a_batch_whose_offsets_its_segment_cannot_have_is_damage(logs: Path, first: int) -> None:
+    (segment,) = (logs / "orders-1").glob("*.log")
+    data = bytearray(segment.read_bytes())
+    data[:8] = first.to_bytes(8, signed=True)
+    segment.write_bytes(data)
+    found = open_log("orders-1", segment.parent)
+    assert 50 <= found.extent.end <= 70
+    batches = [one for one in found.whole_batches(0, Reading()) if isinstance(one, RecordBatch)]
+    assert {record.offset for batch in batches for record in batch.records} <= set(range(60, 70))
+
+
+def test_a_segment_whose_name_is_no_offset_is_refused(logs: Path) -> None:
+    (segment,) = (logs / "orders-1").glob("*.log")
+    segment.rename(segment.with_name(f"{'9' * 20}.log"))
+    with pytest.raises(MalformedInput):
+        open_log("orders-1", segment.parent)
 
 
 def one_byte_changed(path: Path, _: Path) -> None:
