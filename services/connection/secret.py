@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn, Self
+from urllib.parse import unquote
 
 SHORTEST_MASKED = 4
 """Characters: a shorter secret would mask words that are none."""
+_CODED = re.compile(r"[A-Za-z0-9+/_-]{5,}={0,2}")
+_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_TO_URLSAFE = str.maketrans("+/", "-_")
 _SECRET_VARIABLE = re.compile(r"(?i)AWS_|.*(KEY|SECRET|PASSW|TOKEN|CREDENTIAL|JAAS)")
 
 
@@ -35,11 +41,30 @@ class Secret:
         return self._value
 
     def masked_in(self, text: str) -> str:
-        """A foreign *text* without this value, which its author may have been sent."""
-        if len(self._value) < SHORTEST_MASKED:
+        """A foreign *text* without this value, which its author may have been sent.
+
+        Neither as it is, nor in base64, hexadecimal or percent-encoded, nor between escapes and
+        other characters that are not seen.
+        """
+        value = self._value
+        if len(value) < SHORTEST_MASKED:
             return text
         # Also as Python's own errors quote it.
-        return text.replace(self._value, "***").replace(repr(self._value)[1:-1], "***")
+        text = text.replace(value, "***").replace(repr(value)[1:-1], "***")
+        text = _CODED.sub(lambda coded: "***" if self._is_in(coded[0]) else coded[0], text)
+        seen = "".join(filter(str.isprintable, _SEQUENCE.sub("", text)))
+        return "***" if value in seen or value in unquote(text) else text
+
+    def _is_in(self, coded: str) -> bool:
+        """Whether the bytes that *coded* stands for have this value."""
+        value = self._value.encode()
+        base = coded.rstrip("=").translate(_TO_URLSAFE)
+        with suppress(ValueError):
+            if value in urlsafe_b64decode(base + "=" * (-len(base) % 4)):
+                return True
+        with suppress(ValueError):
+            return value in bytes.fromhex(coded)
+        return False
 
     def __repr__(self) -> str:
         return "Secret(***)"

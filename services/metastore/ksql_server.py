@@ -273,7 +273,8 @@ class KsqlServer:
             raise AuthenticationFailed(
                 f"{self} wants other credentials (HTTP {answer.status}): give --server-user"
             )
-        raise ClusterError(f"{self} is not a ksqlDB server: {found}")
+        why = found.reason if isinstance(found, Unknown) else found
+        raise ClusterError(f"{self} is not a ksqlDB server: {why}")
 
     @contextmanager
     def connected(self, seconds: float) -> Iterator[HTTPConnection]:

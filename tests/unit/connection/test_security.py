@@ -126,6 +126,16 @@ def test_s42_what_a_broker_says_of_a_login_is_inert_and_shows_no_secret_that_it_
         )
         told = login.inert(f"no: {secret}\x1b[2J{secret}")
         assert told == "no: ***\\x1b[2J***"
+        half = len(secret) // 2
+        for hidden in (
+            base64.b64encode(sent.encode()).decode(),
+            base64.urlsafe_b64encode(f"xy{secret}".encode()).decode(),
+            sent.encode().hex(),
+            "".join(f"%{byte:02x}" for byte in secret.encode()),
+            *(secret[:half] + mark + secret[half:] for mark in ("\x1b[0m", "\u200b", "\0")),
+        ):
+            shown = login.inert(f"no: {hidden} for you")
+            assert shown in ("***", "no: *** for you"), hidden
 
 
 def test_oauthbearer_sends_token_and_extensions() -> None:
