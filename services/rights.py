@@ -41,8 +41,19 @@ def file_mode() -> int:
     return folder_mode() & ~_EXECUTE
 
 
+def require_own_way(path: Path) -> None:
+    """Return if no link of another account leads to *path*; raises OSError if one does.
+
+    Whoever may write to a folder could lead what is written or removed there to any other one.
+    """
+    for one in (path, *path.parents):
+        if one.is_symlink() and one.lstat().st_uid not in (0, os.geteuid()):
+            raise OSError(errno.ELOOP, "a link of another account leads there", str(one))
+
+
 def make_folder(path: Path) -> None:
     """Make the folder at *path* alone, unless it is there. Raises OSError."""
+    require_own_way(path)
     mode = folder_mode()
     try:
         path.mkdir(mode=mode)
@@ -67,6 +78,7 @@ def open_new(path: str | Path, flags: int) -> int:
     It can be the *opener* of `open`. A link, a FIFO and a device are refused: whoever may write to
     the folder would choose what is written to.
     """
+    require_own_way(Path(path).parent)
     mode = file_mode()
     created = VARIABLE in os.environ and bool(flags & os.O_CREAT) and not Path(path).exists()
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, mode)

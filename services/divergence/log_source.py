@@ -406,6 +406,10 @@ class _Walk(Generic[T]):
             except StorageError as error:
                 yield from self._unreadable(self._source.next_start(place), str(error))
             place += 1
+        if place == len(self._source.segments):
+            # Only an index can have named what is not there.
+            last = self._source.segments[-1].path
+            yield from self._unreadable(self._end, f"{last}: it lacks batches that its index names")
 
     def _segment(
         self, file: BinaryIO, segment: LogSegment, place: int

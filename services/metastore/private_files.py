@@ -9,7 +9,7 @@ from pathlib import Path
 
 from breakglass.services.errors import StorageError
 from breakglass.services.file_lock import lock, open_lock_file
-from breakglass.services.rights import open_new
+from breakglass.services.rights import open_new, require_own_way
 from breakglass.services.topic_backup.folder import LocalAppendFile, LocalFolder, storage_errors
 
 FILE_MODE = 0o600
@@ -24,6 +24,7 @@ def private_folder(path: Path) -> LocalFolder:
         StorageError: it cannot be used, or belongs to another account, which may change its files.
     """
     with storage_errors(str(path)):
+        require_own_way(path)
         missing = not path.exists()
         path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         if missing:

@@ -18,7 +18,7 @@ from typing import BinaryIO, ClassVar, Protocol
 from breakglass.services.errors import DiskFull, StorageError
 from breakglass.services.file_lock import lock
 from breakglass.services.regular_file import open_regular
-from breakglass.services.rights import make_folders, open_new, sync_folder
+from breakglass.services.rights import make_folders, open_new, require_own_way, sync_folder
 from breakglass.services.topic_backup.layout import MANIFEST
 
 TEMPORARY = (".breakglass-", ".tmp")
@@ -262,6 +262,7 @@ class LocalFolder:
 
     def remove(self, name: str) -> None:
         with storage_errors(self.where(name)):
+            require_own_way(self.path)
             (self.path / name).unlink()
 
     def sync(self) -> None:
@@ -290,6 +291,7 @@ class LocalFolder:
             AlreadyRunning: another process is writing to the folder.
         """
         with storage_errors(self.where()):
+            require_own_way(self.path)
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             lock(

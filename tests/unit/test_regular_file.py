@@ -19,7 +19,9 @@ from breakglass.services.recovery.plan.file import write_plan
 from breakglass.services.recovery.plan.partition_file import write_elections
 from breakglass.services.recovery.timeline.saving import save_timeline
 from breakglass.services.regular_file import replace_regular
-from breakglass.services.topic_backup.folder import LocalAppendFile
+from breakglass.services.rights import make_folders
+from breakglass.services.topic_backup.folder import LocalAppendFile, LocalFolder
+from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
 from tests.unit.recovery.plans import SAFE, planned
 
 WRITERS: dict[str, Callable[[Path], object]] = {
@@ -81,6 +83,34 @@ def test_s07_a_folder_of_another_account_gets_no_backup_of_the_metastore(
     with pytest.raises(StorageError):
         private_folder(tmp_path)
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda folder: make_folders(folder / "new"),
+        lambda folder: LocalAppendFile(folder / "new", 0),
+        lambda folder: LocalFolder(folder).replace("new", [b"new"]),
+        lambda folder: LocalFolder(folder).remove("kept"),
+        lambda folder: LocalBlobs(folder).remove(["kept"]),
+        lambda folder: LocalBlobs(folder).create("new", b"new"),
+        lambda folder: private_folder(folder),
+    ],
+    ids=["folder", "append", "replace", "remove", "delete", "create", "metastore"],
+)
+def test_s07_a_link_of_another_account_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], object]
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "kept").touch()
+    (tmp_path / "store").symlink_to("elsewhere")
+    if os.geteuid():
+        monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    else:
+        os.lchown(tmp_path / "store", 12_345, 12_345)
+    with pytest.raises((OSError, StorageError)):
+        write(tmp_path / "store")
+    assert os.listdir(tmp_path / "elsewhere") == ["kept"]
 
 
 def test_s07_a_link_that_is_put_there_while_a_file_is_written_is_replaced_and_not_followed(

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 from breakglass.services.divergence.entry import UnreadableRange
-from breakglass.services.divergence.log_source import LogSource
+from breakglass.services.divergence.log_source import LogSource, open_log
 from breakglass.services.divergence.replica_epochs import parting
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import BreakglassError
@@ -141,7 +142,8 @@ def epochs_of_batches(log: LogSource, start: int, end: int) -> EpochHistory:
 def written_epochs(folder: Path, log_end: int) -> EpochHistory | Unknown:
     """The leader epochs of the log in *folder*, from its checkpoint file.
 
-    As brokers read it: what the file has at or past *log_end* was lost with the log's tail.
+    As brokers read it: what the file has at or past *log_end* was lost with the log's tail. Unknown
+    if the file is not that of the log's batches: a power cut may have taken its last entries.
     """
     try:
         with open_regular(folder / EPOCHS) as file:
@@ -158,7 +160,34 @@ def written_epochs(folder: Path, log_end: int) -> EpochHistory | Unknown:
         # It is like that beside a log that never had a record (R31).
         empty = EpochHistory((), 0)
         return Unknown(f"{EPOCHS} in its folder names no epoch") if log_end else empty
-    return EpochHistory(_ranges(starts, log_end), starts[0][1])
+    ranges = _ranges(starts, log_end)
+    try:
+        agrees = all(map(partial(_is_of_batches, open_log(folder.name, folder)), ranges))
+    except BreakglassError as error:
+        return Unknown(str(error))
+    if not agrees:
+        return Unknown(f"{EPOCHS} in its folder is not that of the log's batches")
+    return EpochHistory(ranges, starts[0][1])
+
+
+def _is_of_batches(log: LogSource, written: EpochRange) -> bool:
+    """Whether the first and the last batch of the range have its epoch: epochs rise along a log."""
+    first, last = max(written.start, log.extent.start), written.end - 1
+    for start in (first, last, log.segments[log.first_needed(last)].base_offset):
+        epochs = []
+        for batch in log.whole_batches(max(start, first), Reading()):
+            if isinstance(batch, UnreadableRange):
+                return False
+            if batch.header.base_offset > last:
+                break
+            epochs.append(batch.header.leader_epoch)
+            if start in (first, last):
+                break
+        if any(epoch != written.epoch for epoch in epochs):
+            return False
+        if start == last and epochs:
+            break  # Where compaction has removed it, the batches before it are read.
+    return True
 
 
 def _ranges(starts: Sequence[tuple[int, ...]], log_end: int) -> tuple[EpochRange, ...]:

@@ -67,9 +67,10 @@ class ReturnCheck:
     leaders: str = ""
     """The leaders that it would follow (`leaders_of`)."""
     shorter: tuple[str, ...] = ()
-    """A sentence for each log that ended later than in its folder."""
+    """A sentence for each log that ended later by the files beside its segments."""
     older: tuple[str, ...] = ()
-    """A sentence for each folder that was written last before its broker was heard."""
+    """A sentence for each folder that was written last before its broker was heard, and for each
+    log that ended later when its broker was heard."""
     unread: tuple[str, ...] = ()
     """A sentence for each rescue that cannot be read."""
 
@@ -131,7 +132,10 @@ class ReturnCheck:
 
     def _unsafe(self) -> Iterator[str]:
         if self.older:
-            yield f"do not start b{self.broker} by what an older copy says: name the disk itself"
+            yield (
+                f"do not start b{self.broker} by what an older copy says: name the disk itself; "
+                "what the disk itself has lost since, its start does not lose"
+            )
         if not self.unsafe:
             return
         known = self.lost or self.lost_markers
@@ -230,11 +234,10 @@ def check_return(
     leaders = leaders_of(broker, snapshot.partitions)
     memory = memory or ReplicaMemory(cluster_id)
     together, read = (*found, *missing), (*folders, *others)
-    shorter = tuple(
-        sentence for folder in read for sentence in _shorter(folder, states, memory.heard)
-    )
-    older = tuple(older_copies(read, memory.last_heard))
-    said = leaders, shorter, older, tuple(unread)
+    shorter = [text for folder in read for text in _reached_more(folder, states)]
+    older = [text for folder in read for text in _heard_longer(folder, states, memory.heard)]
+    older += older_copies(read, memory.last_heard)
+    said = leaders, tuple(shorter), tuple(older), tuple(unread)
     return ReturnCheck(broker, cluster_id, tuple(folders), together, tuple(others), *said)
 
 
@@ -253,30 +256,47 @@ def older_copies(
             )
 
 
-def _shorter(
+def _heard_longer(
     folder: BrokerFolder,
     states: Mapping[TopicPartition, PartitionState],
     heard: Callable[[Key], Heard],
 ) -> Iterator[str]:
-    """A sentence for each log that ended later: by its own files, or when its broker was heard."""
-    for replica in folder.replicas:
-        state = states.get(replica.partition)
-        if state is None or state.topic_id != replica.topic_id or folder.broker is None:
-            continue
-        last = heard(key_of(state)).get(folder.broker)
-        with suppress(BreakglassError):
-            end = log_end(replica)
-            if last and not isinstance(last.log.log_end, Unknown) and last.log.log_end > end:
-                before = f"ended at {last.log.log_end:,} when it was heard at "
-                before += f"{time_text(last.at_ms)}"
-            elif replica.reached > end:
-                before = f"reached {replica.reached:,} by the files beside its segments"
-            else:
-                continue
+    """A sentence for each log that ended later when its broker was heard."""
+    for replica, state, end in _ends(folder, states):
+        last = heard(key_of(state)).get(folder.broker or 0)
+        if (
+            last is not None
+            and not isinstance(last.log.log_end, Unknown)
+            and last.log.log_end > end
+        ):
             yield (
-                f"{replica.partition} of b{folder.broker} {before}, and ends at {end:,} in "
+                f"{replica.partition} of b{folder.broker} ended at {last.log.log_end:,} when "
+                f"it was heard at {time_text(last.at_ms)}, and ends at {end:,} in "
                 f"{folder.path}: its tail was cut since, or the folder is an older copy"
             )
+
+
+def _reached_more(
+    folder: BrokerFolder, states: Mapping[TopicPartition, PartitionState]
+) -> Iterator[str]:
+    """A sentence for each log that ended later by the files beside its segments."""
+    for replica, _, end in _ends(folder, states):
+        if replica.reached > end:
+            yield (
+                f"{replica.partition} of b{folder.broker} reached {replica.reached:,} by the files "
+                f"beside its segments, and ends at {end:,} in {folder.path}: its tail was lost"
+            )
+
+
+def _ends(
+    folder: BrokerFolder, states: Mapping[TopicPartition, PartitionState]
+) -> Iterator[tuple[ReplicaFolder, PartitionState, int]]:
+    """The replicas of *folder* that the cluster has, with their log end offsets."""
+    for replica in folder.replicas:
+        state = states.get(replica.partition)
+        if state is not None and state.topic_id == replica.topic_id and folder.broker is not None:
+            with suppress(BreakglassError):
+                yield replica, state, log_end(replica)
 
 
 def _one_broker(folders: Sequence[BrokerFolder]) -> tuple[int, str]:

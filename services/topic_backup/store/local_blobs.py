@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from breakglass.services.regular_file import open_regular
+from breakglass.services.rights import require_own_way
 from breakglass.services.topic_backup.folder import (
     TEMPORARY,
     LocalFolder,
@@ -134,6 +135,7 @@ class LocalBlobs:
     def remove(self, names: Sequence[str]) -> None:
         for name in names:
             with storage_errors(self.where(name)):
+                require_own_way((self.path / name).parent)
                 (self.path / name).unlink(missing_ok=True)
                 if "/" in name:
                     with suppress(OSError):

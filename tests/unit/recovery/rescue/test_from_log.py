@@ -8,7 +8,7 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from uuid import UUID
 
 import pytest
 
+from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import MalformedInput, StorageError
@@ -315,15 +316,53 @@ def test_ids_and_names_are_read_as_brokers_write_them(logs: Path) -> None:
 def test_each_written_epoch_ends_where_the_next_begins_and_the_last_with_the_log(
     logs: Path,
 ) -> None:
-    (logs / "orders-0" / "leader-epoch-checkpoint").write_text("0\n3\n0 0\n2 150\n5 200\n")
+    write_epochs(logs / "orders-0", {0: 0, 2: 150, 5: 200})
     found = written_epochs(logs / "orders-0", 200)
     assert isinstance(found, EpochHistory)
     assert found.ranges == (EpochRange(0, 0, 150), EpochRange(2, 150, 200))
 
 
+def write_epochs(log: Path, starts: Mapping[int, int]) -> None:
+    """The checkpoint of *starts*, by epoch, and a log of 200 records by these epochs."""
+    lines = [f"{epoch} {start}" for epoch, start in starts.items()]
+    (log / "leader-epoch-checkpoint").write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    for old in (*log.glob("*.log"), *log.glob("*.index")):
+        old.unlink()
+    bounds = [*starts.values(), 200]
+    batches = [
+        one
+        for epoch, start, end in zip(starts, bounds, bounds[1:], strict=False)
+        for one in tens(start, min(end, 200), epoch=epoch)
+    ]
+    write(log, 0, batches)
+
+
+@pytest.mark.parametrize("starts", [{0: 0}, {0: 0, 4: 150}, {0: 0, 2: 120, 4: 150}])
+def test_r51_a_checkpoint_that_is_not_of_its_batches_proves_nothing(
+    logs: Path, starts: Mapping[int, int]
+) -> None:
+    log = logs / "orders-0"
+    write_epochs(log, starts)
+    checkpoint = (log / "leader-epoch-checkpoint").read_bytes()
+    write_epochs(log, {0: 0, 2: 100, 4: 150})
+    assert isinstance(written_epochs(log, 200), EpochHistory)
+    (log / "leader-epoch-checkpoint").write_bytes(checkpoint)
+    assert isinstance(written_epochs(log, 200), Unknown)
+
+
+def test_an_empty_segment_whose_index_names_batches_is_damage(logs: Path) -> None:
+    log = logs / "orders-0"
+    (log / f"{100:020}.log").write_bytes(b"")
+    found = open_log("orders-0", log)
+    read = list(found.whole_batches(0, Reading()))
+    (damage,) = [one for one in read if isinstance(one, UnreadableRange)]
+    assert (damage.start, damage.end) == (100, found.extent.end)
+    assert found.extent.end > 100
+
+
 def test_r51_an_epoch_that_a_power_cut_has_taken_is_no_epoch_of_the_log(logs: Path) -> None:
     log = logs / "orders-0"
-    (log / "leader-epoch-checkpoint").write_text("0\n4\n0 0\n2 150\n5 180\n8 201\n")
+    write_epochs(log, {0: 0, 2: 150, 5: 180, 8: 201})
     found = written_epochs(log, 160)
     assert isinstance(found, EpochHistory)
     assert found.ranges == (EpochRange(0, 0, 150), EpochRange(2, 150, 160))

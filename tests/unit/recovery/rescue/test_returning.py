@@ -56,7 +56,7 @@ def state(*, leader: int | None = 1, isr: tuple[int, ...] = (1,)) -> PartitionSt
 def log(tmp_path: Path) -> ReplicaFolder:
     """Offsets 0 to 100 of b3."""
     folder = tmp_path / "orders-0"
-    write(folder, 0, tens(0, 100))
+    write(folder, 0, tens(0, 100, epoch=7))
     return ReplicaFolder(folder, ORDERS, TOPIC_ID, compacted=False)
 
 
