@@ -235,7 +235,7 @@ def check_return(
     memory = memory or ReplicaMemory(cluster_id)
     together, read = (*found, *missing), (*folders, *others)
     shorter = [text for folder in read for text in _reached_more(folder, states)]
-    older = [text for folder in read for text in _heard_longer(folder, states, memory.heard)]
+    older = [text for folder in read for text in heard_longer(folder, states, memory.heard)]
     older += older_copies(read, memory.last_heard)
     said = leaders, tuple(shorter), tuple(older), tuple(unread)
     return ReturnCheck(broker, cluster_id, tuple(folders), together, tuple(others), *said)
@@ -256,7 +256,7 @@ def older_copies(
             )
 
 
-def _heard_longer(
+def heard_longer(
     folder: BrokerFolder,
     states: Mapping[TopicPartition, PartitionState],
     heard: Callable[[Key], Heard],

@@ -15,9 +15,11 @@ from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.recovery.remembered.heard import HeardLog, key_of
 from breakglass.services.recovery.rescue.broker_folder import (
     EPOCHS,
     META,
+    PARTITION_METADATA,
     ReplicaFolder,
     read_broker_folder,
 )
@@ -26,6 +28,7 @@ from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionF
 from breakglass.services.recovery.rescue.return_check import (
     MOST_APART_MS,
     ReturnCheck,
+    heard_longer,
     may_lead,
     older_copies,
 )
@@ -42,6 +45,7 @@ from breakglass.services.topic_backup.record import Record
 from tests.unit.divergence.test_log_source import tens, write
 from tests.unit.recovery.notation import incident
 from tests.unit.recovery.replicas import PLAIN
+from tests.unit.recovery.rescue.test_from_log import TOPIC_ID_TEXT
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 
 ORDERS = TopicPartition("orders", 0)
@@ -225,6 +229,24 @@ def test_r48_a_folder_that_was_written_before_its_broker_was_heard_is_an_older_c
         check = ReturnCheck(3, "a", (folder,), (fate(log, parts=100),), older=older)
         assert check.safe is not is_older
         assert ("is safe to start if" in "".join(check.sentences)) is not is_older
+
+
+def test_r48_a_log_that_was_longer_when_it_was_heard_may_be_an_older_copy(
+    log: ReplicaFolder,
+) -> None:
+    (log.path.parent / META).write_text("cluster.id=a\nnode.id=3\n")
+    (log.path / PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {TOPIC_ID_TEXT}\n")
+    folder = read_broker_folder(log.path.parent)
+    topic_id = folder.replicas[0].topic_id
+    assert topic_id is not None
+    offline = replace(OFFLINE, topic_id=topic_id)
+    for end, is_older in ((100, False), (101, True)):
+        (replica,) = incident(f"b3 isr 7:{end}").evidence.replicas
+        heard = {3: HeardLog(replica, 4, offline=False)}
+        older = tuple(heard_longer(folder, {ORDERS: offline}, {key_of(offline): heard}.__getitem__))
+        assert bool(older) is is_older
+        check = ReturnCheck(3, "a", (folder,), (fate(log, parts=100),), older=older)
+        assert check.safe is not is_older
 
 
 OFFLINE = state(leader=None, isr=(3,))
