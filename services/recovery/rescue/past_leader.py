@@ -177,7 +177,7 @@ def _is_of_batches(log: LogSource, written: EpochRange) -> bool:
         epochs = []
         for batch in log.whole_batches(max(start, first), Reading()):
             if isinstance(batch, UnreadableRange):
-                return False
+                continue
             if batch.header.base_offset > last:
                 break
             epochs.append(batch.header.leader_epoch)
