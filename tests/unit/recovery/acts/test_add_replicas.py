@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.acts.add_replicas import reach_text, waits_for
 from breakglass.services.recovery.execution.target import (
     ElectedReach,
     PartitionOutcome,
     RecoveryResult,
     Rung,
 )
-from breakglass.services.recovery.guarded.readable import reach_text, waits_for
 from tests.unit.recovery.execution.targets import ORDERS, target
 
 WHOLE = range(8, 100)
