@@ -328,9 +328,8 @@ def _settled(step: JournalStep, partition: TopicPartition, state: PartitionState
     if step.name in _ORDERS:
         return "accepted" if tuple(item.get("order", ())) == state.assignment else "not written"
     if step.name == ADD_REPLICAS:
-        assigned = set(item.get("order", ())) <= {*state.assignment}
         added = set(item.get("order", ())) - set(item.get("assignment", ()))
-        return "done" if assigned and added <= {*state.isr} else ""
+        return "done" if added and added <= {*state.isr} else ""
     if step.name not in _ELECTIONS or state.leader == item.get("designee"):
         return ""
     return "not elected" if state.leader is None else str(RecoveryResult.ELECTED_ANOTHER)
