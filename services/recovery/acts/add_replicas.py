@@ -62,7 +62,7 @@ NAMED = 3
 """More partitions than these are counted."""
 LOOK_SECONDS = 0.2
 NOTHING = "No partition has too few replicas in sync and could be given another one."
-GOES_ON = "the controller goes on with it: `breakglass journal check` asks again"
+GOES_ON = "the controller continues: `breakglass journal check` asks again"
 Results: TypeAlias = dict[TopicPartition, tuple[TargetResult, str]]
 Seen: TypeAlias = dict[TopicPartition, PartitionOutcome]
 
@@ -124,7 +124,7 @@ def behind_text(found: Sequence[PartitionOutcome]) -> str:
 
 
 @dataclass(slots=True)
-class Room:
+class LogRoom:
     """Which live brokers can take another log. What is not known of them keeps none from it."""
 
     cluster: ClusterDescription
@@ -163,7 +163,7 @@ class Room:
 def grown(
     states: Iterable[PartitionState],
     settings: Mapping[str, TopicSettings],
-    room: Room,
+    room: LogRoom,
     *,
     impatient: bool,
 ) -> tuple[list[ElectionTarget], list[str]]:
@@ -383,7 +383,7 @@ def _room(
     cluster: ClusterDescription,
     states: Sequence[PartitionState],
     deadline: Deadline,
-) -> Room:
+) -> LogRoom:
     """The room on live brokers, as far as they say."""
     sizes = ask_brokers(
         by_leader(states), lambda broker, held: client.log_dirs(broker, list(held), deadline)
@@ -398,7 +398,7 @@ def _room(
             usable |= {broker: max(left)} if left else {}
     kept = {name: log.size for name, log in sizes.items() if not isinstance(log, Unknown)}
     sizes_known = {name: size for name, size in kept.items() if isinstance(size, int)}
-    return Room(cluster, usable, sizes_known, {})
+    return LogRoom(cluster, usable, sizes_known, {})
 
 
 def phrase(targets: Sequence[ElectionTarget]) -> str:

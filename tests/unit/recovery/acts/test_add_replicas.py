@@ -15,7 +15,7 @@ from breakglass.services.model import (
     TopicSettings,
     Unknown,
 )
-from breakglass.services.recovery.acts.add_replicas import Room, grown, reach_text, waits_for
+from breakglass.services.recovery.acts.add_replicas import LogRoom, grown, reach_text, waits_for
 from breakglass.services.recovery.execution.target import (
     ElectedReach,
     PartitionOutcome,
@@ -126,7 +126,7 @@ def test_r50_a_replica_is_added_on_a_live_broker_or_it_is_said_why_not(
 ) -> None:
     state = replace(LED, **changed)
     brokers = [Broker(one, "", 0, "r2" if one == 5 else "r1", one not in live) for one in range(6)]
-    room = Room(ClusterDescription("", tuple(brokers), True), usable, {ORDERS: 10}, {})
+    room = LogRoom(ClusterDescription("", tuple(brokers), True), usable, {ORDERS: 10}, {})
     settings = {ORDERS.topic: TopicSettings(2, False, False)}
     found, left = grown([state], settings, room, impatient=impatient)
     assert len(left) == (added is None)
