@@ -431,7 +431,11 @@ class BrowseScreen(FilteredPage):
         """In a thread of its own."""
         found: object
         try:
-            found = topics_at(key[0]) if len(key) == 1 else partitions_in(TopicNode(*key))
+            given = self.context.key
+            if len(key) == 1:
+                found = topics_at(key[0], given)
+            else:
+                found = partitions_in(TopicNode(*key), given)
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             found = Unknown(in_words(error, "it cannot be read"))
         self.post_message(BranchRead(key, found))

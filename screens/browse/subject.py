@@ -66,7 +66,7 @@ def connect_to(context: Context) -> Iterator[CompareAny[BrowseSubject]]:
         def open_one(subject: BrowseSubject) -> Comparison:
             with lock:
                 if not opened or opened[0][0] != subject:
-                    opened[:] = [(subject, _opened(subject, Opener(client)))]
+                    opened[:] = [(subject, _opened(subject, Opener(client, context.key)))]
                 return opened[0][1]
 
         yield open_one
