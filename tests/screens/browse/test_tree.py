@@ -28,8 +28,10 @@ from tests.kit.fake_cluster import FakeCluster
 from tests.screens.browse.opened import a_place, browser, closed, idle, orders, under, within
 from tests.screens.consoles import Asked
 from tests.screens.turns import hides, line_with, lines, notices, opens, shows, until
+from tests.unit.pipeline.test_stored_segments import back_up as back_up_as
 from tests.unit.recovery.guarded.conftest import hang_up
 from tests.unit.topic_backup.backups import back_up
+from tests.unit.topic_backup.store.stores import BOTH, KEY, on_disk
 
 
 @pytest.fixture
@@ -163,6 +165,20 @@ async def test_without_a_place_it_says_how_to_open_something() -> None:
     async with browser().run_test(size=(80, 24)) as pilot:
         await shows(pilot, "o opens a source")
         await pilot.press("enter", "r", "d", "y", "left", "right")
+
+
+async def test_an_encrypted_backup_is_opened_with_its_key_alone(tmp_path: Path) -> None:
+    back_up_as(on_disk(tmp_path), BOTH, 0, 25)
+    async with browser(tmp_path).run_test(size=(120, 40)) as pilot:
+        await under(pilot, str(tmp_path), "orders")
+        await pilot.press("enter")
+        await shows(pilot, "--key")
+    async with browser(tmp_path, key=KEY).run_test(size=(120, 40)) as pilot:
+        await under(pilot, str(tmp_path), "orders", "0")
+        await pilot.press("r")
+        await shows(pilot, "offsets 0 to 24")
+        await pilot.press("escape", "5")
+        await shows(pilot, "unverified")
 
 
 async def test_topics_of_the_cluster_lead_to_the_records_of_each_replica() -> None:
