@@ -21,6 +21,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from breakglass.screens.browse.reader import BranchRead
+from breakglass.screens.browse.subject import restored_map
 from breakglass.screens.context import Context
 from breakglass.screens.messages import BrowseAsked, CopyAsked
 from breakglass.screens.page import FilteredPage, FilterField
@@ -483,7 +484,8 @@ class BrowseScreen(FilteredPage):
             self._left = None if self._left == address else address
             self._tell()
             return
-        why = refusal(self._left, address)
+        restored = restored_map(self.context, self._left, address)
+        why = "" if restored else refusal(self._left, address)
         if why:
             self.notify(f"{why}.", severity="warning", markup=False)
         else:

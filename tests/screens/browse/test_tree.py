@@ -20,17 +20,32 @@ from breakglass.screens.page import HelpScreen
 from breakglass.screens.widgets.dialog import Prompt
 from breakglass.services.browse.tree import LIVE
 from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.guard.lock import file_name
 from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.restore.offset_map import CommittedRun, OffsetLog
 from breakglass.services.session import ReadAccess
 from breakglass.services.topic_backup.layout import segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from tests.kit.fake_cluster import FakeCluster
-from tests.screens.browse.opened import a_place, browser, closed, idle, orders, under, within
+from tests.kit.incidents import CLUSTER
+from tests.screens.browse.opened import (
+    a_place,
+    browser,
+    closed,
+    fill,
+    idle,
+    orders,
+    under,
+    within,
+)
 from tests.screens.consoles import Asked
 from tests.screens.turns import hides, line_with, lines, notices, opens, shows, until
+from tests.unit.divergence.test_log_source import write
 from tests.unit.pipeline.test_stored_segments import back_up as back_up_as
 from tests.unit.recovery.guarded.conftest import hang_up
 from tests.unit.topic_backup.backups import back_up
+from tests.unit.topic_backup.batch_bytes import batch
+from tests.unit.topic_backup.shapes import run
 from tests.unit.topic_backup.store.stores import BOTH, KEY, on_disk
 
 
@@ -165,6 +180,29 @@ async def test_without_a_place_it_says_how_to_open_something() -> None:
     async with browser().run_test(size=(80, 24)) as pilot:
         await shows(pilot, "o opens a source")
         await pilot.press("enter", "r", "d", "y", "left", "right")
+
+
+async def test_a_topic_restored_under_another_name_is_compared_by_the_offsets_of_its_backup(
+    tmp_path: Path,
+) -> None:
+    """A log folder in place of the topic; the restore began at offset 100 of it."""
+    place, log = tmp_path / "backups", tmp_path / "logs" / "copied-0"
+    back_up(place, run(0, 20))
+    moved = [record._replace(offset=record.offset + 100) for record in run(0, 20)]
+    write(log, 100, [batch(moved)])
+    map_of = tmp_path / "restores" / file_name(CLUSTER) / "copied" / "partition-0.jsonl"
+    async with browser(place, state_folder=tmp_path).run_test(notifications=True) as pilot:
+        await under(pilot, str(place), "orders", "0")
+        await pilot.press("d")
+        await fill(pilot, "o", f"log:{log}")
+        await until(pilot, lambda: "no offsets in common" in notices(pilot.app), "why not")
+        map_of.parent.mkdir(parents=True)
+        offsets = OffsetLog(map_of)
+        offsets.confirm(offsets.announce([CommittedRun(0, 20, 100, 20)]))
+        await fill(pilot, "o", f"log:{log}")
+        await opens(pilot, RecordsScreen)
+        await shows(pilot, "No differences.")
+        await shows(pilot, "offsets 0 to 19")
 
 
 async def test_an_encrypted_backup_is_opened_with_its_key_alone(tmp_path: Path) -> None:
