@@ -33,13 +33,13 @@ from breakglass.console.report import report
 from breakglass.console.rescuing import RescueChoice, RescueStore, WithoutRescue
 from breakglass.console.resume import resume
 from breakglass.console.setting_outcomes import Outcomes, say_facts
+from breakglass.console.stop_signal import StopSignal
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.session import Effort
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.console.stop_signal import StopSignal
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.recovery.acts.forget_leaders import PlannedForgetting
     from breakglass.services.recovery.execution.target import ElectionTarget
@@ -108,7 +108,6 @@ def add_replica(
     that returns to find itself out of it deletes its log. Without --topics, partitions of which a
     live replica is still copying are left out. Without --write, the command shows what it would do.
     """
-    from breakglass.console.stop_signal import StopSignal
     from breakglass.services.recovery.acts.add_replicas import AddReplicas
 
     outcomes = Outcomes(quiet=as_json)
@@ -230,7 +229,6 @@ def recover_plan(
     """Carry out the plan in *path*; returns the exit code."""
     from breakglass.console.evidence import appraised
     from breakglass.console.plan_edits import opened
-    from breakglass.console.stop_signal import StopSignal
 
     read = opened(path).plan
     connection.require_write(f"recovering by {path}")

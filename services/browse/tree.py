@@ -146,7 +146,7 @@ class LiveReplica:
     last_offset: Figure
     bytes: int | Unknown
     note: str
-    """``leads``, ``in sync``, ``not in sync``, or why its broker told nothing."""
+    """``leads``, ``in sync``, ``not in sync``, or why its broker gave no answer."""
 
 
 @dataclass(frozen=True, slots=True)
