@@ -156,7 +156,8 @@ class LogRoom:
             broker = min(spare)[-1]
             chosen.append(broker)
             self.given[broker] = self.given.get(broker, 0) + 1
-            self.usable[broker] = self.usable.get(broker, size) - size
+            if broker in self.usable:
+                self.usable[broker] -= size
         return tuple(chosen)
 
 
@@ -253,8 +254,9 @@ class AddReplicas(Act[tuple[ElectionTarget, ...]]):
             left += [
                 f"{name}: {end.reason}" for name, end in ends.items() if isinstance(end, Unknown)
             ]
-            seen = list(_seen(client, targets, states).values())
-        remarks = [behind_text(seen)] if any(one.not_yet_readable for one in seen) else []
+            seen = _seen(client, targets, states).values()
+        behind = [outcome for outcome in seen if outcome.not_yet_readable]
+        remarks = [behind_text(behind)] if behind else []
         away = {one for target in targets for one in target.assignment} - set(snapshot.live)
         if away:
             remarks.append(
@@ -303,10 +305,11 @@ class AddReplicas(Act[tuple[ElectionTarget, ...]]):
         states = Observer(reading).states_and_moves(batch, Deadline.after(patience.REQUEST))
         results: Results = {}
         for one in batch:
-            before = replace(one, order=one.assignment)
             now = states.get(one.partition)
             same = (
-                still_ours(before, now) and now is not None and now.leader_epoch == one.leader_epoch
+                now is not None
+                and still_ours(replace(one, order=one.assignment), now)
+                and (now.topic_id, now.leader_epoch) == (one.topic_id, one.leader_epoch)
             )
             if front.stop() or not same:
                 why = "stopped on request" if front.stop() else "it is not as it was: look again"
@@ -329,8 +332,11 @@ class AddReplicas(Act[tuple[ElectionTarget, ...]]):
                 if not (reply.accepted or reply.unsettled)
             }
         except BreakglassError as error:
-            result = TargetResult.FAILED if isinstance(error, Unreachable) else result_of(error)
-            told = dict.fromkeys((one.partition for one in sent), (result, str(error)))
+            told = {}
+            if isinstance(error, Unreachable) or result_of(error) is TargetResult.FAILED:
+                told = dict.fromkeys(
+                    (one.partition for one in sent), (TargetResult.FAILED, str(error))
+                )
         told |= self._watched(front, reading, [one for one in sent if one.partition not in told])
         means.journal.outcome(
             request, {name: {"result": one[0], "reason": one[1]} for name, one in told.items()}
