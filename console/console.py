@@ -13,10 +13,10 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.look import Look, LookOptions, colors_left_to_the_theme, decide_look
-from breakglass.console.option_values import broker_ids
-from breakglass.console.options import Gone, Theme, connected_for_writing
+from breakglass.console.option_values import broker_ids, key_of
+from breakglass.console.options import Gone, KeyFrom, Theme, connected_for_writing
 from breakglass.console.output import say
-from breakglass.console.stores import StoreAddresses, profiles_backups, stores_in
+from breakglass.console.stores import NamedStores, StoreAddresses, profiles_backups, stores_in
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.profiles import default_folder
 from breakglass.services.errors import UsageError
@@ -46,6 +46,8 @@ SCREENS = (
     "checkpoints",
 )
 """The modes of the app, which is imported only when it is opened."""
+
+NO_STORES = NamedStores()
 
 OldBackups = Annotated[
     list[str] | None, typer.Option("--backups", hidden=True, help="As --store backup:URL.")
@@ -80,6 +82,7 @@ def open_console(
         ),
     ] = "offline",
     store: StoreAddresses = None,
+    key: KeyFrom = None,
     schema_registry: Annotated[
         str | None,
         typer.Option(
@@ -108,11 +111,14 @@ def open_console(
         connection,
         broker_ids(gone, "--gone"),
         look,
+        NamedStores(
+            (*places.backups, *(backups or ())),
+            (*places.checkpoints, *(checkpoints or ())),
+            places.metastore or metastore,
+            key_of(key),
+        ),
         start=screen,
-        backups=(*places.backups, *(backups or ())),
-        metastore=places.metastore or metastore,
         schema_registry=schema_registry,
-        checkpoints=(*places.checkpoints, *(checkpoints or ())),
     )
 
     from breakglass.console.on_terminal import leave
@@ -138,12 +144,10 @@ def run_console(
     connection: Connection,
     gone: Sequence[int],
     options: LookOptions | None = None,
+    stores: NamedStores = NO_STORES,
     *,
     start: str = SCREENS[1],
-    backups: Sequence[str] = (),
-    metastore: Path | None = None,
     schema_registry: str | None = None,
-    checkpoints: Sequence[str] = (),
     typed: Callable[[], object] | None = None,
 ) -> int:
     """Open the console on this terminal until the operator leaves; returns the exit code.
@@ -153,7 +157,7 @@ def run_console(
     Raises: BadConnectionSettings, MalformedInput, StorageError, UsageError.
     """
     look = prepared_look(options or LookOptions())
-    context = make_context(connection, gone, look, backups, metastore, schema_registry, checkpoints)
+    context = make_context(connection, gone, look, stores, schema_registry)
     from breakglass.console.app import BreakglassApp
 
     notes = context.access.settings.notes
@@ -216,10 +220,8 @@ def make_context(
     connection: Connection,
     gone: Sequence[int],
     look: Look,
-    backups: Sequence[str] = (),
-    metastore: Path | None = None,
+    stores: NamedStores = NO_STORES,
     schema_registry: str | None = None,
-    checkpoints: Sequence[str] = (),
 ) -> Context:
     """What the screens work with; power only where `--write` was given."""
     from breakglass.console.checkpoint_text import CommandText
@@ -230,8 +232,8 @@ def make_context(
     from breakglass.services.incident.watch import IncidentWatch
 
     access = replace(connection.access(), contents=look.contents or Effort.BUDGET)
-    places = tuple(dict.fromkeys((*backups, *profiles_backups(connection), *look.backups)))
-    watch = BackupWatch(places)
+    places = tuple(dict.fromkeys((*stores.backups, *profiles_backups(connection), *look.backups)))
+    watch = BackupWatch(places, key=stores.key)
     return Context(
         access,
         IncidentWatch(access, gone=gone),
@@ -241,10 +243,11 @@ def make_context(
         connection.options.profile or "",
         connection.options.words(),
         known=Known(interval=look.refresh_seconds or REFRESH_SECONDS),
-        health=Monitor([*([watch] if places else []), *_metastores(metastore)]),
+        health=Monitor([*([watch] if places else []), *_metastores(stores.metastore)]),
         backups=watch,
-        checkpoints=CheckpointWatch(tuple(dict.fromkeys(checkpoints))),
-        metastore_backups=metastore,
+        checkpoints=CheckpointWatch(tuple(dict.fromkeys(stores.checkpoints))),
+        metastore_backups=stores.metastore,
+        key=stores.key,
         schemas=_schemas(schema_registry),
     )
 

@@ -19,6 +19,7 @@ from breakglass.console.wiring import Connection
 from breakglass.services.guard.act import ActEvent, JournalOpened
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.recovery.acts.add_replicas import reach_text, waits_for
 from breakglass.services.recovery.acts.elect import Elect
 from breakglass.services.recovery.acts.events import OutcomesReported, RescueEnded
 from breakglass.services.recovery.execution.batches import ExecutionLimits
@@ -39,7 +40,6 @@ from breakglass.services.recovery.guarded.aftermath import (
 )
 from breakglass.services.recovery.guarded.election_quote import Priced, empty_over_unread
 from breakglass.services.recovery.guarded.given_up import GivenUp, given_up
-from breakglass.services.recovery.guarded.readable import reach_text, waits_for
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from breakglass.services.recovery.judgement.assessment import INTERNAL_ALONE
 from breakglass.services.words.figures import count

@@ -1,16 +1,17 @@
 """`breakglass recover`: hold the elections of a plan, under guard.
 
 `breakglass recover min-isr`: the controller forgets a last leader that is back EMPTY (R3).
+`breakglass recover add-replica`: records that wait for a replica in sync become readable (R50).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -32,17 +33,21 @@ from breakglass.console.report import report
 from breakglass.console.rescuing import RescueChoice, RescueStore, WithoutRescue
 from breakglass.console.resume import resume
 from breakglass.console.setting_outcomes import Outcomes, say_facts
+from breakglass.console.stop_signal import StopSignal
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.session import Effort
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.console.stop_signal import StopSignal
     from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.recovery.acts.forget_leaders import PlannedForgetting
+    from breakglass.services.recovery.execution.target import ElectionTarget
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import Plan
     from breakglass.services.recovery.triage import Triage
+
+T = TypeVar("T")
 
 
 @connected_for_writing
@@ -67,38 +72,90 @@ def min_isr(
     act = ForgetLeaders(names_in(topics), broker_ids(gone, "--gone"), recovery_duration_ms / 1000)
     outcomes = Outcomes(quiet=as_json)
     command = GuardedCommand(act, Consent(tuple(consent or ())), connection, hear=outcomes)
+
+    def told(plan: PlannedForgetting) -> dict[str, object]:
+        forgotten = [
+            {
+                "topic": forgetting.partition.topic,
+                "partition": forgetting.partition.partition,
+                "forgotten": forgetting.forgotten,
+                "bomb": forgetting.bomb,
+                "intact": forgetting.intact,
+                "best": forgetting.best,
+                "loses": str(forgetting.price),
+                "unread_at_least": forgetting.unread,
+            }
+            for forgetting in plan.found
+        ]
+        return {
+            "settings": plan.changes,
+            "forgotten": forgotten,
+            "outcomes": outcomes.documents,
+        }
+
+    raise typer.Exit(_guarded(command, outcomes, connection, told))
+
+
+@connected_for_writing
+def add_replica(
+    connection: Connection, topics: Topics = None, consent: Phrases = None, as_json: AsJson = False
+) -> None:
+    """Add a replica on a live broker to partitions with fewer than min.insync.replicas in sync.
+
+    After an election the high watermark stays where it was until min.insync.replicas are in sync,
+    and consumers read no further. Each such partition gets as many live brokers as it lacks, of
+    other racks first, and with room for its log. No replica is taken from an assignment: a broker
+    that returns to find itself out of it deletes its log. Without --topics, partitions of which a
+    live replica is still copying are left out. Without --write, the command shows what it would do.
+    """
+    from breakglass.services.recovery.acts.add_replicas import AddReplicas
+
+    outcomes = Outcomes(quiet=as_json)
+
+    def told(plan: tuple[ElectionTarget, ...]) -> dict[str, object]:
+        results = {outcome.target: outcome for outcome in outcomes.told}
+        return {
+            "partitions": [
+                {
+                    "topic": one.partition.topic,
+                    "partition": one.partition.partition,
+                    "leader": one.designee,
+                    "assignment": one.assignment,
+                    "replicas": one.order,
+                    "log_end": one.log_end,
+                    "result": results[str(one.partition)].result,
+                    "reason": results[str(one.partition)].text,
+                }
+                for one in plan
+            ]
+        }
+
+    with StopSignal() as stop:
+        word = Consent(tuple(consent or ()))
+        act = AddReplicas(names_in(topics))
+        command = GuardedCommand(act, word, connection, stop=stop, hear=outcomes)
+        code = _guarded(command, outcomes, connection, told)
+    raise typer.Exit(code)
+
+
+def _guarded(
+    command: GuardedCommand[T],
+    outcomes: Outcomes,
+    connection: Connection,
+    told: Callable[[T], dict[str, object]],
+) -> int:
+    """Show what *command* rests on, and do it; returns the exit code."""
     frozen = command.freeze()
-    if not frozen.asked:
-        say(" ".join(frozen.remarks))
-        raise typer.Exit(0)
     say_facts(frozen.facts)
     for remark in frozen.remarks:
         say(remark)
+    if not frozen.asked:
+        return 0
     ending = command.carry_out(frozen, write=connection.write)
-    if as_json:
-        print_json(
-            {
-                "schema": 1,
-                "cluster_id": frozen.cluster_id,
-                "journal": outcomes.journal,
-                "settings": frozen.plan.changes,
-                "forgotten": [
-                    {
-                        "topic": forgetting.partition.topic,
-                        "partition": forgetting.partition.partition,
-                        "forgotten": forgetting.forgotten,
-                        "bomb": forgetting.bomb,
-                        "intact": forgetting.intact,
-                        "best": forgetting.best,
-                        "loses": str(forgetting.price),
-                        "unread_at_least": forgetting.unread,
-                    }
-                    for forgetting in frozen.plan.found
-                ],
-                "outcomes": outcomes.documents,
-            }
-        )
-    raise typer.Exit(outcomes.ended(ending))
+    if outcomes.quiet:
+        head = {"schema": 1, "cluster_id": frozen.cluster_id, "journal": outcomes.journal}
+        print_json({**head, **told(frozen.plan)})
+    return outcomes.ended(ending)
 
 
 app = new_app(
@@ -155,6 +212,7 @@ def recover(
 app.command("resume")(resume)
 app.command("report")(report)
 app.command("min-isr")(min_isr)
+app.command("add-replica")(add_replica)
 
 
 def recover_plan(
@@ -171,7 +229,6 @@ def recover_plan(
     """Carry out the plan in *path*; returns the exit code."""
     from breakglass.console.evidence import appraised
     from breakglass.console.plan_edits import opened
-    from breakglass.console.stop_signal import StopSignal
 
     read = opened(path).plan
     connection.require_write(f"recovering by {path}")

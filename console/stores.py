@@ -6,13 +6,16 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.profiles import default_folder
 from breakglass.services.errors import UsageError
+
+if TYPE_CHECKING:
+    from breakglass.services.topic_backup.store.key import Key
 
 StoreAddresses = Annotated[
     list[str] | None,
@@ -32,6 +35,8 @@ class NamedStores:
     backups: tuple[str, ...] = ()
     checkpoints: tuple[str, ...] = ()
     metastore: Path | None = None
+    key: Key | None = None
+    """Of encrypted topic backups."""
 
 
 def stores_in(given: Sequence[str]) -> NamedStores:

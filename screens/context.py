@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.model import TopicPartition
     from breakglass.services.session import Power, ReadAccess
+    from breakglass.services.topic_backup.store.key import Key
 
 REFRESH_SECONDS = 2.0
 NEVER = 0.0
@@ -128,6 +129,8 @@ class Context:
     """The cluster at a glance, with its history since the session began."""
     backups: BackupWatch = field(default_factory=BackupWatch)
     """The places of topic backups."""
+    key: Key | None = None
+    """Of encrypted topic backups."""
     checkpoints: CheckpointWatch = field(default_factory=CheckpointWatch)
     """The stores of checkpoints."""
     metastore_backups: Path | None = None

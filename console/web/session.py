@@ -172,10 +172,7 @@ def main() -> None:
     options["broker_address"] = tuple(options["broker_address"])
     connection = Connection(ConnectionOptions(**options), said["native_rpc"])
     look = decide_look(LookOptions(said["theme"], False, True), default_folder())
-    places = stores_in(said["stores"])
-    context = make_context(
-        connection, said["gone"], look, places.backups, places.metastore, None, places.checkpoints
-    )
+    context = make_context(connection, said["gone"], look, stores_in(said["stores"]))
     with colors_left_to_the_theme():
         app = WebConsole(context, records=said["records"], theme=look.theme, themes=look.themes)
     try:

@@ -31,6 +31,7 @@ from breakglass.screens.browse.subject import BrowseSubject, connect_to
 from breakglass.screens.context import Context
 from breakglass.screens.diff.paged import SENTENCE_LENGTH, PagedPairs
 from breakglass.screens.diff.pair_list import PairList
+from breakglass.screens.diff.pieces import Manner
 from breakglass.screens.diff.reader import (
     ComparisonCounted,
     ComparisonFailed,
@@ -277,10 +278,11 @@ class OneRecordScreen(RecordPage):
         reader: BrowseReader,
         subject: BrowseSubject,
         pair: RecordPair,
-        form: TextForm,
+        manner: Manner,
     ) -> None:
-        super().__init__(context, pair, form, single=subject.single)
+        super().__init__(context, pair, manner.form, single=subject.single)
         self._reader, self._subject = reader, subject
+        self.query_shown = manner.query
 
     def read_record(self) -> Task:
         schemas = self.context.schemas
@@ -364,9 +366,9 @@ class PagedRecords(PagedPairs):
     def _chosen(self, message: PairList.Chosen) -> None:
         pair = message.pair
         if isinstance(pair.left, RecordEntry) or isinstance(pair.right, RecordEntry):
-            form = self._pairs.manner.form
+            manner = self._pairs.manner
             self.app.push_screen(
-                OneRecordScreen(self.context, self._reader, self._subject, pair, form)
+                OneRecordScreen(self.context, self._reader, self._subject, pair, manner)
             )
 
     @on(ComparisonRead)
@@ -586,6 +588,7 @@ class RecordsScreen(PagedRecords):
     def _search(self, text: str) -> None:
         """From the cursor's own record on; without *text* for nothing any more."""
         query = self._found.query = parse_query(text) if text else None
+        self._pairs.set_manner(replace(self._pairs.manner, query=query))
         if query is not None:
             before = self._offset - 1
             self._begin(self._reader.match(self, self._subject, query, before, forward=True))

@@ -1,4 +1,6 @@
-"""The tree of backups: place, topic, partition, segment; each branch looked up when it is opened.
+"""The tree of backups and of the cluster: place, topic, partition, segment or replica.
+
+Each branch is looked up when it is opened.
 
 Each branch is looked up in its own thread, for which nothing waits: a disk that hangs blocks its
 branch alone.
@@ -9,7 +11,7 @@ The tree of places as lines: what was looked up, what is open, why the rest is n
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
@@ -19,6 +21,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from breakglass.screens.browse.reader import BranchRead
+from breakglass.screens.browse.subject import restored_map
 from breakglass.screens.context import Context
 from breakglass.screens.messages import BrowseAsked, CopyAsked
 from breakglass.screens.page import FilteredPage, FilterField
@@ -30,11 +33,16 @@ from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.status_bar import LinePart
 from breakglass.services.browse.tree import (
     GONE,
+    LIVE,
     Figure,
+    LivePartition,
+    LiveReplica,
     PartitionNode,
     SegmentNode,
     TopicContents,
     TopicNode,
+    live_partitions,
+    live_topics,
     partitions_in,
     topics_at,
     total,
@@ -47,6 +55,7 @@ from breakglass.services.words.figures import count, size_text
 from breakglass.services.words.moments import time_text
 from breakglass.themes.roles import Role
 
+Live: TypeAlias = tuple[LivePartition, ...]
 Key: TypeAlias = tuple[str, ...]
 """Place, topic, partition, segment, as far down as a line is."""
 
@@ -56,7 +65,7 @@ class Branch:
     """One line."""
 
     key: Key
-    node: str | TopicNode | PartitionNode | SegmentNode
+    node: str | TopicNode | PartitionNode | SegmentNode | LivePartition | LiveReplica
     """A place is its URL."""
     opened: bool | None
     """None: nothing is below it in the tree."""
@@ -76,7 +85,7 @@ class Tree:
 
     places: tuple[str, ...] = ()
     topics: dict[Key, tuple[TopicNode, ...] | Unknown] = field(default_factory=dict)
-    held: dict[Key, TopicContents | Unknown] = field(default_factory=dict)
+    held: dict[Key, TopicContents | Live | Unknown] = field(default_factory=dict)
     opened: set[Key] = field(default_factory=set)
     reading: set[Key] = field(default_factory=set)
 
@@ -87,7 +96,7 @@ class Tree:
             assert isinstance(found, tuple | Unknown)
             self.topics[key] = found
         else:
-            assert isinstance(found, TopicContents | Unknown)
+            assert isinstance(found, TopicContents | tuple | Unknown)
             self.held[key] = found
 
     def known(self, key: Key) -> bool:
@@ -121,17 +130,15 @@ class Tree:
         held = told if isinstance(told, TopicContents) else None
         opened = key in self.opened
         yield Branch(key, topic, opened, held, self._note(key, told))
-        if opened and held is not None:
-            yield from self._partitions(key, held.partitions)
-
-    def _partitions(self, above: Key, partitions: Sequence[PartitionNode]) -> Iterator[Branch]:
-        for partition in partitions:
-            key = (*above, str(partition.partition))
-            opened = key in self.opened
-            yield Branch(key, partition, opened)
+        if not opened or told is None or isinstance(told, Unknown):
+            return
+        for partition in told if isinstance(told, tuple) else told.partitions:
+            place = (*key, str(partition.partition))
+            opened = place in self.opened
+            yield Branch(place, partition, opened)
             if opened:
-                for segment in partition.segments:
-                    yield Branch((*key, segment.prefix), segment, None)
+                for name, node in partition.below:
+                    yield Branch((*place, name), node, None)
 
     def _note(self, key: Key, told: object) -> str:
         if key in self.reading:
@@ -142,12 +149,10 @@ class Tree:
 def address_of(branch: Branch) -> tuple[str, int | None]:
     """The address of the records at *branch*, and where to begin; empty where there are none."""
     node = branch.node
-    if isinstance(node, PartitionNode):
-        return node.address, None
     if isinstance(node, SegmentNode):
         first = node.first_offset if isinstance(node.first_offset, int) else node.start_offset
-        return f"backup:{node.url}/{node.folder}/{node.partition}", first
-    return "", None
+        return node.address, first
+    return ("" if isinstance(node, str | TopicNode) else node.address), None
 
 
 EMPTY = Cell("")
@@ -176,8 +181,10 @@ def _name(branch: Branch) -> Cell:
     match branch.node:
         case TopicNode():
             return Cell(f"{indent}{sign}{branch.node.folder}")
-        case PartitionNode():
+        case PartitionNode() | LivePartition():
             return Cell(f"{indent}{sign}partition {branch.node.partition}")
+        case LiveReplica():
+            return Cell(f"{indent}{sign}b{branch.node.broker}")
         case SegmentNode():
             return Cell(f"{indent}{sign}from {branch.node.start_offset}")
         case str():
@@ -185,10 +192,10 @@ def _name(branch: Branch) -> Cell:
 
 
 def _of(branch: Branch, what: str) -> Figure:
-    if isinstance(branch.node, PartitionNode | SegmentNode):
-        found: Figure = getattr(branch.node, what, None)
-        return found
-    return None
+    if isinstance(branch.node, str | TopicNode):
+        return None
+    found: Figure = getattr(branch.node, what, None)
+    return found
 
 
 def _figure(value: Figure) -> Cell:
@@ -244,9 +251,11 @@ def _verified(branch: Branch) -> Cell:
 
 
 def _note(branch: Branch) -> Cell:
-    note = branch.node.note if isinstance(branch.node, SegmentNode) else branch.note
+    note = getattr(branch.node, "note", branch.note)
     if branch.held is not None and branch.held.commit is None:
         note = "no manifest"
+    if isinstance(branch.node, LiveReplica) and not isinstance(branch.node.last_offset, Unknown):
+        return Cell(note)
     return Cell(note, Role.RUNNING if note == "reading" else Role.UNKNOWN)
 
 
@@ -262,6 +271,13 @@ def branch_facts(branch: Branch | None) -> Iterator[Fact]:
             yield Fact("File", (LinePart(f"{branch.node.prefix}_records"),))
         case PartitionNode():
             yield Fact("Partition", tuple(_partition(branch.node)))
+            yield Fact("Address", (LinePart(branch.node.address),))
+        case LivePartition():
+            told = (f"b{replica.broker} {replica.note}" for replica in branch.node.replicas)
+            yield Fact("Replicas", (LinePart(", ".join(told)),))
+            yield Fact("Address", (LinePart(branch.node.address),))
+        case LiveReplica():
+            yield Fact("Replica", (LinePart(f"b{branch.node.broker}: {branch.node.note}"),))
             yield Fact("Address", (LinePart(branch.node.address),))
         case _:
             yield Fact("Topic", (LinePart(branch.node.folder), *_why(branch)))
@@ -326,9 +342,10 @@ class BrowseScreen(FilteredPage):
 
     TITLE = "Browse"
     ABOUT = (
-        "What backups contain, from the store down to the segment. Enter on a segment, or r on a "
-        "partition, shows its records. d marks a partition; d on a second partition compares the "
-        f"two. o opens any source: {FORMS}."
+        "What backups contain, from the store down to the segment, and topics of the cluster down "
+        "to the replica. Enter on a segment or replica, or r on a partition, shows its records. d "
+        "marks a partition or replica; d on a second one compares the two. o opens any source: "
+        f"{FORMS}."
     )
     DEFAULT_CSS = """
     BrowseScreen #tree { height: 1fr; }
@@ -358,7 +375,7 @@ class BrowseScreen(FilteredPage):
     def body(self) -> Iterator[Widget]:
         yield Facts(id="looking")
         yield FilterField("words in topics")
-        yield LineTable[Branch](columns(), lambda branch: branch.key, id="tree", empty=NO_PLACES)
+        yield LineTable[Branch](columns(), lambda branch: branch.key, id="tree", empty="")
         yield Facts(id="about")
 
     def on_mount(self) -> None:
@@ -366,12 +383,13 @@ class BrowseScreen(FilteredPage):
 
     def show_known(self) -> None:
         """Places are those of the backups' watch; the first look opens them."""
-        places = tuple(place.url for place in self.context.backups.standing.places)
+        urls = tuple(place.url for place in self.context.backups.standing.places)
+        places = urls if self.context.bundle is not None else (*urls, LIVE)
         if places != self._tree.places:
             self._tree.places = places
-            if not self._began:
+            if urls and not self._began:
                 self._began = True
-                for url in places:
+                for url in urls:
                     self._open((url,))
             self._show()
 
@@ -431,7 +449,13 @@ class BrowseScreen(FilteredPage):
         """In a thread of its own."""
         found: object
         try:
-            found = topics_at(key[0]) if len(key) == 1 else partitions_in(TopicNode(*key))
+            if key[0] == LIVE:
+                with self.context.reading() as client:
+                    found = live_partitions(client, key[1]) if key[1:] else live_topics(client)
+            elif len(key) == 1:
+                found = topics_at(key[0], self.context.key)
+            else:
+                found = partitions_in(TopicNode(*key), self.context.key)
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             found = Unknown(in_words(error, "it cannot be read"))
         self.post_message(BranchRead(key, found))
@@ -460,7 +484,8 @@ class BrowseScreen(FilteredPage):
             self._left = None if self._left == address else address
             self._tell()
             return
-        why = refusal(self._left, address)
+        restored = restored_map(self.context, self._left, address)
+        why = "" if restored else refusal(self._left, address)
         if why:
             self.notify(f"{why}.", severity="warning", markup=False)
         else:
@@ -521,6 +546,8 @@ class BrowseScreen(FilteredPage):
         if self._left is not None:
             told = f"{self._left} (d or o on another compares; Esc forgets it)"
             yield Fact("Compare", (LinePart(told, Role.MARKED),))
+        if not self.context.backups.standing.places:
+            yield Fact("Backups", (LinePart(NO_PLACES),))
         if self._words:
             yield Fact("Shown", (LinePart(f"filter: {self._words}", Role.DIFFERENT),))
 

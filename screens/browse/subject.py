@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Lock
 
 from breakglass.screens.context import Context
@@ -13,8 +14,10 @@ from breakglass.services import patience
 from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.divergence.align import Alone, Comparison
 from breakglass.services.divergence.opening import Opener, compare
+from breakglass.services.guard.lock import file_name
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
+from breakglass.services.state_folder import state_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +69,34 @@ def connect_to(context: Context) -> Iterator[CompareAny[BrowseSubject]]:
         def open_one(subject: BrowseSubject) -> Comparison:
             with lock:
                 if not opened or opened[0][0] != subject:
-                    opened[:] = [(subject, _opened(subject, Opener(client)))]
+                    left, right = subject.left, subject.right
+                    opener = Opener(client, context.key)
+                    if right is None:
+                        found: Comparison = Alone(opener.open(left))
+                    else:
+                        opener = replace(opener, state=restored_map(context, left, right))
+                        found = compare(opener, left, right)
+                    opened[:] = [(subject, found)]
                 return opened[0][1]
 
         yield open_one
 
 
-def _opened(subject: BrowseSubject, opener: Opener) -> Comparison:
-    if subject.right is None:
-        return Alone(opener.open(subject.left))
-    return compare(opener, subject.left, subject.right)
+def restored_map(context: Context, left: SourceAddress, right: SourceAddress) -> Path | None:
+    """Where this account keeps which offsets a restore gave the records of a backup.
+
+    None: neither of the two is known to have been restored from the other, under another name.
+    """
+    live = right if left.kind is SourceKind.BACKUP else left
+    incident = context.known.incident
+    kinds = {left.kind, right.kind}
+    restorable = kinds & {SourceKind.TOPIC, SourceKind.REPLICA, SourceKind.LOG}
+    if incident is None or SourceKind.BACKUP not in kinds or not restorable:
+        return None
+    if left.partition != right.partition or left.topic_partition == right.topic_partition:
+        return None
+    folder = (context.state_folder or state_folder()) / "restores"
+    folder /= file_name(incident.snapshot.cluster_id)
+    return (
+        folder if (folder / live.folder / f"partition-{live.partition}.jsonl").is_file() else None
+    )

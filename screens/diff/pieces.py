@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
+from breakglass.services.browse.query import RecordQuery
 from breakglass.services.divergence.entry import Content, Item, RecordEntry, UnreadableRange
 from breakglass.services.divergence.text import Span, differences
 from breakglass.services.topic_backup.batches import ControlType, Marker
@@ -46,6 +47,8 @@ class Manner:
     form: TextForm = TextForm.TEXT
     redacted: bool = False
     """Only the lengths of what records hold."""
+    query: RecordQuery | None = None
+    """What was searched for: its finds are marked."""
 
 
 def pieces(item: Item | None, other: Item | None, width: int, manner: Manner) -> list[ColumnPiece]:
@@ -65,8 +68,8 @@ def pieces(item: Item | None, other: Item | None, width: int, manner: Manner) ->
     wide_key = max(LEAST_KEY, min(MOST_KEY, left // 3))
     return [
         *head,
-        _content(item.key, held and held.key, held, wide_key, manner),
-        _content(item.value, held and held.value, held, left - wide_key - 1, manner),
+        _content("key", item, held, wide_key, manner),
+        _content("value", item, held, left - wide_key - 1, manner),
     ]
 
 
@@ -85,28 +88,29 @@ def _head(entry: RecordEntry, other: RecordEntry | None, width: int) -> Iterator
 
 
 def _content(
-    content: Content | None,
-    against: Content | None,
-    other: RecordEntry | None,
-    width: int,
-    manner: Manner,
+    field: str, entry: RecordEntry, other: RecordEntry | None, width: int, manner: Manner
 ) -> ColumnPiece:
-    """A key or a value; *against* is that of *other*, which may be a null."""
+    """The key or the value of *entry*, beside that of *other*, which may be a null."""
+    content: Content | None = getattr(entry, field)
+    against: Content | None = getattr(other, field, None)
     text = _text(content, manner)
-    if other is None or content == against:
-        return ColumnPiece(text, width)
-    start, spans = _shown_from(text, _text(against, manner), max(width, 1))
-    return ColumnPiece((CUT if start else "") + text[start:], width, spans)
+    if other is not None and content != against:
+        spans, first = _differing(text, _text(against, manner))
+    else:
+        spans = manner.query.spans(field, text) if manner.query and not manner.redacted else ()
+        first = spans[0][0] if spans else 0
+    start = max(first - BEFORE_DIFFERENCE, 0) if first > max(width, 1) - 2 * len(CUT) else 0
+    if not start:
+        return ColumnPiece(text, width, spans)
+    shift = len(CUT) - start
+    return ColumnPiece(CUT + text[start:], width, tuple((a + shift, b + shift) for a, b in spans))
 
 
 @lru_cache(2048)
-def _shown_from(text: str, other: str, width: int) -> tuple[int, tuple[Span, ...]]:
-    """From which character on *text* is shown, and what of that differs from *other*."""
+def _differing(text: str, other: str) -> tuple[tuple[Span, ...], int]:
+    """What of *text* differs from *other*, and where either begins to."""
     spans, theirs = differences(text, other)
-    first = min([span[0] for span in (*spans[:1], *theirs[:1])], default=0)
-    start = max(first - BEFORE_DIFFERENCE, 0) if first > width - 2 * len(CUT) else 0
-    shift = len(CUT) - start if start else 0
-    return start, tuple((a + shift, b + shift) for a, b in spans)
+    return tuple(spans), min([span[0] for span in (*spans[:1], *theirs[:1])], default=0)
 
 
 def _text(content: Content | None, manner: Manner) -> str:

@@ -36,6 +36,7 @@ from breakglass.screens.diff.reader import (
 from breakglass.screens.diff.rows import about
 from breakglass.screens.page import Page
 from breakglass.screens.screenshot import RECORDS
+from breakglass.services.browse.query import RecordQuery
 from breakglass.services.divergence.align import PairKind, RecordPair
 from breakglass.services.divergence.entry import (
     NO_PRODUCER,
@@ -261,10 +262,12 @@ class RecordView(ScrollView, can_focus=True, inherit_bindings=False):
         Binding("end", "jump(True)", "Bottom", show=False),
     ]
 
-    def __init__(self, id: str | None = None, *, single: bool = False) -> None:
-        """*single*: a record by itself."""
-        super().__init__(id=id, classes=RECORDS)
-        self._single = single
+    def __init__(self, query: RecordQuery | None = None, *, single: bool = False) -> None:
+        """*single*: a record by itself. The finds of the *query* are marked, the first is shown."""
+        super().__init__(classes=RECORDS)
+        self._single, self._query = single, query
+        self._fields: dict[int, str] = {}
+        """By the id of a line: the field that it is of."""
         self._folded: int | None = None
         self._pair: RecordPair | None = None
         self._form = TextForm.TEXT
@@ -276,6 +279,14 @@ class RecordView(ScrollView, can_focus=True, inherit_bindings=False):
         """Show the records of *pair* as *form*."""
         self._pair, self._form = pair, form
         self._write()
+        found = (
+            number
+            for number, drawn in enumerate(self._drawn)
+            if any(_clipped(self._finds(drawn.line, drawn.line.left), *(drawn.left or (0, 0))))
+            or any(_clipped(self._finds(drawn.line, drawn.line.right), *(drawn.right or (0, 0))))
+        )
+        if (first := next(found, None)) is not None:
+            self._show_from(max(first - self.size.height // 3, 0))
 
     def fold(self, depth: int | None) -> None:
         """Show no more than so many levels of what is nested; None: all of them."""
@@ -340,10 +351,16 @@ class RecordView(ScrollView, can_focus=True, inherit_bindings=False):
         if text is None or span is None:
             return Strip.blank(width, base)
         start, end = span
-        spans = _clipped(_spans(line.left, line.right)[0 if left else 1], start, end)
+        marked = _spans(line.left, line.right)[0 if left else 1] or self._finds(line, text)
+        spans = _clipped(marked, start, end)
         different = base + role_style(self.app, Role.DIFFERENT)
         strip = Strip(segments_of(text[start:end], spans, base, different))
         return strip.adjust_cell_length(width, base)
+
+    def _finds(self, line: RecordLine, text: str | None) -> Sequence[Span]:
+        if self._query is None or text is None or line.name or self._redacted:
+            return ()
+        return self._query.spans(self._fields.get(id(line), ""), text)
 
     def _text_width(self) -> int:
         room = self.size.width - NAME_WIDTH - 5
@@ -354,6 +371,10 @@ class RecordView(ScrollView, can_focus=True, inherit_bindings=False):
         writing = Writing(self._form, limits, self._redacted)
         lines = [] if self._pair is None else record_lines(self._pair, writing)
         self._lines = lines if self._folded is None else folded(lines, self._folded)
+        self._fields.clear()
+        field = ""
+        for line in self._lines:
+            self._fields[id(line)] = field = line.name or field
         self._fold()
 
     def _fold(self) -> None:
@@ -448,6 +469,8 @@ class RecordPage(Page):
     ) -> None:
         super().__init__(context)
         self._pair, self._form, self._single = pair, form, single
+        self.query_shown: RecordQuery | None = None
+        """What was searched for when the record was opened."""
         self._depth = 0
         """Which of `FOLDS`."""
         self._decoded: RecordPair | None = None
@@ -473,7 +496,7 @@ class RecordPage(Page):
 
     def body(self) -> Iterator[Widget]:
         yield Static(id="record-heading", markup=False)
-        yield RecordView(single=self._single)
+        yield RecordView(self.query_shown, single=self._single)
 
     def on_mount(self) -> None:
         self._draw()

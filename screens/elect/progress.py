@@ -12,6 +12,7 @@ from pathlib import Path
 
 from breakglass.services.guard.act import ActEvent, Ending, JournalOpened
 from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.acts.add_replicas import reach_text
 from breakglass.services.recovery.acts.events import (
     BatchBegun,
     OutcomesReported,
@@ -19,7 +20,6 @@ from breakglass.services.recovery.acts.events import (
     RescueProgressed,
 )
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
-from breakglass.services.recovery.guarded.readable import reach_text
 from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
 from breakglass.services.words.figures import count
 from breakglass.themes.roles import Role

@@ -51,6 +51,7 @@ from breakglass.services.kafka.cluster.describe_cluster import require_same_clus
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
 from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.recovery.acts.add_replicas import AddReplicas
 from breakglass.services.recovery.acts.elect import Elect, waiting_for
 from breakglass.services.recovery.acts.move_groups import MoveGroups
 from breakglass.services.recovery.acts.resume import ResumeJournal
@@ -90,6 +91,21 @@ class GroupsPage(ActPage):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context, MoveGroups())
+
+
+class AddReplicasPage(ActPage):
+    """Partitions with too few replicas in sync get further ones, so that all becomes readable."""
+
+    TITLE = "Add replicas"
+    ABOUT = (
+        "Adds a replica on a live broker to partitions with fewer than min.insync.replicas in "
+        "sync, as `breakglass recover add-replica` does: the rest of their records becomes "
+        "readable once it has copied the log. No replica is taken from an assignment."
+    )
+    UNSAVED = "Replicas are being added."
+
+    def __init__(self, context: Context, topics: Sequence[str] = ()) -> None:
+        super().__init__(context, AddReplicas(tuple(topics)))
 
 
 def put_back_command(progress: ElectionProgress, connection_words: Sequence[str]) -> str:
@@ -146,6 +162,7 @@ class GuardedPage(ConsentPage):
         Binding("pageup", "page(-1)", "Page up", show=False),
         Binding("pagedown", "page(1)", "Page down", show=False),
         Binding("l", "ledger", "Ledger", tooltip="Account for every record of this incident"),
+        Binding("a", "add_replicas", "Add replicas", tooltip="Make the rest readable"),
         Binding("o", "groups", "Offsets", tooltip="Move groups past the end to the log end"),
         Binding(
             "p",
@@ -402,6 +419,14 @@ class GuardedPage(ConsentPage):
     def action_groups(self) -> None:
         self.app.push_screen(GroupsPage(self.context))
 
+    def action_add_replicas(self) -> None:
+        waiting = {
+            outcome.partition.topic
+            for outcome in self.state.progress.outcomes.values()
+            if outcome.not_yet_readable
+        }
+        self.app.push_screen(AddReplicasPage(self.context, sorted(waiting)))
+
     def action_copy_put_back(self) -> None:
         command = put_back_command(self.state.progress, self.context.connection_words)
         self.app.post_message(CopyAsked(command, "the command"))
@@ -485,6 +510,10 @@ _MEANT: dict[str, Callable[[ElectionState], bool]] = {
         state.phase is Phase.DONE
         and state.aftermath is not None
         and bool(state.aftermath.groups_past_end)
+    ),
+    "add_replicas": lambda state: (
+        state.phase is Phase.DONE
+        and any(outcome.not_yet_readable for outcome in state.progress.outcomes.values())
     ),
     "copy_put_back": lambda state: (
         state.phase is Phase.DONE and any(one.saved for one in state.progress.rescued)

@@ -10,11 +10,11 @@ from breakglass.screens.elect.progress import ElectionProgress
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
 from breakglass.services.model import Unknown
+from breakglass.services.recovery.acts.add_replicas import waits_for
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.guarded.aftermath import Aftermath, GroupPastEnd, left_open_text
 from breakglass.services.recovery.guarded.check_again import CheckedAgain
 from breakglass.services.recovery.guarded.election_quote import empty_over_unread
-from breakglass.services.recovery.guarded.readable import waits_for
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from breakglass.services.recovery.plan.digest import spoken
@@ -173,7 +173,8 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
         )
     yield from _reordered(progress)
     yield from _not_elected(progress)
-    yield from (f"{waiting}." for waiting in waits_for(progress.outcomes.values()))
+    how = "a adds a replica on a live broker"
+    yield from (f"{waiting}." for waiting in waits_for(progress.outcomes.values(), how))
     # Brokers that would cut their unread logs.
     for abandoned in () if aftermath is None else aftermath.given_up:
         yield f"{abandoned.advice[:1].upper()}{abandoned.advice[1:]}."

@@ -29,6 +29,7 @@ from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 
 if TYPE_CHECKING:
     from breakglass.services.topic_backup.catalog import HeldTopic
+    from breakglass.services.topic_backup.store.key import Key
 
 ABSENT = Unknown("the cluster has no such partition")
 RECREATED = Unknown("the topic was created again since: this is a backup of the one before")
@@ -150,8 +151,8 @@ def full_address(url: str) -> str:
     return open_store(url).where()
 
 
-def read_location(url: str) -> LocationHeld:
-    """Read the status of every topic at *url*.
+def read_location(url: str, key: Key | None = None) -> LocationHeld:
+    """Read the status of every topic at *url*; with the *key*, of encrypted ones too.
 
     Raises:
         UsageError: the location does not exist or has no backup.
@@ -160,7 +161,7 @@ def read_location(url: str) -> LocationHeld:
     from breakglass.services.topic_backup.catalog import held_topics
     from breakglass.services.topic_backup.store.store import open_store
 
-    held = held_topics(open_store(url))
+    held = held_topics(open_store(url, key))
     last = {topic.topic: topic.generation for topic in sorted(held)}
     return LocationHeld(
         tuple(_topic(topic, last[topic.topic] == topic.generation) for topic in held)

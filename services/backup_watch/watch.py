@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from operator import is_
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from breakglass.services.backup_watch.job import Life, SeenJob, read_jobs
 from breakglass.services.backup_watch.location import (
@@ -36,6 +37,9 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind
 from breakglass.services.model import Unknown, known
 from breakglass.services.topic_backup.status import PartitionStatus
+
+if TYPE_CHECKING:
+    from breakglass.services.topic_backup.store.key import Key
 
 EVERY_MS = 5_000
 """Minimum time between two reads of a location; it also waits ten times the last read's duration.
@@ -85,12 +89,14 @@ class BackupWatch:
         self,
         urls: Sequence[str] = (),
         *,
+        key: Key | None = None,
         read: Callable[[str], LocationHeld] = read_location,
         jobs: Callable[[int], Sequence[SeenJob]] = read_jobs,
         now_ms: Callable[[], int] = now_ms,
     ) -> None:
-        """Create the watch without reading anything."""
-        self._read, self._read_jobs = read, jobs
+        """Create the watch without reading anything. The *key* is that of encrypted backups."""
+        self._read = read if key is None else partial(read_location, key=key)
+        self._read_jobs = jobs
         self.now_ms = now_ms
         """The clock from which every age is computed."""
         self._changed = threading.Condition()

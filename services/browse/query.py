@@ -25,7 +25,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.text import Span
 from breakglass.services.errors import UsageError
+from breakglass.services.words.inert import inert
 from breakglass.services.words.moments import moment_in
 
 HELP = "words, key: key= value: header: json: time: offset:, -not"
@@ -40,6 +42,22 @@ class RecordQuery:
 
     text: str
     conditions: tuple[Condition, ...]
+    wanted: tuple[tuple[str, str], ...] = ()
+    """What is looked for in the ``key`` or the ``value``, as it stands there."""
+
+    def spans(self, field: str, text: str) -> tuple[Span, ...]:
+        """Where *text*, in words or as bytes in hex, has what is looked for in that *field*."""
+        found: list[Span] = []
+        for name, plain in self.wanted:
+            if name == field and plain:
+                either = f"{re.escape(inert(plain))}|{re.escape(plain.encode().hex(' '))}"
+                found += [match.span() for match in re.finditer(either, text)]
+        merged: list[Span] = []
+        for start, end in sorted(found):
+            if merged and start <= merged[-1][1]:
+                start, end = merged[-1][0], max(merged.pop()[1], end)
+            merged.append((start, end))
+        return tuple(merged)
 
     def fits(self, entry: RecordEntry) -> bool:
         """Whether *entry* meets every condition; *entry* must contain the whole record."""
@@ -58,7 +76,20 @@ def parse_query(text: str) -> RecordQuery:
         raise UsageError(f"{text!r} cannot be read ({error}): close the quotes.") from None
     if not words:
         raise UsageError(f"nothing to search for: write {HELP}.")
-    return RecordQuery(text, tuple(_condition(word) for word in words))
+    wanted: list[tuple[str, str]] = []
+    for word in words:
+        name, colon, rest = word.partition(":")
+        if word.startswith(("-", "header:", "offset:", "time:")):
+            continue
+        if word.startswith("key="):
+            wanted.append(("key", word.removeprefix("key=")))
+        elif colon and name in ("key", "value"):
+            wanted.append((name, rest))
+        elif colon and name == "json":
+            wanted.append(("value", rest.partition("=")[2]))
+        else:
+            wanted += [("key", word), ("value", word)]
+    return RecordQuery(text, tuple(_condition(word) for word in words), tuple(wanted))
 
 
 def parse_time(text: str) -> int:

@@ -1,17 +1,24 @@
-"""The tree of a backup location, read one branch at a time.
+"""The tree of a backup location, or of the cluster's topics, read one branch at a time.
 
 A topic with a manifest is described by its manifest. Without a manifest, the figures come from
 file names, file sizes, and the first and last index entries. No record is read.
+Of a topic of the cluster, each broker says where its replicas begin and end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
-from breakglass.services.model import Unknown
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.leader_ends import ask_brokers, offset_of
+from breakglass.services.kafka.replicas.list_offsets import EARLIEST, LATEST, list_offsets
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
 from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.catalog import held_topics
 from breakglass.services.topic_backup.folder import Folder
@@ -30,6 +37,7 @@ from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary,
 NO_INDEX = Unknown("it has no index: `breakglass backup reindex --write` makes one")
 GONE = "gone"
 NO_MANIFEST = Unknown("without a manifest nobody noted it")
+NO_SIZE = Unknown("its broker does not say how large it is")
 
 Figure: TypeAlias = int | Unknown | None
 """A number; None if no number applies, as for an empty segment."""
@@ -56,6 +64,11 @@ class SegmentNode:
     """What is unusual about the segment: ``not committed``, `GONE`."""
 
     @property
+    def address(self) -> str:
+        """The address of its partition."""
+        return f"backup:{self.url}/{self.folder}/{self.partition}"
+
+    @property
     def gone(self) -> bool:
         """Whether the manifest names the segment but its records file is missing."""
         return self.note == GONE
@@ -74,6 +87,11 @@ class PartitionNode:
     def address(self) -> str:
         """The address, as `services.divergence.address` parses it."""
         return f"backup:{self.url}/{self.folder}/{self.partition}"
+
+    @property
+    def below(self) -> tuple[tuple[str, SegmentNode], ...]:
+        """What is below it in the tree, each with its key."""
+        return tuple((segment.prefix, segment) for segment in self.segments)
 
     @property
     def bytes(self) -> int:
@@ -112,6 +130,106 @@ class TopicNode:
     url: str
     folder: str
     """``orders``, ``orders~2``."""
+
+
+LIVE = "topics of the cluster"
+"""In place of a location's URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveReplica:
+    """One broker's replica, as that broker tells it."""
+
+    address: str
+    broker: int
+    first_offset: Figure
+    last_offset: Figure
+    bytes: int | Unknown
+    note: str
+    """``leads``, ``in sync``, ``not in sync``, or why its broker gave no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LivePartition:
+    """One partition of a topic of the cluster."""
+
+    address: str
+    partition: int
+    replicas: tuple[LiveReplica, ...]
+
+    @property
+    def below(self) -> tuple[tuple[str, LiveReplica], ...]:
+        """What is below it in the tree, each with its key."""
+        return tuple((str(replica.broker), replica) for replica in self.replicas)
+
+
+def live_topics(client: ReadClient) -> tuple[TopicNode, ...]:
+    """The topics of the cluster. Raises Unreachable, WrongCluster."""
+    deadline = Deadline.after(patience.SNAPSHOT)
+    client.describe(deadline)
+    topics = {state.partition.topic for state in client.partitions((), deadline)}
+    return tuple(TopicNode(LIVE, topic) for topic in sorted(topics))
+
+
+def live_partitions(client: ReadClient, topic: str) -> tuple[LivePartition, ...]:
+    """The partitions of *topic*, and what the broker of each replica says of it.
+
+    Raises: Unreachable, WrongCluster, NotAuthorized.
+    """
+    deadline = Deadline.after(patience.REQUEST)
+    client.describe(deadline)
+    states = client.partitions((topic,), deadline)
+    asked: dict[int, list[TopicPartition]] = {}
+    for state in states:
+        for broker in state.assignment:
+            asked.setdefault(broker, []).append(state.partition)
+
+    def bounds(broker: int, held: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
+        start, end = (
+            list_offsets(client.sender, broker, held, moment, deadline)
+            for moment in (EARLIEST, LATEST)
+        )
+        return {one: (offset_of(start[one]), offset_of(end[one])) for one in held}
+
+    def sizes(broker: int, held: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
+        return {one: log.size for one, log in client.log_dirs(broker, list(held), deadline).items()}
+
+    def told(broker: int) -> list[dict[TopicPartition, Any]]:
+        return [ask_brokers({broker: asked[broker]}, each) for each in (bounds, sizes)]
+
+    with ThreadPoolExecutor(max(len(asked), 1), "replicas") as threads:
+        answers = dict(zip(asked, threads.map(told, asked), strict=True))
+    return tuple(
+        LivePartition(
+            f"topic:{topic}/{state.partition.partition}",
+            state.partition.partition,
+            tuple(_live_replica(state, broker, *answers[broker]) for broker in state.assignment),
+        )
+        for state in sorted(states, key=lambda state: state.partition)
+    )
+
+
+def _live_replica(
+    state: PartitionState,
+    broker: int,
+    bounds: Mapping[TopicPartition, Any],
+    sizes: Mapping[TopicPartition, Any],
+) -> LiveReplica:
+    found, size = bounds[state.partition], sizes.get(state.partition, NO_SIZE)
+    first, end = (found, found) if isinstance(found, Unknown) else found
+    last: Figure = end
+    if isinstance(end, int):
+        last = end - 1 if end != first else None
+    unknown = next((one for one in (first, end) if isinstance(one, Unknown)), None)
+    role = "in sync" if broker in state.isr else "not in sync"
+    return LiveReplica(
+        f"replica:{broker}/{state.partition.topic}/{state.partition.partition}",
+        broker,
+        None if last is None else first,
+        last,
+        size,
+        unknown.reason if unknown else "leads" if broker == state.leader else role,
+    )
 
 
 def total(figures: Sequence[Figure]) -> Figure:

@@ -97,9 +97,13 @@ class ElectionClient:
         return ReadClient(self._sender)
 
     def reorder(
-        self, assignments: Mapping[TopicPartition, tuple[int, ...]], deadline: Deadline
+        self,
+        assignments: Mapping[TopicPartition, tuple[int, ...]],
+        deadline: Deadline,
+        *,
+        growing: bool = False,
     ) -> dict[TopicPartition, Reply]:
-        """Write each partition's assignment in a new order of the same brokers.
+        """Write each partition's assignment in a new order of the same brokers, or *growing*.
 
         Raises:
             OutcomeUnknown: no answer; the orders may or may not have been written.
@@ -127,10 +131,10 @@ class ElectionClient:
 
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=_milliseconds(deadline),
-            allow_replication_factor_change=False,
+            allow_replication_factor_change=growing,
             topics=by_topic(assignments, topic),
         )
-        doing = "reordering assignments"
+        doing = "adding replicas" if growing else "reordering assignments"
         answer = self._send(request, AlterPartitionReassignmentsResponse, doing, deadline)
         whole = _whole(answer.error_code, doing, ALTER, answer.error_message or "")
         replies = {

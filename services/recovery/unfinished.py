@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from breakglass.services.errors import WrongCluster
 from breakglass.services.guard.consent import Price
 from breakglass.services.guard.journal_view import Details, EntryKind, JournalStep, JournalView
+from breakglass.services.guard.steps import ADD_REPLICAS
 from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
 from breakglass.services.recovery.execution.record import target_of_item
@@ -326,6 +327,9 @@ def _settled(step: JournalStep, partition: TopicPartition, state: PartitionState
         return ""
     if step.name in _ORDERS:
         return "accepted" if tuple(item.get("order", ())) == state.assignment else "not written"
+    if step.name == ADD_REPLICAS:
+        added = set(item.get("order", ())) - set(item.get("assignment", ()))
+        return "done" if added and added <= {*state.isr} else ""
     if step.name not in _ELECTIONS or state.leader == item.get("designee"):
         return ""
     return "not elected" if state.leader is None else str(RecoveryResult.ELECTED_ANOTHER)

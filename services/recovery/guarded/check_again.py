@@ -18,7 +18,7 @@ from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from breakglass.services.recovery.resume import topics_of
-from breakglass.services.recovery.timeline.ending import endings_of
+from breakglass.services.recovery.timeline.ending import REPLICA_ADDED, endings_of
 from breakglass.services.recovery.unfinished import Remains, confirmations, remains, settlements
 from breakglass.services.snapshot import ClusterSnapshot
 
@@ -134,7 +134,7 @@ def _close_again(journal: Journal, result: str | None, snapshot: ClusterSnapshot
     left = bool(found.offline or found.led or found.left or now.unsettled)
     results = {ending.result for ending in endings_of(now)}
     if now.plan is None:
-        left = left or result is None or results != {RecoveryResult.ELECTED}
+        left = left or result is None or results not in ({RecoveryResult.ELECTED}, {REPLICA_ADDED})
     if not left and RecoveryResult.ELECTED_ANOTHER not in results:
         journal.finish(SUCCEEDED)
     elif not left or result is not None:

@@ -147,7 +147,10 @@ def _readable(ledger: IncidentLedger) -> str:
     waiting = ledger.not_yet_readable
     told = f"{about}{kept - waiting:,} of the {about}{kept:,} kept records"
     if waiting:
-        told += f"; {about}{waiting:,} not yet: they are above their leaders' high watermarks"
+        told += (
+            f"; {about}{waiting:,} not yet: they are above their leaders' high watermarks "
+            "(`breakglass recover add-replica`)"
+        )
     unsure = len(ledger.partitions) - len(known)
     return f"{told}; not known of {partitions_text(unsure)}" if unsure else told
 

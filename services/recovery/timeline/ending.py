@@ -15,6 +15,7 @@ from breakglass.services.guard.journal_view import (
     StepOutcome,
 )
 from breakglass.services.guard.steps import (
+    ADD_REPLICAS,
     FORGET_LEADERS,
     HOLD_ELECTIONS,
     PUT_SETTING_BACK,
@@ -35,6 +36,7 @@ NOTHING_SENT = "nothing sent"
 NOT_ELECTED = str(RecoveryResult.REORDERED)
 ACCEPTED = "accepted"
 RESTORED = "restored"
+REPLICA_ADDED = "replica added"
 
 _BESIDE = (RESCUE, RESTORE)
 """Steps that do not decide: a rescue comes before the change, an order is put back after it."""
@@ -46,6 +48,7 @@ _WORDS = {
     (HOLD_ELECTIONS, "done"): "held",
     (FORGET_LEADERS, "done"): "setting changed",
     (PUT_SETTING_BACK, "done"): "put back",
+    (ADD_REPLICAS, "done"): REPLICA_ADDED,
 }
 """What the journal's word for a step means for its partition, where that differs."""
 

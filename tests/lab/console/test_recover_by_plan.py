@@ -6,10 +6,16 @@ import json
 import socket
 from pathlib import Path
 
+import pytest
+
+from breakglass.services.guard import run as guard
+from breakglass.services.guard.act import Front
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.tools import LEADER_ELECTION, run_tool
 from breakglass.services.lab.topics import elect_unclean
-from tests.kit.program import breakglass
+from breakglass.services.recovery.acts.add_replicas import AddReplicas
+from tests.kit.program import Ended, breakglass
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.asking import consume, list_offset, reassign_code
 from tests.lab.console.commands import (
     agreeing,
@@ -24,6 +30,7 @@ from tests.lab.console.commands import (
     results,
 )
 from tests.lab.console.conftest import ACKED, B1_ALSO, LAGGING, READABLE, SHARED
+from tests.lab.recover.session import watched
 
 B1_END = SHARED + B1_ALSO
 
@@ -67,12 +74,21 @@ def test_a_plan_is_made_edited_checked_and_comes_true(broken: Cluster, tmp_path:
     assert again.out.splitlines() == [f"whole-way-{n}  already online" for n in range(3)]
 
 
-def test_r30_what_is_elected_and_not_readable_yet_is_counted_with_what_it_waits_for(
-    broken: Cluster, tmp_path: Path
-) -> None:
-    """min.insync.replicas is 2, b1 alone is in sync, and its high watermark is behind."""
-    plan = made_plan(broken, tmp_path, LAGGING.topic)
+@pytest.fixture(scope="module")
+def lagging(broken: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Path]:
+    """The election of `LAGGING` and its journal.
+
+    min.insync.replicas is 2, b1 alone is in sync, and its high watermark is behind.
+    """
+    plan = made_plan(broken, tmp_path_factory.mktemp("lagging"), LAGGING.topic)
     ended, _ = agreeing(broken, "recover", "--plan", plan, "--json")
+    return ended, last_journal(broken).path
+
+
+def test_r30_what_is_elected_and_not_readable_yet_is_counted_with_what_it_waits_for(
+    broken: Cluster, lagging: tuple[Ended, Path]
+) -> None:
+    ended, journal = lagging
     assert ended.code == 0, ended.err
     (told,) = partitions(ended)
     figures = (told["result"], told["rung"], told["records"], told["not_yet_readable"])
@@ -80,7 +96,6 @@ def test_r30_what_is_elected_and_not_readable_yet_is_counted_with_what_it_waits_
     assert f"{B1_END - READABLE} records of {LAGGING} are not readable yet" in ended.err
     assert len(consume(broken, LAGGING)) == READABLE
 
-    journal = last_journal(broken).path
     ledger = on(broken, "recover", "report", journal, "--json").document
     assert ledger["adds_up"]
     assert ledger["sums"]["kept"]["records"] == B1_END
@@ -88,10 +103,43 @@ def test_r30_what_is_elected_and_not_readable_yet_is_counted_with_what_it_waits_
     unasked = breakglass("recover", "report", journal, "--json").document
     assert unasked["not_yet_readable"] is None
 
-    assert reassign_code(broken, LAGGING, [1, 2]) == (0, None)
-    broken.wait_until(lambda: len(consume(broken, LAGGING)) == B1_END, "all to be readable")
-    ledger = on(broken, "recover", "report", journal, "--json").document
+
+def test_r50_the_rest_becomes_readable_by_a_replica_that_is_added_and_none_is_taken(
+    broken: Cluster,
+    lagging: tuple[Ended, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guard, "FRESH_SECONDS", DEADLINE_SECONDS)
+    with watched(broken) as behind:
+        armed, phrase = behind.connection.armed(), [f"{LAGGING} gains b2"]
+        act, front = AddReplicas(), Front(armed.access(), state_folder=tmp_path)
+        run = guard.GuardedRun(act, front)
+        agreed = run.freeze()
+        assert reassign_code(broken, LAGGING, [1, 3]) == (0, None)
+        ending = run.carry_out(armed.power("a test"), agreed, phrase)
+        assert [outcome.result for outcome in ending.value] == ["failed"]
+        with pytest.raises(guard.ConsentOutdated):
+            guard.GuardedRun(act, front).carry_out(armed.power("a test"), agreed, phrase)
+        assert behind.changes == []
+
+    before = broken.partition(LAGGING.topic, 0)
+    shown = on(broken, "recover", "add-replica", "--topics", LAGGING.topic)
+    assert shown.code == 3
+    assert f"{B1_END - READABLE} records of {LAGGING} are not readable yet" in shown.err
+    assert broken.partition(LAGGING.topic, 0) == before
+
+    added, phrases = agreeing(broken, "recover", "add-replica", "--json")
+    assert (added.code, phrases) == (0, [f"{LAGGING} gains b2"]), added.err
+    assert len(consume(broken, LAGGING)) == B1_END
+    now = broken.partition(LAGGING.topic, 0)
+    assert (now.assignment, set(now.isr), now.leader) == ((1, 3, 2), {1, 2}, 1)
+    assert [one["result"] for one in partitions(added)] == ["done"]
+    assert last_journal(broken).result == "succeeded"
+    ledger = on(broken, "recover", "report", lagging[1], "--json").document
     assert ledger["not_yet_readable"] == 0
+    again = on(broken, "recover", "add-replica", "--write")
+    assert (again.code, broken.partition(LAGGING.topic, 0)) == (0, now), again.err
 
 
 def test_r29_what_every_replica_in_sync_acknowledged_is_not_called_uncommitted(

@@ -29,6 +29,7 @@ from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.store.key import Key
 from tests.kit.incidents import nothing_offline
 from tests.screens.consoles import console_on
 from tests.screens.drawing import at_rest
@@ -88,11 +89,11 @@ def pair(
     return parse_address(f"backup:{one}/0"), parse_address(f"backup:{other}/0")
 
 
-def browser(*places: Path | str, **options: Any) -> BreakglassApp:
+def browser(*places: Path | str, key: Key | None = None, **options: Any) -> BreakglassApp:
     """A console that begins on the tree of these places."""
     console = console_on(nothing_offline(), **options)
-    watch = BackupWatch(list(map(str, places)), jobs=lambda _: [])
-    context = replace(console.context, backups=watch)
+    watch = BackupWatch(list(map(str, places)), key=key, jobs=lambda _: [])
+    context = replace(console.context, backups=watch, key=key)
     return BreakglassApp(context, theme=console.theme, start="browse")
 
 

@@ -20,6 +20,7 @@ from textual.pilot import Pilot
 
 from breakglass.screens.browse.records import OneRecordScreen, RecordsScreen
 from breakglass.screens.diff.pair_list import PairList
+from breakglass.screens.diff.record_page import RecordView
 from breakglass.screens.messages import CopyAsked
 from breakglass.screens.screenshot import hide_records
 from breakglass.services.browse.schemas import Schemas
@@ -82,6 +83,33 @@ async def opens_record(pilot: Pilot[Any], *keys: str) -> None:
     await pilot.press(*keys, "enter")
     await opens(pilot, OneRecordScreen)
     await idle(pilot)
+
+
+async def test_what_a_search_finds_is_marked_and_scrolled_to_in_the_list_and_in_its_record(
+    tmp_path: Path,
+) -> None:
+    """It is far to the right on its line, and far down in its record."""
+    lines = [*(f"line {number}" for number in range(50)), "a needle here", "the last"]
+    found = order(30, value="\n".join(lines).encode())
+    records = [found if one.offset == 30 else one for one in orders(0, 60)]
+
+    def marked(pilot: Pilot[Any], kind: type[PairList | RecordView]) -> list[str]:
+        shown = pilot.app.screen.query_one(kind)
+        drawn = [part for y in range(shown.size.height) for part in shown.render_line(y)]
+        return [part.text for part in drawn if part.text == "needle"]
+
+    async with reading(tmp_path, records) as pilot:
+        await fill(pilot, "slash", "value:needle")
+        await to(pilot, 30)
+        assert marked(pilot, PairList) == ["needle"]
+        await pilot.press("enter")
+        await opens(pilot, OneRecordScreen)
+        await idle(pilot)
+        await until(pilot, lambda: marked(pilot, RecordView), "the find")
+        assert "line 2 " not in text(pilot.app)
+        await pilot.press("escape")
+        await fill(pilot, "slash", "")
+        assert marked(pilot, PairList) == []
 
 
 async def test_a_person_pages_through_all_of_it_and_what_comes_next_is_read_before(

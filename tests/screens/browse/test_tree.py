@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.protocol.consumer import ListOffsetsRequest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -16,13 +18,35 @@ from breakglass.screens.browse import RecordsScreen
 from breakglass.screens.messages import BrowseAsked, CopyAsked
 from breakglass.screens.page import HelpScreen
 from breakglass.screens.widgets.dialog import Prompt
-from breakglass.services.browse.tree import TopicNode
+from breakglass.services.browse.tree import LIVE
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.guard.lock import file_name
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.restore.offset_map import CommittedRun, OffsetLog
+from breakglass.services.session import ReadAccess
 from breakglass.services.topic_backup.layout import segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from tests.screens.browse.opened import a_place, browser, closed, idle, orders, under, within
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.incidents import CLUSTER
+from tests.screens.browse.opened import (
+    a_place,
+    browser,
+    closed,
+    fill,
+    idle,
+    orders,
+    under,
+    within,
+)
 from tests.screens.consoles import Asked
-from tests.screens.turns import hides, lines, notices, opens, shows, until
+from tests.screens.turns import hides, line_with, lines, notices, opens, shows, until
+from tests.unit.divergence.test_log_source import write
+from tests.unit.pipeline.test_stored_segments import back_up as back_up_as
+from tests.unit.recovery.guarded.conftest import hang_up
 from tests.unit.topic_backup.backups import back_up
+from tests.unit.topic_backup.batch_bytes import batch
+from tests.unit.topic_backup.shapes import run
+from tests.unit.topic_backup.store.stores import BOTH, KEY, on_disk
 
 
 @pytest.fixture
@@ -138,7 +162,7 @@ async def test_a_branch_that_hangs_keeps_neither_keys_nor_the_end(
     """It hangs until the console has ended."""
     released = threading.Event()
 
-    def hang(_: TopicNode) -> Any:
+    def hang(*_: object) -> Any:
         released.wait()
 
     monkeypatch.setattr("breakglass.screens.browse.screen.partitions_in", hang)
@@ -156,3 +180,66 @@ async def test_without_a_place_it_says_how_to_open_something() -> None:
     async with browser().run_test(size=(80, 24)) as pilot:
         await shows(pilot, "o opens a source")
         await pilot.press("enter", "r", "d", "y", "left", "right")
+
+
+async def test_a_topic_restored_under_another_name_is_compared_by_the_offsets_of_its_backup(
+    tmp_path: Path,
+) -> None:
+    """A log folder in place of the topic; the restore began at offset 100 of it."""
+    place, log = tmp_path / "backups", tmp_path / "logs" / "copied-0"
+    back_up(place, run(0, 20))
+    moved = [record._replace(offset=record.offset + 100) for record in run(0, 20)]
+    write(log, 100, [batch(moved)])
+    map_of = tmp_path / "restores" / file_name(CLUSTER) / "copied" / "partition-0.jsonl"
+    async with browser(place, state_folder=tmp_path).run_test(notifications=True) as pilot:
+        await under(pilot, str(place), "orders", "0")
+        await pilot.press("d")
+        await fill(pilot, "o", f"log:{log}")
+        await until(pilot, lambda: "no offsets in common" in notices(pilot.app), "why not")
+        map_of.parent.mkdir(parents=True)
+        offsets = OffsetLog(map_of)
+        offsets.confirm(offsets.announce([CommittedRun(0, 20, 100, 20)]))
+        await fill(pilot, "o", f"log:{log}")
+        await opens(pilot, RecordsScreen)
+        await shows(pilot, "No differences.")
+        await shows(pilot, "offsets 0 to 19")
+
+
+async def test_an_encrypted_backup_is_opened_with_its_key_alone(tmp_path: Path) -> None:
+    back_up_as(on_disk(tmp_path), BOTH, 0, 25)
+    async with browser(tmp_path).run_test(size=(120, 40)) as pilot:
+        await under(pilot, str(tmp_path), "orders")
+        await pilot.press("enter")
+        await shows(pilot, "--key")
+    async with browser(tmp_path, key=KEY).run_test(size=(120, 40)) as pilot:
+        await under(pilot, str(tmp_path), "orders", "0")
+        await pilot.press("r")
+        await shows(pilot, "offsets 0 to 24")
+        await pilot.press("escape", "5")
+        await shows(pilot, "unverified")
+
+
+async def test_topics_of_the_cluster_lead_to_the_records_of_each_replica() -> None:
+    """b1 leads; b2 has less, and b3 does not answer."""
+    partition = TopicPartition("orders", 0)
+    with FakeCluster(3) as cluster:
+        cluster.story.offline(partition, (1, 2, 3))
+        state = cluster.story.states[partition]
+        cluster.story.states[partition] = replace(state, leader=1, isr=(1,))
+        for broker, records in ((1, 125), (2, 100)):
+            cluster.hold(broker, partition, (0, records))
+        cluster.brokers[3].serve(ListOffsetsRequest, hang_up)
+        access = ReadAccess(ConnectionSettings((cluster.brokers[1].endpoint,)))
+        async with browser(access=access).run_test(size=(120, 40)) as pilot:
+            await shows(pilot, LIVE)
+            await under(pilot, LIVE, "orders", "0", "2")
+            await shows(pilot, "b2: not in sync")
+            for broker, last in ((1, "124"), (2, "99")):
+                words = line_with(pilot.app, f"  b{broker} ").split()
+                assert words[words.index(f"b{broker}") + 1 :][:2] == ["0", last]
+            assert "leads" in line_with(pilot.app, "  b1 ")
+            assert "?" in line_with(pilot.app, "  b3 ")
+            asked = Asked(pilot.app, BrowseAsked)
+            await pilot.press("enter", "up", "up", "r")
+            await until(pilot, lambda: len(asked.messages) == 2, "the records")
+    assert [str(one.left) for one in asked.messages] == ["replica:2/orders/0", "topic:orders/0"]

@@ -13,6 +13,7 @@ from textual.message import Message
 from breakglass.console.checkpoint_text import CommandText
 from breakglass.screens.context import Context
 from breakglass.screens.elect.screen import (
+    AddReplicasPage,
     ElectScreen,
     GroupsPage,
     GuardedPage,
@@ -84,6 +85,31 @@ async def test_r19_the_typed_phrase_elects_all_and_shows_the_ladder_and_groups_p
     assert journal.result == "succeeded"
     assert journal.consent is not None
     assert journal.consent.payload["phrase"] == "100 partitions lose 0 and abandon b3"
+
+
+async def test_r50_a_key_adds_the_replica_that_the_rest_of_the_records_waits_for(
+    electing: Electing,
+) -> None:
+    (partition,) = electing.session.offline()
+    story, log = electing.cluster.story, electing.cluster.replicas[1, partition]
+    electing.session.change(partition, assignment=(3, 1))
+    story.settings[partition.topic] = {"min.insync.replicas": "2"}
+    log.high_watermark = 31
+    async with electing.asked() as screen:
+        await screen.type_phrase()
+        await screen.press("enter")
+        await screen.comes_to(Phase.DONE)
+        await screen.shows("a adds a replica on a live broker")
+        await screen.press("a")
+        await opens(screen.pilot, AddReplicasPage)
+        await screen.shows(f"records of {partition} are not readable yet")
+        await screen.press("tab", *f"{partition} gains b2", "enter")
+        await screen.until(lambda: 2 in story.states[partition].assignment, "the new assignment")
+        log.high_watermark = None
+        electing.session.change(partition, isr=(1, 2))
+        await screen.shows("in sync, readable to offset")
+    assert story.states[partition].assignment == (3, 1, 2)
+    assert electing.results[0] == "succeeded"
 
 
 async def test_an_election_is_shown_and_run_once_and_other_screens_may_be_looked_at_meanwhile(

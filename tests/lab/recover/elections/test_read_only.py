@@ -61,6 +61,7 @@ READING: dict[str, Words] = {
     "hold": lambda _: [],
     "internal-topics": lambda _: [],
     "recover min-isr": lambda _: [],
+    "recover add-replica": lambda _: [],
     "transactions list": lambda _: [],
     "diff": lambda _: [f"replica:1/{ORDERS.topic}/0", f"replica:2/{ORDERS.topic}/0"],
     "metastore backup": lambda folder: [*SERVICE, "--store", folder],

@@ -123,6 +123,17 @@ def test_r49_a_check_calls_nothing_a_success_that_it_did_not_see(
     assert (step == PREFERRED) is not bool(found.unsettled)
 
 
+def test_r49_a_replica_that_was_added_is_a_success_once_it_is_in_sync(session: Session) -> None:
+    (partition,) = session.offline()
+    with Journal.open(CLUSTER_ID, session.state) as journal:
+        item = {"assignment": (3, 1), "order": (3, 1, 2)}
+        journal.request(steps.ADD_REPLICAS, {partition: item})
+        journal.finish("partly failed")
+    for isr, result in (((1,), "partly failed"), ((1, 2), "succeeded")):
+        session.change(partition, leader=1, assignment=(3, 1, 2), isr=isr)
+        assert again(session, journal.path).view.result == result
+
+
 def test_a_journal_of_settled_steps_is_left_as_it_is(session: Session) -> None:
     session.offline()
     election = session.election(session.wanted())

@@ -1,19 +1,28 @@
-"""How much of an elected log consumers read, and what the rest waits for (R30)."""
+"""How much of an elected log consumers read, what the rest waits for (R30), who gets it (R50)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import (
+    PartitionState,
+    Reassignment,
+    TopicPartition,
+    TopicSettings,
+    Unknown,
+)
+from breakglass.services.recovery.acts.add_replicas import LogRoom, grown, reach_text, waits_for
 from breakglass.services.recovery.execution.target import (
     ElectedReach,
     PartitionOutcome,
     RecoveryResult,
     Rung,
 )
-from breakglass.services.recovery.guarded.readable import reach_text, waits_for
+from breakglass.services.snapshot import Broker, ClusterDescription
 from tests.unit.recovery.execution.targets import ORDERS, target
 
 WHOLE = range(8, 100)
@@ -86,3 +95,39 @@ def test_r30_a_broker_that_is_away_is_brought_back_only_once_its_folder_is_copie
     assert "copied" in away
     (live,) = waits_for([elected(39, live=(2, 3))])
     assert "bring back" not in live
+
+
+LED = PartitionState(ORDERS, uuid4(), 1, 5, (1, 2, 3), (1,), (), ())
+"""b1 leads alone; b4 is in its rack, b5 in another."""
+
+
+@pytest.mark.parametrize(
+    ("changed", "live", "usable", "impatient", "added"),
+    [
+        pytest.param({}, (1, 4, 5), {}, False, (5,), id="another rack first"),
+        pytest.param({}, (1, 4, 5), {5: 9}, False, (4,), id="a full disk last"),
+        pytest.param({}, (1, 4, 5), {4: 9, 5: 9}, False, None, id="no disk has room"),
+        pytest.param({}, (1, 2, 4), {}, False, None, id="b2 is copying"),
+        pytest.param({}, (1, 2, 4), {}, True, (4,), id="b2 is copying for too long"),
+        pytest.param({}, (1,), {}, True, None, id="nobody else lives"),
+        pytest.param({"isr": (1, 2)}, (1, 4), {}, True, (), id="enough are in sync"),
+        pytest.param({"leader": None}, (1, 4), {}, True, (), id="nobody leads"),
+        pytest.param({"assignment": (1, 2, 9)}, (1, 4), {}, True, None, id="b9 is not registered"),
+        pytest.param({"reassignment": Reassignment((4,), ())}, (1, 4), {}, True, None, id="moved"),
+        pytest.param({"reassignment": Unknown("?")}, (1, 4), {}, True, None, id="perhaps moved"),
+    ],
+)
+def test_r50_a_replica_is_added_on_a_live_broker_or_it_is_said_why_not(
+    changed: dict[str, Any],
+    live: tuple[int, ...],
+    usable: dict[int, int],
+    impatient: bool,
+    added: tuple[int, ...] | None,
+) -> None:
+    state = replace(LED, **changed)
+    brokers = [Broker(one, "", 0, "r2" if one == 5 else "r1", one not in live) for one in range(6)]
+    room = LogRoom(ClusterDescription("", tuple(brokers), True), usable, {ORDERS: 10}, {})
+    settings = {ORDERS.topic: TopicSettings(2, False, False)}
+    found, left = grown([state], settings, room, impatient=impatient)
+    assert len(left) == (added is None)
+    assert [one.order for one in found] == ([(*state.assignment, *added)] if added else [])
