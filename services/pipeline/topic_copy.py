@@ -37,7 +37,7 @@ from breakglass.services.pipeline.source import (
     end_epoch,
     lost_deletions,
     read_sources,
-    unseen_election,
+    unseen_cut,
 )
 from breakglass.services.topic_backup import unsaid
 from breakglass.services.topic_backup.assembler import Assembler
@@ -301,8 +301,14 @@ class CopiedStretch:
 
     @property
     def end_epoch(self) -> int | None:
-        """The leader epoch that wrote the end of the stretch, as known before the copy."""
-        return end_epoch(self.stretch.source.epochs, self.stretch.end)
+        """The leader epoch at the end of the stretch, as known before the copy.
+
+        It is the leader's if the log has no record that could have another one.
+        """
+        source = self.stretch.source
+        if 0 < self.stretch.end == source.log_start == source.high_watermark:
+            return source.leader_epoch
+        return end_epoch(source.epochs, self.stretch.end)
 
     @property
     def addition(self) -> Addition:
@@ -360,7 +366,7 @@ class TopicCopy:
         copied = [self._with_deletions(copied_stretch) for copied_stretch in copied]
         for at, one in enumerate(copied):
             held = self._assembler.partition(one.stretch.number)
-            if doubt := unseen_election(held, one.stretch):
+            if doubt := unseen_cut(held, one.stretch.source):
                 copied[at] = replace(one, unproved=(*one.unproved, doubt))
         self._require_same(copied)
         self._assembler.add([copied_stretch.addition for copied_stretch in copied])
