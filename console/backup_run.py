@@ -271,6 +271,7 @@ def _partition(report: PartitionReport) -> dict[str, Any]:
         "gaps": report.missing,
         "lost": [gap.offsets for gap in report.lost],
         "unproved": [str(doubt) for doubt in report.unproved],
+        "compared": report.compared or None,
         "held_back": report.held_back,
     }
 
@@ -324,6 +325,8 @@ def _say_left_out(report: BackupReport) -> None:
             )
         if unexplained := part.missing.get("unknown"):
             say(f"{part.partition}  {UNEXPLAINED.format(unexplained)}")
+        if part.compared:
+            say(f"{part.partition}  compared with the topic before the copy: {part.compared}")
         for doubt in part.unproved:
             say(f"{part.partition}  stays marked as not proved: {doubt}")
         if part.held_back:

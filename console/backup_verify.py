@@ -63,13 +63,15 @@ def verify(
     held = held_topics(store_of(store, key), named)
     files = [(topic, verify_files(topic.folder)) for topic in held]
     pairs = _pairs(newest(held), against, live=live)
-    content = _content(connection, master, pairs, progress) if pairs else {}
+    content, failed = _content(connection, master, pairs, progress) if pairs else ({}, {})
     _keep(files, content)
     if as_json:
-        print_json(_document(files, content))
+        print_json(_document(files, content, failed))
     else:
         _print(files, content)
-    whole = all(found.whole for _, found in files) and len(content) == len(pairs)
+    for topic, why in failed.items():
+        say(f"{topic.name}  not compared: {why}")
+    whole = not failed and all(found.whole for _, found in files)
     raise typer.Exit(0 if whole and all(compared.identical for compared in content.values()) else 1)
 
 
@@ -91,17 +93,19 @@ def _content(
     master: str,
     pairs: Sequence[tuple[HeldTopic, str]],
     restored: Path | None,
-) -> dict[HeldTopic, ContentVerified]:
+) -> tuple[dict[HeldTopic, ContentVerified], dict[HeldTopic, str]]:
+    """The comparisons, and why topics could not be compared; a single one that cannot raises."""
     from breakglass.console.backup_progress import progress
     from breakglass.console.restoring import default_progress
     from breakglass.console.stop_signal import StopSignal
-    from breakglass.services.errors import ClusterError, UsageError
+    from breakglass.services.errors import BreakglassError
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.restore.proof import verify_against
     from breakglass.services.pipeline.session import Spark
 
-    found = {}
+    found: dict[HeldTopic, ContentVerified] = {}
+    failed: dict[HeldTopic, str] = {}
     with StopSignal(), Spark(master) as spark, connection.reading() as client:
         spark.begin()
         access = connection.access()
@@ -113,12 +117,12 @@ def _content(
                 root = restored or default_progress(cluster_id)
                 try:
                     found[held] = verify_against(run, held, topic, root)
-                except (ClusterError, UsageError) as error:
+                except BreakglassError as error:
                     # The other topics are compared all the same.
                     if len(pairs) == 1:
                         raise
-                    say(f"{held.name}  not compared: {error}")
-    return found
+                    failed[held] = str(error)
+    return found, failed
 
 
 def _keep(
@@ -143,7 +147,9 @@ def _keep(
 
 
 def _document(
-    files: Sequence[tuple[HeldTopic, FilesVerified]], content: dict[HeldTopic, ContentVerified]
+    files: Sequence[tuple[HeldTopic, FilesVerified]],
+    content: dict[HeldTopic, ContentVerified],
+    failed: dict[HeldTopic, str],
 ) -> dict[str, Any]:
     return {
         "schema": 1,
@@ -154,6 +160,7 @@ def _document(
                 "files": found,
                 "content": content.get(held),
                 "identical": content[held].identical if held in content else None,
+                "not_compared": failed.get(held),
             }
             for held, found in files
         ],

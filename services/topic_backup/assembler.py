@@ -93,6 +93,10 @@ class TopicAssembler:
             self._partitions[number] = self._begin(number)
         return self._partitions[number]
 
+    def amend(self, summary: PartitionSummary) -> None:
+        """Replace what the next commit says of one partition."""
+        self._partitions[summary.partition] = summary
+
     def add(self, additions: Sequence[Addition]) -> None:
         """Append new segments; if the run is killed before `commit`, the next run removes them.
 
@@ -282,6 +286,9 @@ class Assembler(Protocol):
 
     def partition(self, number: int, /) -> PartitionSummary:
         """The content of one partition."""
+
+    def amend(self, summary: PartitionSummary, /) -> None:
+        """Replace what the next commit says of one partition."""
 
     def add(self, additions: Sequence[Addition], /) -> None:
         """Append new segments."""
