@@ -242,7 +242,7 @@ def restore(
         _say_plan(plan, transactional=transactions)
         if tail_of is not None and not plan.records and not resume:
             say("Nothing is to be put back.")
-            raise typer.Exit(0)
+            raise typer.Exit(1 if any(topic.elsewhere for topic in plan.topics) else 0)
         if frozen.remarks:
             raise Refused(frozen.remarks[0])
         done = command.carry_out(frozen, write=connection.write).value
@@ -383,6 +383,8 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
             )
         for reason, count in topic.left_out.items():
             say(f"{topic.target}  {count:,} records are left out: {reason}")
+        if topic.elsewhere:
+            say(f"{topic.target}  to have those in another topic: {topic.elsewhere}")
         if topic.exists and not topic.empty:
             say(
                 f"{topic.target}  while records are added nothing in it expires or is compacted, "

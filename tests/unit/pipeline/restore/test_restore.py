@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from breakglass.services.pipeline.restore.offset_map import (
     runs_of,
 )
 from breakglass.services.pipeline.restore.options import OPEN, afterwards, during, expired_at_once
+from breakglass.services.pipeline.restore.planned import BELOW
 from breakglass.services.pipeline.restore.producing import Producing
 from breakglass.services.pipeline.restore.proof import unowned_spans
 from breakglass.services.pipeline.restore.tail_plan import (
@@ -318,7 +320,7 @@ ELECTED = EpochHistory((EpochRange(0, 0, 10), EpochRange(2, 10, 30)), 0)
 
 
 def lacking(log: ElectedLog, offsets: list[int], epochs: list[int]) -> list[int]:
-    found = log.lacks(np.array(offsets), np.array(epochs))
+    found = log.lacks(np.array(offsets), np.array(epochs), matched=5)
     return [offsets[int(number)] for number in found]
 
 
@@ -328,6 +330,44 @@ def test_a_record_of_another_epoch_is_not_in_the_log() -> None:
     unknown = ElectedLog(5, Unknown("no answer"))
     assert lacking(ElectedLog(5, ELECTED), [3, 8, 12], [-1] * 3) == [8, 12], "content has to tell"
     assert lacking(unknown, [3, 8], [0, 0]) == [8]
+
+
+@pytest.mark.parametrize(
+    ("live", "elected", "matched"),
+    [
+        pytest.param([(2, 50, 90)], None, 0, id="epochs that it no longer has prove nothing"),
+        pytest.param([(2, 50, 90)], [(0, 0, 10), (2, 10, 30)], 10, id="the plan has them"),
+        pytest.param([(1, 50, 90)], None, 40, id="its first epoch may begin before its start"),
+        pytest.param([(1, 0, 15), (2, 15, 90)], None, 15, id="both have it up to the cut"),
+        pytest.param(None, None, 0, id="it is unknown"),
+    ],
+)
+def test_b34_what_the_log_had_before_its_start_is_known_by_its_epochs(
+    live: list[tuple[int, int, int]] | None,
+    elected: list[tuple[int, int, int]] | None,
+    matched: int,
+) -> None:
+    """What is stored was written in epoch 0 up to offset 10, and in epoch 1 up to 40."""
+    epochs = EpochStart(0, 0), EpochStart(1, 10)
+    part = PartitionSummary(0, 40, (SegmentSummary("a", 0, 1, "", 40, 0, 39, epochs=epochs),))
+    histories = [
+        Unknown("hidden") if one is None else EpochHistory(tuple(starmap(EpochRange, one)), 0)
+        for one in (live, elected)
+    ]
+    log = ElectedLog(50, *histories)
+    assert log.matched(part) == matched
+    offsets = np.arange(40)
+    below = log.lacks(offsets, epochs_of(part, offsets), log.matched(part))
+    if live is not None and len(live) == 1:
+        assert below.tolist() == list(range(matched, 40))
+
+
+def test_b34_what_is_below_the_logs_start_and_nowhere_in_it_is_left_out_by_name() -> None:
+    choice = TailChoice(Counter({b"x": 1}), log_start=7)
+    stored = [candidate(4), candidate(5, b"x"), candidate(6), candidate(7)]
+    assert choice.choose(stored, Fates(aborted=((6, 7),))) == ((7, 8),)
+    assert choice.choose([candidate(4)], Fates()) == ()
+    assert choice.left_out == {BELOW: 1, THERE: 1, ABORTED: 1, TWICE: 1}
 
 
 def test_epochs_are_those_of_each_segment_alone() -> None:
