@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern, produce
 from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.restore.planned import BELOW
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.source import UNSEEN_CUT
 from tests.kit.clusters import access_to
 from tests.kit.waiting import wait_until
 from tests.lab.backup.backups import backing_up
+from tests.lab.backup.commands import finish
 from tests.lab.backup.independent import delivered, stored
 from tests.lab.backup.producing import admin
 from tests.lab.backup.restores import Restore
@@ -80,18 +83,19 @@ def test_a_log_that_was_cut_begins_a_new_generation(
 
 
 @pytest.mark.parametrize("start", [20, 25], ids=["where the backup ends", "behind a loss"])
-def test_b33_a_cut_that_was_deleted_with_its_records_leaves_the_backup_not_proved(
+def test_b33_b34_a_cut_that_was_deleted_with_its_records_leaves_the_backup_not_proved(
     spark: Spark, topic: str, tmp_path: Path, start: int
 ) -> None:
-    """The log that was written again after a cut has no record of the backup left."""
+    """The log that was written again has no record of the backup left; none of it is put back."""
     with Cluster.up(tmp_path / "lab", brokers=2, tethered=True) as cluster:
         fill(cluster, topic)
         with backing_up(access_to(cluster), spark, tmp_path / "backup") as back_up:
             back_up.topic(topic)
             lose_to_b2(cluster, topic)
             produce(cluster, topic, 0, 30, pattern=Pattern(label="new"))
+            client = admin(cluster)
             # Its answer waits for b1; the leader's log is cut at once.
-            admin(cluster).delete_records([Deleted(topic, 0, start)])
+            client.delete_records([Deleted(topic, 0, start)])
             wait_until(
                 lambda: back_up.sources(topic).partitions[0].log_start == start, "records deleted"
             )
@@ -104,6 +108,15 @@ def test_b33_a_cut_that_was_deleted_with_its_records_leaves_the_backup_not_prove
             (again,) = back_up(topic).partitions
             assert not again.unproved, "it is said once; verify and status say it from then on"
             assert back_up.manifest(topic).partitions[0].unproved == (doubt,)
+            plan = tmp_path / "plan.json"
+            election = {"topic": topic, "partition": 0, "designatedLeader": 2}
+            plan.write_text(json.dumps({"partitions": [election]}))
+            words = ("--tail-of", str(plan), "--store", str(back_up.root))
+            code, out, err = finish(cluster, "restore", *words, "--dry-run")
+            (tail,) = json.loads(out)["plan"]["topics"]
+            assert (code, tail["records"], tail["left_out"]) == (0, 0, {BELOW: 20})
+            code, _, err = finish(cluster, "restore", *words)
+            assert (code, tail["elsewhere"] in err) == (1, True)
 
 
 def test_a_log_that_is_cut_beside_a_stream_begins_a_new_generation(
