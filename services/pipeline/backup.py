@@ -191,7 +191,7 @@ def require_joined(run: BackupRun, topic: TopicSource, assembler: Assembler) -> 
         reason = diverged(held[number], log)
         if span := to_compare(held[number], log, vouched=vouched):
             ranges[number] = span
-        elif not (reason or vouched) and any(one.count for one in held[number].segments):
+        elif not (reason or vouched) and held[number].records_end:
             reason = f"the log begins at {log.log_start}, so nothing shows that the files are of it"
         if reason:
             raise OtherLog(f"{log.partition}: {reason}")
@@ -218,7 +218,7 @@ def to_compare(
     """
     wanted = [(doubt.start, doubt.end) for doubt in held.unproved if doubt.why == UNVOUCHED]
     if not (vouched and continued(held, log)) and held.next_offset:
-        wanted.append((max(0, held.next_offset - TAIL), held.next_offset))
+        wanted.append((max(0, held.records_end - TAIL), held.next_offset))
     low, high = log.log_start, log.stable_end
     there = [
         (max(start, low), min(end, high))

@@ -379,7 +379,7 @@ def unseen_cut(backed_up: PartitionSummary, now: PartitionSource) -> Unproved | 
     The log may have been cut below the end of the backup and written again: with the records, the
     epochs that show it are removed. None if the backup has that doubt already (B33).
     """
-    end = backed_up.next_offset or 0
+    end = backed_up.records_end
     if end > now.log_start or continued(backed_up, now):
         return None
     firsts = (segment.first_offset for segment in backed_up.segments)

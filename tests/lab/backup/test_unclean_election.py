@@ -12,6 +12,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern, produce
 from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.backup import said
 from breakglass.services.pipeline.restore.planned import BELOW
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.source import UNSEEN_CUT
@@ -105,6 +106,7 @@ def test_b33_b34_a_cut_that_was_deleted_with_its_records_leaves_the_backup_not_p
             assert [gap.end for gap in partition.lost] == [start] * (start > 20)
             (doubt,) = back_up.manifest(topic).partitions[0].unproved
             assert (doubt.start, doubt.end, doubt.why) == (0, 20, UNSEEN_CUT)
+            said(back_up.store, report)
             (again,) = back_up(topic).partitions
             assert not again.unproved, "it is said once; verify and status say it from then on"
             assert back_up.manifest(topic).partitions[0].unproved == (doubt,)

@@ -88,9 +88,11 @@ def test_b28_what_nothing_vouches_for_and_an_end_without_a_leader_epoch_are_comp
     assert to_compare(held, log(0), vouched=True) == (0, 20)
     assert to_compare(known, replace(log(0), epochs=Unknown("hidden")), vouched=True) == (0, 20)
     assert to_compare(held, log(20), vouched=False) is None, "the log has none of them"
+    (one,) = held.segments
     long = replace(held, next_offset=3 * TAIL, unproved=(Unproved(5, 8, UNVOUCHED),))
+    long = replace(long, segments=(replace(one, last_offset=3 * TAIL - 5),))
     assert to_compare(replace(long, end_epoch=3), log(0, 3 * TAIL), vouched=True) == (5, 8)
     assert to_compare(replace(long, unproved=()), log(0, 4 * TAIL), vouched=True) == (
-        2 * TAIL,
+        2 * TAIL - 4,
         3 * TAIL,
     )

@@ -103,7 +103,11 @@ def test_b33_a_log_without_a_record_of_the_backup_continues_it_only_by_a_leader_
     assert unseen_cut(replace(whole, end_epoch=3), now) is None, "a leader only appends"
     empty = replace(now, epochs=EpochHistory((), 60), leader_epoch=3)
     assert unseen_cut(replace(whole, end_epoch=3), empty) is None, "it leads since"
-    assert unseen_cut(replace(whole, next_offset=61), now) is None, "offset 60 is compared"
+    assert unseen_cut(replace(whole, next_offset=70), now) == doubt, (
+        "no record is left all the same"
+    )
+    longer = replace(whole, next_offset=70, segments=(replace(segment(60), first_offset=10),))
+    assert unseen_cut(longer, now) is None, "offset 60 is compared"
     assert unseen_cut(held(end), now) is None, "no record could have been replaced"
     assert "had leader epoch 4" in diverged(replace(whole, end_epoch=4), now)
     assert diverged(replace(whole, end_epoch=2), now) == ""
