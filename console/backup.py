@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from breakglass.services.pipeline.acts.prune import Segments
     from breakglass.services.pipeline.restore.options import RestoreOptions
     from breakglass.services.pipeline.restore.planned import RestorePlan
-    from breakglass.services.topic_backup.connector import ConnectorSettings
     from breakglass.services.topic_backup.mending import MendedPartition
     from breakglass.services.topic_backup.reindex import Reindexed
     from breakglass.services.topic_backup.store.store import Store
@@ -193,7 +192,11 @@ def restore(
                 "--tail-of puts back the records of a plan, which no connector does: leave "
                 "--connector-config out and give --store."
             )
-        topics = topics or _topics_of(connector_config, found)
+        if not (topics or found.topics):
+            # A connector never restores all there are.
+            name = connector_config.name
+            raise UsageError(f"{name} has no topics: name them there or by --topics.")
+        topics = topics or list(found.topics)
         if groups is None:
             groups = True
             say(f"{connector_config.name}: groups are restored, as Kafka Backup does: --no-groups.")
@@ -250,15 +253,6 @@ def restore(
         print_json({"schema": 1, "topics": done})
     print_restored(done, table=not as_json)
     raise typer.Exit(exit_code(done))
-
-
-def _topics_of(file: Path, found: ConnectorSettings) -> list[str]:
-    """The topics of a connector that restores, which never restores all there are."""
-    from breakglass.services.errors import UsageError
-
-    if not found.topics:
-        raise UsageError(f"{file.name} has no topics: name them there or by --topics.")
-    return list(found.topics)
 
 
 def _plan(

@@ -193,7 +193,12 @@ def run(
     if as_json:
         print(json.dumps(document(report)))
     else:
-        print_report(report)
+        print_table(COLUMNS, _rows(report))
+        rate = report.bytes / max(report.seconds, 0.001) / 1e6
+        say(
+            f"{report.records:,} records, {report.bytes:,} bytes in {report.seconds:,.1f} s "
+            f"({rate:,.0f} MB/s)"
+        )
     told(report)
     raise typer.Exit(0 if report.whole else 1)
 
@@ -274,16 +279,6 @@ def _partition(report: PartitionReport) -> dict[str, Any]:
         "compared": report.compared or None,
         "held_back": report.held_back,
     }
-
-
-def print_report(report: BackupReport) -> None:
-    """A line for each partition, and what the run did in all."""
-    print_table(COLUMNS, _rows(report))
-    rate = report.bytes / max(report.seconds, 0.001) / 1e6
-    say(
-        f"{report.records:,} records, {report.bytes:,} bytes in {report.seconds:,.1f} s "
-        f"({rate:,.0f} MB/s)"
-    )
 
 
 def _rows(report: BackupReport) -> Iterator[tuple[object, ...]]:

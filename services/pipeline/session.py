@@ -113,7 +113,10 @@ def start(wanted: WantedSpark, begun: Callable[[Gateway], None]) -> SparkContext
             raise missing("pipeline", package)
     java = find_java()
     environment = wanted.environment(java_home(java))
-    directly = wanted.one_jvm and not scripted(os.environ) and not _jvm_there()
+    # PySpark uses a JVM again that it already has.
+    pyspark = sys.modules.get("pyspark")
+    jvm_there = pyspark is not None and pyspark.SparkContext._gateway is not None
+    directly = wanted.one_jvm and not scripted(os.environ) and not jvm_there
     # The class path that Spark's launcher builds.
     spark = find_spec("pyspark")
     assert spark is not None
@@ -237,15 +240,6 @@ def _without_pandas() -> None:
         if not isinstance(converter, NumpyArrayConverter)
     ]
     protocol.INPUT_CONVERTER[:] = kept
-
-
-def _jvm_there() -> bool:
-    """Whether PySpark already has a JVM, which it would use again."""
-    if "pyspark" not in sys.modules:
-        return False
-    from pyspark import SparkContext
-
-    return SparkContext._gateway is not None
 
 
 def forget_jvm() -> None:

@@ -30,7 +30,6 @@ from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import (
     TO_BE_COPIED,
     CopyStretch,
-    PartitionSource,
     TopicSource,
     WantedTopics,
     cut_since,
@@ -446,7 +445,15 @@ class TopicCopy:
         """The *job* from the current log starts on (B3)."""
         topic = self._now(job)
         now = {partition.partition: partition for partition in topic.partitions} if topic else {}
-        return [_begun_later(stretch, now.get(stretch.source.partition)) for stretch in job]
+        later = []
+        for stretch in job:
+            log = now.get(stretch.source.partition)
+            start = stretch.start if log is None else min(log.log_start, stretch.end)
+            if start > stretch.start:
+                lost = (*stretch.lost, Gap(stretch.start, start, GapReason.LOST))
+                stretch = replace(stretch, start=start, lost=lost)
+            later.append(stretch)
+        return later
 
     def _explained(self, stretch: CopyStretch, parts: Sequence[SegmentPart]) -> CopiedStretch:
         folder, source = self._assembler.folder, stretch.source
@@ -566,11 +573,3 @@ def _finished(target: PartTarget, ranges: Ranges) -> int:
         if place is not None and place[0] in reached:
             reached[place[0]] = max(place[1], reached[place[0]])
     return sum(at - ranges[number][0] for number, at in reached.items())
-
-
-def _begun_later(stretch: CopyStretch, now: PartitionSource | None) -> CopyStretch:
-    if now is None or now.log_start <= stretch.start:
-        return stretch
-    start = min(now.log_start, stretch.end)
-    lost = (*stretch.lost, Gap(stretch.start, start, GapReason.LOST))
-    return replace(stretch, start=start, lost=lost)

@@ -13,7 +13,6 @@ from breakglass.services.pipeline.batches.log_range import Ranges
 from breakglass.services.pipeline.comparison import LISTED, Differences, TopicSides, compare_topic
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import (
-    PartitionSource,
     TopicSource,
     WantedTopics,
     read_sources,
@@ -25,7 +24,6 @@ from breakglass.services.pipeline.stored_segments import (
 )
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.manifest import TopicManifest
-from breakglass.services.topic_backup.summary import PartitionSummary
 
 
 @dataclass(slots=True)
@@ -98,9 +96,13 @@ def verify_content(
     logs = {log.partition.partition: log for log in source.partitions}
     held = {part.partition: part for part in manifest.partitions}
     stored = {number: stored_segments(folder, part.segments) for number, part in held.items()}
-    ranges = {
-        number: _comparable(part, stored[number], logs.get(number)) for number, part in held.items()
-    }
+    ranges = dict.fromkeys(held, (0, 0))
+    for number, log in logs.items():
+        if number in held:
+            end = held[number].next_offset or 0
+            begins = min((segment.first_offset for segment in stored[number]), default=end)
+            start = max(begins, log.log_start)
+            ranges[number] = start, max(start, min(end, log.stable_end))
     run.meter.total = sum(end - start for start, end in ranges.values())
     for number, part in sorted(compared(run, source, stored, ranges).items()):
         if number in logs:
@@ -131,17 +133,6 @@ def compared(
         for answer in (*own, unseen(stored[number], own, number, part.start, part.end)):
             part.add(answer)
     return found
-
-
-def _comparable(
-    held: PartitionSummary, stored: Sequence[StoredSegment], log: PartitionSource | None
-) -> tuple[int, int]:
-    """The offsets of a partition that both the backup and its *log* can have."""
-    if log is None:
-        return 0, 0
-    end = held.next_offset or 0
-    start = max(min((segment.first_offset for segment in stored), default=end), log.log_start)
-    return start, max(start, min(end, log.stable_end))
 
 
 def unseen(

@@ -539,10 +539,7 @@ def _stored(
     if part is None:
         return [], [], Fates()
     segments = stored_segments(source.held.folder, part.segments)
-    return segments, list(candidates(segments, part, log)), _fates(source, part)
-
-
-def _fates(source: TailSource, part: PartitionSummary) -> Fates:
-    if part.batch_log is None:
-        return Fates()
-    return fates_of(read_batch_log(source.held.folder, part.partition, part.batch_log))
+    fates = Fates()
+    if part.batch_log is not None:
+        fates = fates_of(read_batch_log(source.held.folder, number, part.batch_log))
+    return segments, list(candidates(segments, part, log)), fates
