@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -183,9 +183,14 @@ def _print(
         if not found.manifest:
             say(f"{found.folder} has no manifest: its format was checked, there are no hashes")
     if content:
-        print_table(
-            CONTENT, (row for compared in content.values() for row in _content_rows(compared))
-        )
+        rows: list[tuple[object, ...]] = []
+        for compared in content.values():
+            for part in compared.partitions:
+                kinds = (part.counts.get(kind, 0) for kind in ("missing", "extra", "different"))
+                figures = (part.equal, *kinds, part.expired)
+                name = f"{compared.against}-{part.partition}"
+                rows.append((name, *(f"{figure:,}" for figure in figures)))
+        print_table(CONTENT, rows)
     for compared in content.values():
         for what, count in compared.declared.items():
             say(f"{compared.against}  {count:,} records are not as they were: {what}")
@@ -203,13 +208,6 @@ def _files_row(held: HeldTopic, found: FilesVerified) -> tuple[object, ...]:
         verdict = lacks if found.as_committed and found.manifest else "damaged"
     counts = (f"{found.segments:,}", f"{found.records:,}", f"{found.bytes:,}")
     return (held.name, *counts, verdict)
-
-
-def _content_rows(verified: ContentVerified) -> Iterator[tuple[object, ...]]:
-    for part in verified.partitions:
-        kinds = (f"{part.counts.get(kind, 0):,}" for kind in ("missing", "extra", "different"))
-        name = f"{verified.against}-{part.partition}"
-        yield (name, f"{part.equal:,}", *kinds, f"{part.expired:,}")
 
 
 SHOWN_OFFSETS = 10

@@ -123,7 +123,8 @@ def start(wanted: WantedSpark, begun: Callable[[Gateway], None]) -> SparkContext
     assert spark.origin is not None
     home = Path(spark.origin).parent
     class_path = os.pathsep.join([str(home / "conf"), str(home / "jars" / "*")])
-    archive = _class_archive(java, class_path, "directly" if directly else "by scripts")
+    depends = version("pyspark"), class_path, "directly" if directly else "by scripts"
+    archive = class_archive(java, depends, user_cache_path("breakglass") / "spark")
     private = f"-Djava.io.tmpdir={private_folder()}"
     options = (*LEAN, private, *archive.options, logging_option(wanted.log))
     # What the start makes is for its owner alone, PySpark's sockets too.
@@ -247,13 +248,6 @@ def forget_jvm() -> None:
     from pyspark import SparkContext
 
     SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
-
-
-def _class_archive(java: Path, *depends: str) -> ClassArchive:
-    """The archive of the classes of the installed Spark, for these further dependencies."""
-    return class_archive(
-        java, (version("pyspark"), *depends), user_cache_path("breakglass") / "spark"
-    )
 
 
 def _note(archive: ClassArchive, context: SparkContext) -> None:
