@@ -137,13 +137,6 @@ class TestWithoutManifest:
         assert (left_out.size, left_out.reason) == (7, "named by the index and not there")
         assert left_out.offsets == "4..4"
 
-    def test_missing_or_wrong_partition_indexes_block_nothing(self, tmp_path: Path) -> None:
-        topic = as_the_originals(back_up(tmp_path, run(0, 9), max_segment_bytes=ROTATING))
-        (topic / "index_partition_000").write_bytes(b"\x01garbage")
-        assert read(topic) == run(0, 9)
-        (topic / "index_partition_000").unlink()
-        assert read(topic) == run(0, 9)
-
     @pytest.mark.parametrize(("at", "number"), [(8, 77), (20, 2**31 - 1)], ids=["type", "length"])
     def test_damage_within_the_indexed_records_costs_that_record_alone(
         self, tmp_path: Path, at: int, number: int
@@ -201,16 +194,6 @@ class TestWithManifest:
         assert list(reader.records()) == run(0, 5)
         assert sorted(out.size for out in reader.left_out) == [5, FIRST_POSITION + 9 * SIZE]
         assert {out.reason for out in reader.left_out} == {"not committed"}
-
-    def test_a_changed_byte_is_damage_though_every_record_has_its_form(
-        self, tmp_path: Path
-    ) -> None:
-        topic = back_up(tmp_path, run(0, 5))
-        overwrite(topic / RECORDS, FIRST_POSITION + 3 * SIZE - 5, b"V")
-        reader = reading(topic)
-        assert len(list(reader.records())) == 5
-        (damage,) = reader.damages
-        assert (damage.offsets, "SHA-256" in damage.reason) == ("0..4", True)
 
 
 class CountedFolder(LocalFolder):

@@ -151,12 +151,6 @@ class TestCommitted:
         assert partition.next_offset == 9
         assert partition.segments[0].missing == {GapReason.UNKNOWN: 2}
 
-    def test_bytes_that_changed_since_the_commit_are_an_error(self, tmp_path: Path) -> None:
-        topic = back_up(tmp_path, run(0, 3))
-        overwrite(topic / RECORDS, FIRST_POSITION + SIZE + 31, b"X")
-        with pytest.raises(DamagedBackup, match="SHA-256 differs"):
-            resume(tmp_path, [])
-
     def test_segments_may_be_gone_from_the_oldest_on_and_only_so(self, tmp_path: Path) -> None:
         topic = back_up(tmp_path, run(0, 12), max_segment_bytes=4 * SIZE)
         first, second, _ = segments(topic)
