@@ -79,11 +79,12 @@ class ElectedLog:
     elected: EpochHistory | Unknown | None = None
     """Its epochs when the plan was made, if it says them: they may reach further back."""
 
-    def matched(self, part: PartitionSummary) -> int:
-        """The offset up to which the log has all of *part*, or had it before its start (B34).
+    def matched(self, part: PartitionSummary) -> range:
+        """The offsets of *part* that the log has, or had before its start (B34).
 
         Of the records of one leader epoch both logs have the same, up to where it ends in either;
-        and so of all before them. The log's first epoch may begin before its start.
+        and so of all before them, unless it is not proved that they are of one log. The log's first
+        epoch may begin before its start.
         """
         known = [log for log in (self.elected, self.epochs) if isinstance(log, EpochHistory)]
         ends = {one.epoch: one.end for log in known for one in log.ranges}
@@ -93,11 +94,12 @@ class ElectedLog:
             stops = [*(epoch.offset for epoch in segment.epochs[1:]), last + 1]
             for begun, stop in zip(segment.epochs, stops, strict=False):
                 matched = max(matched, min(stop, ends.get(begun.epoch, 0)))
-        return matched
+        doubted = (doubt.end for doubt in part.unproved if doubt.start < matched)
+        return range(max(doubted, default=0), matched)
 
-    def lacks(self, offsets: Longs, epochs: Longs, matched: int) -> Longs:
+    def lacks(self, offsets: Longs, epochs: Longs, matched: range) -> Longs:
         """The indexes of stored records that the log may lack, by their offsets and epochs."""
-        present = offsets < min(self.log_start, matched)
+        present = (offsets >= matched.start) & (offsets < min(self.log_start, matched.stop))
         if isinstance(self.epochs, EpochHistory):
             for known in self.epochs.ranges:
                 within = (offsets >= known.start) & (offsets < known.end)

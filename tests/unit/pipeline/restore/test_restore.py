@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import starmap
 from pathlib import Path
 
@@ -53,7 +54,12 @@ from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.record import Record, TimestampType, encode
-from breakglass.services.topic_backup.summary import EpochStart, PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.summary import (
+    EpochStart,
+    PartitionSummary,
+    SegmentSummary,
+    Unproved,
+)
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 
@@ -320,7 +326,7 @@ ELECTED = EpochHistory((EpochRange(0, 0, 10), EpochRange(2, 10, 30)), 0)
 
 
 def lacking(log: ElectedLog, offsets: list[int], epochs: list[int]) -> list[int]:
-    found = log.lacks(np.array(offsets), np.array(epochs), matched=5)
+    found = log.lacks(np.array(offsets), np.array(epochs), range(5))
     return [offsets[int(number)] for number in found]
 
 
@@ -355,7 +361,9 @@ def test_b34_what_the_log_had_before_its_start_is_known_by_its_epochs(
         for one in (live, elected)
     ]
     log = ElectedLog(50, *histories)
-    assert log.matched(part) == matched
+    assert log.matched(part) == range(matched)
+    doubted = replace(part, unproved=(Unproved(0, 5, "joined"),))
+    assert log.matched(doubted).start == (5 if matched else 0), "what is before is of another log"
     offsets = np.arange(40)
     below = log.lacks(offsets, epochs_of(part, offsets), log.matched(part))
     if live is not None and len(live) == 1:
