@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from breakglass.services.pipeline.restore.options import RestoreOptions
     from breakglass.services.pipeline.restore.planned import RestorePlan
     from breakglass.services.topic_backup.mending import MendedPartition
-    from breakglass.services.topic_backup.reindex import Reindexed
     from breakglass.services.topic_backup.store.store import Store
 
 
@@ -616,7 +615,11 @@ def reindex(
     if as_json:
         print_json({"segments": rebuilt})
     else:
-        _print_rebuilt(rebuilt)
+        right = [Column(name, right=True) for name in ("Records", "Left out")]
+        print_table(
+            [Column("Segment"), *right, Column("Why")],
+            [(one.prefix, one.entries, one.left_out, one.damage) for one in rebuilt],
+        )
     if any(segment.damage and not segment.torn for segment in rebuilt):
         raise typer.Exit(1)
 
@@ -637,18 +640,3 @@ def _print_mended(
             say(f"partition {partition.partition}  {stretch}")
         for doubt in partition.unproved[:MOST_SAID]:
             say(f"partition {partition.partition}  stays marked as not proved: {doubt}")
-
-
-def _print_rebuilt(rebuilt: tuple[Reindexed, ...]) -> None:
-    from breakglass.console.output import Column, print_table
-
-    columns = [
-        Column("Segment"),
-        Column("Records", right=True),
-        Column("Left out", right=True),
-        Column("Why"),
-    ]
-    rows = [
-        (segment.prefix, segment.entries, segment.left_out, segment.damage) for segment in rebuilt
-    ]
-    print_table(columns, rows)

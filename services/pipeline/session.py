@@ -209,14 +209,18 @@ def _conf(wanted: WantedSpark, given: Mapping[str, str]) -> SparkConf:
 
 
 def _context(wanted: WantedSpark, conf: SparkConf) -> SparkContext:
+    from py4j import protocol
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
+    from pyspark.sql.types import NumpyArrayConverter
 
-    _without_pandas()
+    # The converter for NumPy arrays from calls of the JVM alone imports pandas.
+    converters = protocol.INPUT_CONVERTER
+    converters[:] = [one for one in converters if not isinstance(one, NumpyArrayConverter)]
     # py4j writes a traceback to the root logger for each lost connection, before it raises what is
     # reported here; also for a JVM that is killed because its command ended without a job.
-    logging.getLogger().addFilter(_not_by_py4j)
+    logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
     try:
         return SparkContext.getOrCreate(conf)
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
@@ -224,23 +228,6 @@ def _context(wanted: WantedSpark, conf: SparkConf) -> SparkContext:
             f"Spark does not start on {wanted.master} ({error}): check that address, and "
             f"{to_check()}."
         ) from error
-
-
-def _not_by_py4j(record: logging.LogRecord) -> bool:
-    return record.module != "java_gateway"
-
-
-def _without_pandas() -> None:
-    """Remove the converter for NumPy arrays from calls of the JVM: it alone imports pandas."""
-    from py4j import protocol
-    from pyspark.sql.types import NumpyArrayConverter
-
-    kept = [
-        converter
-        for converter in protocol.INPUT_CONVERTER
-        if not isinstance(converter, NumpyArrayConverter)
-    ]
-    protocol.INPUT_CONVERTER[:] = kept
 
 
 def forget_jvm() -> None:
