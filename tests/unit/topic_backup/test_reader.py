@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.errors import BreakglassError, StorageError, UnsupportedSchema
+from breakglass.services.errors import BreakglassError, StorageError
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
@@ -149,23 +149,6 @@ class TestWithoutManifest:
         assert list(reader.records()) == [*run(0, 2), *run(3, 5)]
         (left_out,) = reader.damages
         assert (left_out.position, left_out.size, left_out.offsets) == (place, SIZE, "2..2")
-
-    def test_records_of_another_segment_are_not_taken_for_those_of_this_one(
-        self, tmp_path: Path
-    ) -> None:
-        topic = as_the_originals(back_up(tmp_path, run(0, 8), max_segment_bytes=ROTATING))
-        first, second = segments(topic)
-        for kind in ("records", "index"):
-            (topic / f"{first}_{kind}").write_bytes((topic / f"{second}_{kind}").read_bytes())
-        reader = reading(topic)
-        assert list(reader.records()) == run(4, 8)
-        assert reader.damages
-
-    def test_another_version_is_refused(self, tmp_path: Path) -> None:
-        topic = originals(tmp_path)
-        overwrite(topic / RECORDS, 0, b"\x02")
-        with pytest.raises(UnsupportedSchema):
-            read(topic)
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["ours", "the originals"])
