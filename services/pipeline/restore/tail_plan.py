@@ -399,8 +399,8 @@ class _TopicTail:
         for source in sources:
             if source not in same:
                 parts = [one for one in source.held.partitions if one.partition in numbers]
-                counts = (segment.count for part in parts for segment in part.segments)
-                left_out[source.name][RECREATED] = sum(counts)
+                counts = [segment.count for part in parts for segment in part.segments]
+                left_out[source.name] += Counter({RECREATED: sum(counts)})
         begun = {source.name: self._begun(source, now) for source in same}
         chosen: dict[str, list[PartitionPlan]] = {source.name: [] for source in sources}
         live = {source.partition: source for source in now.partitions}

@@ -6,12 +6,15 @@ from collections import Counter
 from dataclasses import replace
 from itertools import starmap
 from pathlib import Path
+from typing import cast
+from uuid import UUID
 
 import numpy as np
 import pytest
 
 from breakglass.services.errors import PipelineError
-from breakglass.services.model import EpochHistory, EpochRange, Unknown
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from breakglass.services.pipeline.restore.offset_map import (
     Announced,
     CommittedRun,
@@ -26,16 +29,20 @@ from breakglass.services.pipeline.restore.producing import Producing
 from breakglass.services.pipeline.restore.proof import unowned_spans
 from breakglass.services.pipeline.restore.tail_plan import (
     ABORTED,
+    RECREATED,
     THERE,
     TWICE,
     UNDECIDED,
     ElectedLog,
     Fates,
     TailChoice,
+    TailOptions,
     TailRecord,
+    _TopicTail,
     content,
     epochs_of,
     fates_of,
+    tail_sources,
 )
 from breakglass.services.pipeline.restore.task import (
     LOG_APPEND_TIME,
@@ -44,16 +51,19 @@ from breakglass.services.pipeline.restore.task import (
     as_restored,
     declared_of,
 )
+from breakglass.services.pipeline.source import TopicSource
 from breakglass.services.pipeline.stored_segments import (
     Longs,
     RecordRun,
     StoredSegment,
     stored_segments,
 )
+from breakglass.services.recovery.plan.document import Plan, PlanEntry
 from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.summary import (
     EpochStart,
     PartitionSummary,
@@ -61,6 +71,8 @@ from breakglass.services.topic_backup.summary import (
     Unproved,
 )
 from breakglass.services.topic_backup.topic_writer import TopicWriter
+from tests.unit.topic_backup.backups import back_up
+from tests.unit.topic_backup.shapes import run
 
 
 def test_settings_are_opened_and_put_back() -> None:
@@ -376,6 +388,20 @@ def test_b34_what_is_below_the_logs_start_and_nowhere_in_it_is_left_out_by_name(
     assert choice.choose(stored, Fates(aborted=((6, 7),))) == ((7, 8),)
     assert choice.choose([candidate(4)], Fates()) == ()
     assert choice.left_out == {BELOW: 1, THERE: 1, ABORTED: 1, TWICE: 1}
+
+
+def test_b34_records_from_before_a_topic_was_created_again_are_left_out_by_name(
+    tmp_path: Path,
+) -> None:
+    for number, folder in ((2, "orders~2"), (1, "orders")):
+        identity = TopicIdentity("orders", topic_id=UUID(int=number))
+        back_up(tmp_path, run(0, 5), identity=identity).rename(tmp_path / folder)
+    now = TopicSource(TopicIdentity("orders", topic_id=UUID(int=2)), (), {})
+    plan = Plan(entries=(PlanEntry(topic="orders", number=0, leader=1),))
+    unasked = cast(ReadClient, None)
+    tail = _TopicTail(unasked, plan, "orders", now, TailOptions(), tmp_path)
+    plans = tail.plans(tail_sources(LocalStore(tmp_path)), [TopicPartition("orders", 0)])
+    assert [one.left_out for one in plans] == [{RECREATED: 5}, {}]
 
 
 def test_epochs_are_those_of_each_segment_alone() -> None:
