@@ -96,26 +96,6 @@ def test_what_a_killed_original_left_is_restored_whole_and_called_salvaged(
     assert "restored, salvaged" in results(journal_of(restore))
 
 
-def test_the_command_refuses_then_restores_the_rest_and_ends_with_1(
-    whole_broker: Cluster, back_up: BackUp, topic: str, records: Sequence[Path], tmp_path: Path
-) -> None:
-    lost = lost_of(back_up, topic, 1)
-    gap = f"{topic}-0 {lost.start}..{lost.stop - 1}"
-    records[1].unlink()
-    target = f"{topic}-back"
-    words = ["restore", "--store", str(back_up.root), "--map", f"{topic}={target}", "--write"]
-    words += ["--progress", str(tmp_path / "state")]
-    words += ["--consent", f"restore {COUNT - len(lost)} records into {target}"]
-    code, out, err = finish(whole_broker, *words)
-    assert (code, out) == (3, "")
-    assert f'--accept-gaps "{gap}"' in err
-    code, out, err = finish(whole_broker, *words, "--accept-gaps", gap)
-    assert code == 1, err
-    assert "with gaps" in out
-    assert f"{target}  offsets of {gap} are not restored" in err
-    assert "identical" not in out + err
-
-
 FLIPPED = {
     "the magic byte": 0,
     "an offset": 1 + 3 * 24 + 7,
