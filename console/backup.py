@@ -61,9 +61,7 @@ if TYPE_CHECKING:
     from breakglass.services.pipeline.acts.prune import Segments
     from breakglass.services.pipeline.restore.options import RestoreOptions
     from breakglass.services.pipeline.restore.planned import RestorePlan
-    from breakglass.services.topic_backup.connector import ConnectorSettings
     from breakglass.services.topic_backup.mending import MendedPartition
-    from breakglass.services.topic_backup.reindex import Reindexed
     from breakglass.services.topic_backup.store.store import Store
 
 
@@ -193,7 +191,11 @@ def restore(
                 "--tail-of puts back the records of a plan, which no connector does: leave "
                 "--connector-config out and give --store."
             )
-        topics = topics or _topics_of(connector_config, found)
+        if not (topics or found.topics):
+            # A connector never restores all there are.
+            name = connector_config.name
+            raise UsageError(f"{name} has no topics: name them there or by --topics.")
+        topics = topics or list(found.topics)
         if groups is None:
             groups = True
             say(f"{connector_config.name}: groups are restored, as Kafka Backup does: --no-groups.")
@@ -242,7 +244,7 @@ def restore(
         _say_plan(plan, transactional=transactions)
         if tail_of is not None and not plan.records and not resume:
             say("Nothing is to be put back.")
-            raise typer.Exit(0)
+            raise typer.Exit(1 if any(topic.elsewhere for topic in plan.topics) else 0)
         if frozen.remarks:
             raise Refused(frozen.remarks[0])
         done = command.carry_out(frozen, write=connection.write).value
@@ -250,15 +252,6 @@ def restore(
         print_json({"schema": 1, "topics": done})
     print_restored(done, table=not as_json)
     raise typer.Exit(exit_code(done))
-
-
-def _topics_of(file: Path, found: ConnectorSettings) -> list[str]:
-    """The topics of a connector that restores, which never restores all there are."""
-    from breakglass.services.errors import UsageError
-
-    if not found.topics:
-        raise UsageError(f"{file.name} has no topics: name them there or by --topics.")
-    return list(found.topics)
 
 
 def _plan(
@@ -383,6 +376,8 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
             )
         for reason, count in topic.left_out.items():
             say(f"{topic.target}  {count:,} records are left out: {reason}")
+        if topic.elsewhere:
+            say(f"{topic.target}  to have those in another topic: {topic.elsewhere}")
         if topic.exists and not topic.empty:
             say(
                 f"{topic.target}  while records are added nothing in it expires or is compacted, "
@@ -620,7 +615,11 @@ def reindex(
     if as_json:
         print_json({"segments": rebuilt})
     else:
-        _print_rebuilt(rebuilt)
+        right = [Column(name, right=True) for name in ("Records", "Left out")]
+        print_table(
+            [Column("Segment"), *right, Column("Why")],
+            [(one.prefix, one.entries, one.left_out, one.damage) for one in rebuilt],
+        )
     if any(segment.damage and not segment.torn for segment in rebuilt):
         raise typer.Exit(1)
 
@@ -641,18 +640,3 @@ def _print_mended(
             say(f"partition {partition.partition}  {stretch}")
         for doubt in partition.unproved[:MOST_SAID]:
             say(f"partition {partition.partition}  stays marked as not proved: {doubt}")
-
-
-def _print_rebuilt(rebuilt: tuple[Reindexed, ...]) -> None:
-    from breakglass.console.output import Column, print_table
-
-    columns = [
-        Column("Segment"),
-        Column("Records", right=True),
-        Column("Left out", right=True),
-        Column("Why"),
-    ]
-    rows = [
-        (segment.prefix, segment.entries, segment.left_out, segment.damage) for segment in rebuilt
-    ]
-    print_table(columns, rows)

@@ -193,7 +193,12 @@ def run(
     if as_json:
         print(json.dumps(document(report)))
     else:
-        print_report(report)
+        print_table(COLUMNS, _rows(report))
+        rate = report.bytes / max(report.seconds, 0.001) / 1e6
+        say(
+            f"{report.records:,} records, {report.bytes:,} bytes in {report.seconds:,.1f} s "
+            f"({rate:,.0f} MB/s)"
+        )
     told(report)
     raise typer.Exit(0 if report.whole else 1)
 
@@ -271,18 +276,9 @@ def _partition(report: PartitionReport) -> dict[str, Any]:
         "gaps": report.missing,
         "lost": [gap.offsets for gap in report.lost],
         "unproved": [str(doubt) for doubt in report.unproved],
+        "compared": report.compared or None,
         "held_back": report.held_back,
     }
-
-
-def print_report(report: BackupReport) -> None:
-    """A line for each partition, and what the run did in all."""
-    print_table(COLUMNS, _rows(report))
-    rate = report.bytes / max(report.seconds, 0.001) / 1e6
-    say(
-        f"{report.records:,} records, {report.bytes:,} bytes in {report.seconds:,.1f} s "
-        f"({rate:,.0f} MB/s)"
-    )
 
 
 def _rows(report: BackupReport) -> Iterator[tuple[object, ...]]:
@@ -324,6 +320,8 @@ def _say_left_out(report: BackupReport) -> None:
             )
         if unexplained := part.missing.get("unknown"):
             say(f"{part.partition}  {UNEXPLAINED.format(unexplained)}")
+        if part.compared:
+            say(f"{part.partition}  compared with the topic before the copy: {part.compared}")
         for doubt in part.unproved:
             say(f"{part.partition}  stays marked as not proved: {doubt}")
         if part.held_back:

@@ -179,9 +179,12 @@ def _rows(topic: TopicStatus, ends: Ends | None) -> Iterator[tuple[object, ...]]
             _verified(topic),
         )
     for found in _found(topic):
+        first, last = found.first_offset, found.last_offset
+        unread = isinstance(first, Unknown) or isinstance(last, Unknown)
+        offsets = "-" if first is None or last is None else f"{first:,}-{last:,}"
         yield (
             f"{topic.name}-{found.partition}",
-            _found_offsets(found),
+            "?" if unread else offsets,
             "?",
             "?" if isinstance(found.records, Unknown) else f"{found.records:,}",
             f"{found.bytes:,}",
@@ -196,13 +199,6 @@ def _verified(topic: TopicStatus) -> str:
     if topic.damaged:
         return "DAMAGED"
     return "salvaged" if topic.salvaged else "yes" if topic.verified_now else "no"
-
-
-def _found_offsets(found: FoundPartition) -> str:
-    first, last = found.first_offset, found.last_offset
-    if isinstance(first, Unknown) or isinstance(last, Unknown):
-        return "?"
-    return "-" if first is None or last is None else f"{first:,}-{last:,}"
 
 
 def _say(topic: TopicStatus) -> None:
@@ -236,22 +232,18 @@ def _say(topic: TopicStatus) -> None:
     if topic.lost_manifest:
         say(f"damaged: {topic.folder} has lost its last manifest; take it from another copy")
     elif topic.commit is None:
-        say(_without_manifest(topic))
+        groups = topic.found.groups if topic.found else Unknown("")
+        told = "of ? groups" if isinstance(groups, Unknown) else f"of {groups:,} groups"
+        say(
+            f"{topic.folder} has no manifest, as Kafka Backup writes it: when it was made, and "
+            f"whether offsets are missing, is not known. It has offsets {told}. Check every record "
+            "with `breakglass backup verify`."
+        )
     elif topic.verified is not None and not topic.verified.whole:
         against = f" against {topic.verified.against}" if topic.verified.against else ""
         say(f"{topic.folder}  its last verification{against} found damage or differences")
     elif topic.changed:
         say(f"{topic.folder}  files were changed since its last verification: verify it again")
-
-
-def _without_manifest(topic: TopicStatus) -> str:
-    groups = topic.found.groups if topic.found else Unknown("")
-    told = "of ? groups" if isinstance(groups, Unknown) else f"of {groups:,} groups"
-    return (
-        f"{topic.folder} has no manifest, as Kafka Backup writes it: when it was made, and whether "
-        f"offsets are missing, is not known. It has offsets {told}. Check every record with "
-        "`breakglass backup verify`."
-    )
 
 
 NO_MANIFEST = "Kafka Backup writes no manifest, so nothing says it"

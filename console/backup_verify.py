@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,13 +63,15 @@ def verify(
     held = held_topics(store_of(store, key), named)
     files = [(topic, verify_files(topic.folder)) for topic in held]
     pairs = _pairs(newest(held), against, live=live)
-    content = _content(connection, master, pairs, progress) if pairs else {}
+    content, failed = _content(connection, master, pairs, progress) if pairs else ({}, {})
     _keep(files, content)
     if as_json:
-        print_json(_document(files, content))
+        print_json(_document(files, content, failed))
     else:
         _print(files, content)
-    whole = all(found.whole for _, found in files) and len(content) == len(pairs)
+    for topic, why in failed.items():
+        say(f"{topic.name}  not compared: {why}")
+    whole = not failed and all(found.whole for _, found in files)
     raise typer.Exit(0 if whole and all(compared.identical for compared in content.values()) else 1)
 
 
@@ -91,17 +93,19 @@ def _content(
     master: str,
     pairs: Sequence[tuple[HeldTopic, str]],
     restored: Path | None,
-) -> dict[HeldTopic, ContentVerified]:
+) -> tuple[dict[HeldTopic, ContentVerified], dict[HeldTopic, str]]:
+    """The comparisons, and why topics could not be compared; a single one that cannot raises."""
     from breakglass.console.backup_progress import progress
     from breakglass.console.restoring import default_progress
     from breakglass.console.stop_signal import StopSignal
-    from breakglass.services.errors import ClusterError, UsageError
+    from breakglass.services.errors import BreakglassError
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.restore.proof import verify_against
     from breakglass.services.pipeline.session import Spark
 
-    found = {}
+    found: dict[HeldTopic, ContentVerified] = {}
+    failed: dict[HeldTopic, str] = {}
     with StopSignal(), Spark(master) as spark, connection.reading() as client:
         spark.begin()
         access = connection.access()
@@ -113,12 +117,12 @@ def _content(
                 root = restored or default_progress(cluster_id)
                 try:
                     found[held] = verify_against(run, held, topic, root)
-                except (ClusterError, UsageError) as error:
+                except BreakglassError as error:
                     # The other topics are compared all the same.
                     if len(pairs) == 1:
                         raise
-                    say(f"{held.name}  not compared: {error}")
-    return found
+                    failed[held] = str(error)
+    return found, failed
 
 
 def _keep(
@@ -143,7 +147,9 @@ def _keep(
 
 
 def _document(
-    files: Sequence[tuple[HeldTopic, FilesVerified]], content: dict[HeldTopic, ContentVerified]
+    files: Sequence[tuple[HeldTopic, FilesVerified]],
+    content: dict[HeldTopic, ContentVerified],
+    failed: dict[HeldTopic, str],
 ) -> dict[str, Any]:
     return {
         "schema": 1,
@@ -154,6 +160,7 @@ def _document(
                 "files": found,
                 "content": content.get(held),
                 "identical": content[held].identical if held in content else None,
+                "not_compared": failed.get(held),
             }
             for held, found in files
         ],
@@ -176,9 +183,14 @@ def _print(
         if not found.manifest:
             say(f"{found.folder} has no manifest: its format was checked, there are no hashes")
     if content:
-        print_table(
-            CONTENT, (row for compared in content.values() for row in _content_rows(compared))
-        )
+        rows: list[tuple[object, ...]] = []
+        for compared in content.values():
+            for part in compared.partitions:
+                kinds = (part.counts.get(kind, 0) for kind in ("missing", "extra", "different"))
+                figures = (part.equal, *kinds, part.expired)
+                name = f"{compared.against}-{part.partition}"
+                rows.append((name, *(f"{figure:,}" for figure in figures)))
+        print_table(CONTENT, rows)
     for compared in content.values():
         for what, count in compared.declared.items():
             say(f"{compared.against}  {count:,} records are not as they were: {what}")
@@ -196,13 +208,6 @@ def _files_row(held: HeldTopic, found: FilesVerified) -> tuple[object, ...]:
         verdict = lacks if found.as_committed and found.manifest else "damaged"
     counts = (f"{found.segments:,}", f"{found.records:,}", f"{found.bytes:,}")
     return (held.name, *counts, verdict)
-
-
-def _content_rows(verified: ContentVerified) -> Iterator[tuple[object, ...]]:
-    for part in verified.partitions:
-        kinds = (f"{part.counts.get(kind, 0):,}" for kind in ("missing", "extra", "different"))
-        name = f"{verified.against}-{part.partition}"
-        yield (name, f"{part.equal:,}", *kinds, f"{part.expired:,}")
 
 
 SHOWN_OFFSETS = 10

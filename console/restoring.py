@@ -134,9 +134,9 @@ def _verdict(topic: TopicRestored) -> str:
         return "nothing"
     same = "identical" if topic.vouched and not topic.unexplained else "not proved"
     compared = {True: same, False: "differs", None: "not compared"}[topic.verified]
-    if topic.verified is False or not (topic.gaps or topic.salvaged):
+    if topic.verified is False or not (topic.gaps or topic.salvaged or topic.elsewhere):
         return compared
-    what = "with gaps" if topic.gaps else "salvaged"
+    what = "with gaps" if topic.gaps else "salvaged" if topic.salvaged else "in part"
     return what if topic.verified else f"{what}, {compared}"
 
 

@@ -44,7 +44,7 @@ def file_mode() -> int:
 def require_own_way(path: Path) -> None:
     """Return if no link of another account leads to *path*; raises OSError if one does.
 
-    Whoever may write to a folder could lead what is written or removed there to any other one.
+    An account that may write to a folder could lead what is written there to any other folder.
     """
     for one in (path, *path.parents):
         if one.is_symlink() and one.lstat().st_uid not in (0, os.geteuid()):
@@ -75,8 +75,8 @@ def make_folders(path: Path) -> None:
 def open_new(path: str | Path, flags: int) -> int:
     """A descriptor of *path*, made with these rights where *flags* make it. Raises OSError.
 
-    It can be the *opener* of `open`. A link, a FIFO and a device are refused: whoever may write to
-    the folder would choose what is written to.
+    It can be the *opener* of `open`. A link, a FIFO and a device are refused: an account that
+    may write to the folder would choose what is written to.
     """
     require_own_way(Path(path).parent)
     mode = file_mode()

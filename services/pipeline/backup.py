@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, UsageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup_context import BackupRun
-from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.comparison import LISTED
 from breakglass.services.pipeline.generations import (
     Generation,
     following,
@@ -25,28 +25,37 @@ from breakglass.services.pipeline.source import (
     PartitionSource,
     TopicSource,
     WantedTopics,
+    continued,
     diverged,
     other_log,
     read_sources,
     stretch,
 )
+from breakglass.services.pipeline.stored_segments import stored_segments
 from breakglass.services.pipeline.topic_copy import LostDeletions, TopicCopy
+from breakglass.services.pipeline.verify import PartitionVerified, compared
 from breakglass.services.recovery.group_standing import GroupStanding, read_standing
 from breakglass.services.topic_backup import group_history, unsaid, verified
 from breakglass.services.topic_backup.assembler import Assembler, assembling
 from breakglass.services.topic_backup.catalog import BEGUN
-from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import missing_of
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
-from breakglass.services.topic_backup.reader import SegmentExtent, read_extents
-from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.store.store import Store
-from breakglass.services.topic_backup.summary import PartitionSummary
+from breakglass.services.topic_backup.summary import (
+    UNVOUCHED,
+    GapReason,
+    PartitionSummary,
+    Unproved,
+)
 from breakglass.services.topic_backup.unsaid import Unsaid
 from breakglass.services.topic_backup.verification import lacks_last
 
 NAMED = 3
 """How many partitions a sentence names."""
+TAIL = 10_000
+"""How many offsets before the end of a backup are compared if its end has no leader epoch."""
+NOT_IN_TOPIC = "the topic does not have these records, so they could not be compared"
 
 
 class OtherLog(ClusterError):
@@ -92,7 +101,7 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
     """Lock the folder that *report* names until the ``with`` block ends.
 
     Raises:
-        ClusterError: its log is not the log that was backed up.
+        OtherLog: its log is not the log that was backed up.
         AlreadyRunning, StorageError and others: as `assembling`.
     """
     identity = source.identity
@@ -112,11 +121,14 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
         if report.new_generation and not assembler.committed:
             first = Unsaid({}, {}, report.new_generation, report.other_log)
             unsaid.note(folder, first)
-        todo = [
-            _stretch(run, assembler, source, partition, older) for partition in source.partitions
-        ]
+        against = require_joined(run, source, assembler)
+        todo = []
+        for log in source.partitions:
+            number = log.partition.partition
+            before = older.partition(number) if older else None
+            todo.append(stretch(assembler.partition(number), log, before))
         known = left.committed(assembler.committed)
-        report.partitions = [_reported(assembler, stretch, known) for stretch in todo]
+        report.partitions = [_reported(assembler, one, known, against) for one in todo]
         report.damages = list(known_damages(assembler))
         yield OpenTopic(source, assembler, report, todo, TopicCopy(run, source, assembler, report))
 
@@ -155,66 +167,106 @@ def _not_copied(older: TopicManifest | None) -> str:
     return f"; whatever the older log had {behind} is in no backup"
 
 
-def _stretch(
-    run: BackupRun,
-    assembler: Assembler,
-    topic: TopicSource,
-    source: PartitionSource,
-    older: TopicManifest | None,
-) -> CopyStretch:
-    number, commit = source.partition.partition, assembler.committed
-    backed_up = assembler.partition(number)
-    reason = diverged(backed_up, source)
-    done = commit.partition(number) if commit and commit.identity.topic_id else None
-    if not reason and backed_up.next_offset != (done.next_offset if done else None):
-        # No commit that names the log of this topic has the last records.
-        log = CommittedLog(run.client.sender, source.leader, source.partition)
-        reason = other_records(
-            assembler.folder, backed_up, source, log.record_at, compacted=topic.compacted
-        )
-    if reason:
-        raise OtherLog(f"{source.partition}: {reason}")
-    before = older.partition(source.partition.partition) if older else None
-    return stretch(backed_up, source, before)
+def require_joined(run: BackupRun, topic: TopicSource, assembler: Assembler) -> dict[int, str]:
+    """Check that each log continues its backup; return the offsets that were compared, as text.
 
+    Records that no manifest vouches for are compared with the log, and so is the end of a backup
+    that no leader epoch proves to be of the log. What is equal is proved (B28).
 
-def other_records(
-    folder: Folder,
-    held: PartitionSummary,
-    now: PartitionSource,
-    record_at: Callable[[int], Record | None],
-    *,
-    compacted: bool,
-) -> str:
-    """Why files that nothing vouches for are not of the log *now*; empty if they are.
-
-    The first record that both can have is compared, and the last: a log that was created again has
-    others there. *record_at* reads the log. One of them may be missing from a log that is
-    *compacted*.
+    Raises:
+        OtherLog: a log was cut, or its records are not those of the folder.
+        PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
     """
-    some = [segment for segment in held.segments if segment.count]
-    last = max((segment.last_offset or 0 for segment in some), default=None)
-    if last is None:
-        return ""
-    if last < now.log_start:
-        return f"the log begins at {now.log_start}, so nothing shows that offset {last} was its own"
-    extents = [SegmentExtent(one.prefix, one.start_offset, one.records_bytes) for one in some]
-    unseen = 0
-    for start in (now.log_start, last):
-        stored = next(read_extents(folder, extents, start))
-        there = record_at(stored.offset)
-        unseen += there is None
-        other = there is not None and _content(stored) != _content(there)
-        if other or unseen > compacted:
-            return (
-                f"the record at offset {stored.offset} is not the one in the files: the topic was "
-                "created again, cut or compacted since"
+    commit = assembler.committed
+    known = commit if commit and commit.identity.topic_id and topic.identity.topic_id else None
+    held = {
+        log.partition.partition: assembler.partition(log.partition.partition)
+        for log in topic.partitions
+    }
+    ranges = {}
+    for log in topic.partitions:
+        number = log.partition.partition
+        done = known.partition(number) if known else None
+        vouched = held[number].next_offset == (done.next_offset if done else None)
+        reason = diverged(held[number], log)
+        if span := to_compare(held[number], log, vouched=vouched):
+            ranges[number] = span
+        elif not (reason or vouched) and held[number].records_end:
+            reason = f"the log begins at {log.log_start}, so nothing shows that the files are of it"
+        if reason:
+            raise OtherLog(f"{log.partition}: {reason}")
+    stored = {number: stored_segments(assembler.folder, held[number].segments) for number in ranges}
+    found = compared(run, topic, stored, ranges)
+    for number, part in found.items():
+        if others := other_records(held[number], part):
+            raise OtherLog(
+                f"{topic.name}-{number}: {others:,} of the records at {part.start}..{part.end - 1} "
+                "are not those in the files: the topic was created again, cut or compacted since, "
+                "or the files are damaged"
             )
-    return ""
+        doubts = left_unproved(held[number].unproved, part)
+        assembler.amend(replace(held[number], unproved=doubts))
+    return {number: f"{start}..{end - 1}" for number, (start, end) in ranges.items()}
 
 
-def _content(record: Record) -> tuple[object, ...]:
-    return record.key, record.value, record.timestamp
+def to_compare(
+    held: PartitionSummary, log: PartitionSource, *, vouched: bool
+) -> tuple[int, int] | None:
+    """The offsets of a backup to compare with the log; None if none has to be, or can be.
+
+    They are *vouched* for if a commit that names the log of this topic has the last of them.
+    """
+    wanted = [(doubt.start, doubt.end) for doubt in held.unproved if doubt.why == UNVOUCHED]
+    if not (vouched and continued(held, log)) and held.next_offset:
+        wanted.append((max(0, held.records_end - TAIL), held.next_offset))
+    low, high = log.log_start, log.stable_end
+    there = [
+        (max(start, low), min(end, high))
+        for start, end in wanted
+        if max(start, low) < min(end, high)
+    ]
+    return (min(there)[0], max(end for _, end in there)) if there else None
+
+
+def other_records(held: PartitionSummary, found: PartitionVerified) -> int:
+    """How many compared records show that the log is not that of the files.
+
+    Where some are equal, those that the log lacks were aborted or compacted. Those that the files
+    lack may be known to be lost there.
+    """
+    every = (gap for segment in held.segments for gap in segment.gaps)
+    gaps = [gap for gap in every if gap.reason is GapReason.LOST]
+    extra = found.counts.get("extra", 0)
+    known = [
+        at
+        for at in found.offsets.get("extra", ())
+        if any(gap.start <= at < gap.end for gap in gaps)
+    ]
+    if len(known) == min(extra, LISTED) and extra <= sum(gap.end - gap.start for gap in gaps):
+        extra = 0
+    missing = 0 if found.equal else found.counts.get("missing", 0)
+    return found.counts.get("different", 0) + extra + missing
+
+
+def left_unproved(doubts: Sequence[Unproved], found: PartitionVerified) -> tuple[Unproved, ...]:
+    """The *doubts* without the offsets that are equal in the topic."""
+    left: tuple[Unproved, ...] = ()
+    for doubt in doubts:
+        start, end = max(doubt.start, found.start), min(doubt.end, found.end)
+        if doubt.why != UNVOUCHED or start >= end:
+            left = doubt.after(left)
+            continue
+        missing = [(at, at + 1) for at in sorted(found.offsets.get("missing", ()))]
+        if found.counts.get("missing", 0) > LISTED:
+            missing = [(start, end)]
+        if doubt.start < start:
+            left = replace(doubt, end=start).after(left)
+        for first, last in missing:
+            if start <= first < end:
+                left = Unproved(first, last, NOT_IN_TOPIC).after(left)
+        if end < doubt.end:
+            left = replace(doubt, start=end).after(left)
+    return left
 
 
 def known_damages(assembler: Assembler) -> Iterator[str]:
@@ -232,8 +284,11 @@ def known_damages(assembler: Assembler) -> Iterator[str]:
             yield str(one.what)
 
 
-def _reported(assembler: Assembler, todo: CopyStretch, left: Unsaid) -> PartitionReport:
+def _reported(
+    assembler: Assembler, todo: CopyStretch, left: Unsaid, against: Mapping[int, str]
+) -> PartitionReport:
     report = PartitionReport(todo.source.partition, todo.start, todo.start)
+    report.compared = against.get(todo.number, "")
     report.held_back = todo.source.held_back
     before = assembler.committed.partition(todo.number) if assembler.committed else None
     known = before.unproved if before else ()

@@ -116,17 +116,6 @@ class CommittedLog:
                 if start <= record.offset < end:
                     yield record
 
-    def record_at(self, offset: int) -> Record | None:
-        """The record at *offset*, whatever became of its transaction; None without one.
-
-        Raises: as `batches`.
-        """
-        for batch in self._batches(offset, offset + 1, READ_UNCOMMITTED):
-            for record in batch.records(self.where):
-                if record.offset == offset:
-                    return record
-        return None
-
     def records_beside_open_transactions(self, stable_end: int, end: int) -> Iterator[Record]:
         """The records in ``[stable_end, end)`` that are committed, or of no transaction.
 

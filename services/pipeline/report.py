@@ -39,6 +39,8 @@ class PartitionReport:
     """Offsets that were removed before this run could copy them, as far as they are listed."""
     unproved: list[Unproved] = field(default_factory=list)
     """What may not be as it was in the topic."""
+    compared: str = ""
+    """The offsets of the folder that were compared with the topic before the copy."""
     held_back: int = 0
     """Offsets left out because they follow the start of an open transaction."""
 

@@ -113,14 +113,18 @@ def start(wanted: WantedSpark, begun: Callable[[Gateway], None]) -> SparkContext
             raise missing("pipeline", package)
     java = find_java()
     environment = wanted.environment(java_home(java))
-    directly = wanted.one_jvm and not scripted(os.environ) and not _jvm_there()
+    # PySpark uses a JVM again that it already has.
+    pyspark = sys.modules.get("pyspark")
+    jvm_there = pyspark is not None and pyspark.SparkContext._gateway is not None
+    directly = wanted.one_jvm and not scripted(os.environ) and not jvm_there
     # The class path that Spark's launcher builds.
     spark = find_spec("pyspark")
     assert spark is not None
     assert spark.origin is not None
     home = Path(spark.origin).parent
     class_path = os.pathsep.join([str(home / "conf"), str(home / "jars" / "*")])
-    archive = _class_archive(java, class_path, "directly" if directly else "by scripts")
+    depends = version("pyspark"), class_path, "directly" if directly else "by scripts"
+    archive = class_archive(java, depends, user_cache_path("breakglass") / "spark")
     private = f"-Djava.io.tmpdir={private_folder()}"
     options = (*LEAN, private, *archive.options, logging_option(wanted.log))
     # What the start makes is for its owner alone, PySpark's sockets too.
@@ -205,14 +209,18 @@ def _conf(wanted: WantedSpark, given: Mapping[str, str]) -> SparkConf:
 
 
 def _context(wanted: WantedSpark, conf: SparkConf) -> SparkContext:
+    from py4j import protocol
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
+    from pyspark.sql.types import NumpyArrayConverter
 
-    _without_pandas()
+    # The converter for NumPy arrays from calls of the JVM alone imports pandas.
+    converters = protocol.INPUT_CONVERTER
+    converters[:] = [one for one in converters if not isinstance(one, NumpyArrayConverter)]
     # py4j writes a traceback to the root logger for each lost connection, before it raises what is
     # reported here; also for a JVM that is killed because its command ended without a job.
-    logging.getLogger().addFilter(_not_by_py4j)
+    logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
     try:
         return SparkContext.getOrCreate(conf)
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
@@ -222,44 +230,11 @@ def _context(wanted: WantedSpark, conf: SparkConf) -> SparkContext:
         ) from error
 
 
-def _not_by_py4j(record: logging.LogRecord) -> bool:
-    return record.module != "java_gateway"
-
-
-def _without_pandas() -> None:
-    """Remove the converter for NumPy arrays from calls of the JVM: it alone imports pandas."""
-    from py4j import protocol
-    from pyspark.sql.types import NumpyArrayConverter
-
-    kept = [
-        converter
-        for converter in protocol.INPUT_CONVERTER
-        if not isinstance(converter, NumpyArrayConverter)
-    ]
-    protocol.INPUT_CONVERTER[:] = kept
-
-
-def _jvm_there() -> bool:
-    """Whether PySpark already has a JVM, which it would use again."""
-    if "pyspark" not in sys.modules:
-        return False
-    from pyspark import SparkContext
-
-    return SparkContext._gateway is not None
-
-
 def forget_jvm() -> None:
     """Make PySpark start a new JVM the next time: its JVM is gone."""
     from pyspark import SparkContext
 
     SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
-
-
-def _class_archive(java: Path, *depends: str) -> ClassArchive:
-    """The archive of the classes of the installed Spark, for these further dependencies."""
-    return class_archive(
-        java, (version("pyspark"), *depends), user_cache_path("breakglass") / "spark"
-    )
 
 
 def _note(archive: ClassArchive, context: SparkContext) -> None:

@@ -330,6 +330,10 @@ def cut_since(end: int | None, epochs: Iterable[EpochStart], now: PartitionSourc
         return ""
     for begun in epochs:
         found = now.epochs.epoch_at(begun.offset)
+        if found is None:
+            # Epochs rise along a log: a lower one behind the offset is of another log.
+            behind = (one.epoch for one in now.epochs.ranges if one.start > begun.offset)
+            found = next((epoch for epoch in behind if epoch < begun.epoch), None)
         if found is not None and found != begun.epoch:
             return (
                 f"offset {begun.offset} had leader epoch {begun.epoch} and now has {found}: "
@@ -358,27 +362,40 @@ def stretch(
     return CopyStretch(now, start, max(start, now.stable_end), lost)
 
 
-def unseen_election(backed_up: PartitionSummary, todo: CopyStretch) -> Unproved | None:
-    """What an election may have replaced of *backed_up*, and the log no longer shows.
+def continued(backed_up: PartitionSummary, now: PartitionSource) -> bool:
+    """Whether a leader epoch proves that the log continues its backup (B33).
 
-    Retention has removed every offset of the backup from the log, and the log has later epochs: it
-    may have been cut below the end of the backup and written again (B2).
+    A leader only appends in its epoch, so the epoch of the log's start, or of its leader, proves it
+    too if that is the epoch of the backup's end.
     """
-    end, epochs = backed_up.next_offset, todo.source.epochs
-    if not end or todo.start <= end or backed_up.end_epoch is None:
+    at = max((backed_up.next_offset or 0) - 1, now.log_start)
+    found = now.epochs.epoch_at(at) if isinstance(now.epochs, EpochHistory) else None
+    return backed_up.end_epoch is not None and backed_up.end_epoch in (found, now.leader_epoch)
+
+
+def unseen_cut(backed_up: PartitionSummary, now: PartitionSource) -> Unproved | None:
+    """The doubt about a backup of which the log has no record left, and that nothing continues.
+
+    The log may have been cut below the end of the backup and written again: with the records, the
+    epochs that show it are removed. None if the backup has that doubt already (B33).
+    """
+    end = backed_up.records_end
+    if end > now.log_start or continued(backed_up, now):
         return None
-    if not isinstance(epochs, EpochHistory) or not epochs.ranges:
-        return None
-    if epochs.epoch_at(end - 1) is not None or epochs.ranges[0].epoch <= backed_up.end_epoch:
-        return None
-    why = (
-        f"leader epoch {backed_up.end_epoch} wrote the last of them, and the log begins at "
-        f"{todo.start} with {epochs.ranges[0].epoch}: if the election between was unclean, the log "
-        "had other records there"
+    firsts = (segment.first_offset for segment in backed_up.segments)
+    doubt = Unproved(min((at for at in firsts if at is not None), default=end), end, UNSEEN_CUT)
+    within = (
+        known.why == UNSEEN_CUT and known.start <= doubt.start and doubt.end <= known.end
+        for known in backed_up.unproved
     )
-    return Unproved(0, end, why)
+    return None if doubt.start == end or any(within) else doubt
 
 
+UNSEEN_CUT = (
+    "the log had none of them any more when a run went on behind them, and no leader epoch shows "
+    "that it continued them: an unclean election may have replaced some. To keep that proof, leave "
+    "the last record that is backed up in the log"
+)
 TO_BE_COPIED = (
     "compaction or retention may have removed deletions of keys, and not every partition of the "
     "topic could be read to copy it again"

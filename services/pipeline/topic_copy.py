@@ -30,14 +30,13 @@ from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import (
     TO_BE_COPIED,
     CopyStretch,
-    PartitionSource,
     TopicSource,
     WantedTopics,
     cut_since,
     end_epoch,
     lost_deletions,
     read_sources,
-    unseen_election,
+    unseen_cut,
 )
 from breakglass.services.topic_backup import unsaid
 from breakglass.services.topic_backup.assembler import Assembler
@@ -301,8 +300,14 @@ class CopiedStretch:
 
     @property
     def end_epoch(self) -> int | None:
-        """The leader epoch that wrote the end of the stretch, as known before the copy."""
-        return end_epoch(self.stretch.source.epochs, self.stretch.end)
+        """The leader epoch at the end of the stretch, as known before the copy.
+
+        It is the leader's if the log has no record that could have another one.
+        """
+        source = self.stretch.source
+        if 0 < self.stretch.end == source.log_start == source.high_watermark:
+            return source.leader_epoch
+        return end_epoch(source.epochs, self.stretch.end)
 
     @property
     def addition(self) -> Addition:
@@ -360,7 +365,7 @@ class TopicCopy:
         copied = [self._with_deletions(copied_stretch) for copied_stretch in copied]
         for at, one in enumerate(copied):
             held = self._assembler.partition(one.stretch.number)
-            if doubt := unseen_election(held, one.stretch):
+            if doubt := unseen_cut(held, one.stretch.source):
                 copied[at] = replace(one, unproved=(*one.unproved, doubt))
         self._require_same(copied)
         self._assembler.add([copied_stretch.addition for copied_stretch in copied])
@@ -440,7 +445,15 @@ class TopicCopy:
         """The *job* from the current log starts on (B3)."""
         topic = self._now(job)
         now = {partition.partition: partition for partition in topic.partitions} if topic else {}
-        return [_begun_later(stretch, now.get(stretch.source.partition)) for stretch in job]
+        later = []
+        for stretch in job:
+            log = now.get(stretch.source.partition)
+            start = stretch.start if log is None else min(log.log_start, stretch.end)
+            if start > stretch.start:
+                lost = (*stretch.lost, Gap(stretch.start, start, GapReason.LOST))
+                stretch = replace(stretch, start=start, lost=lost)
+            later.append(stretch)
+        return later
 
     def _explained(self, stretch: CopyStretch, parts: Sequence[SegmentPart]) -> CopiedStretch:
         folder, source = self._assembler.folder, stretch.source
@@ -560,11 +573,3 @@ def _finished(target: PartTarget, ranges: Ranges) -> int:
         if place is not None and place[0] in reached:
             reached[place[0]] = max(place[1], reached[place[0]])
     return sum(at - ranges[number][0] for number, at in reached.items())
-
-
-def _begun_later(stretch: CopyStretch, now: PartitionSource | None) -> CopyStretch:
-    if now is None or now.log_start <= stretch.start:
-        return stretch
-    start = min(now.log_start, stretch.end)
-    lost = (*stretch.lost, Gap(stretch.start, start, GapReason.LOST))
-    return replace(stretch, start=start, lost=lost)

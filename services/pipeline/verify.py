@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from breakglass.services import patience
 from breakglass.services.errors import UsageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup_context import BackupRun
+from breakglass.services.pipeline.batches.log_range import Ranges
 from breakglass.services.pipeline.comparison import LISTED, Differences, TopicSides, compare_topic
 from breakglass.services.pipeline.session import jvm_errors
-from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources
+from breakglass.services.pipeline.source import (
+    TopicSource,
+    WantedTopics,
+    read_sources,
+)
 from breakglass.services.pipeline.stored_segments import (
     StoredSegment,
     runs_between,
@@ -19,7 +24,6 @@ from breakglass.services.pipeline.stored_segments import (
 )
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.manifest import TopicManifest
-from breakglass.services.topic_backup.summary import PartitionSummary
 
 
 @dataclass(slots=True)
@@ -88,59 +92,47 @@ def verify_content(
     (source,) = read_sources(run.client, WantedTopics((against,)), deadline)
     for number, reason in source.unread.items():
         raise UsageError(f"{against}-{number} cannot be read ({reason}): verify it later.")
-    work = _Work(run, source, folder, manifest)
     found = ContentVerified(manifest.identity.topic, against, source.compacted)
-    found.partitions = work.compared()
+    logs = {log.partition.partition: log for log in source.partitions}
+    held = {part.partition: part for part in manifest.partitions}
+    stored = {number: stored_segments(folder, part.segments) for number, part in held.items()}
+    ranges = dict.fromkeys(held, (0, 0))
+    for number, log in logs.items():
+        if number in held:
+            end = held[number].next_offset or 0
+            begins = min((segment.first_offset for segment in stored[number]), default=end)
+            start = max(begins, log.log_start)
+            ranges[number] = start, max(start, min(end, log.stable_end))
+    run.meter.total = sum(end - start for start, end in ranges.values())
+    for number, part in sorted(compared(run, source, stored, ranges).items()):
+        if number in logs:
+            part.expired = len(_offsets(stored[number], 0, logs[number].log_start))
+        part.add(unseen(stored[number], (), number, part.end, held[number].next_offset or 0))
+        found.partitions.append(part)
     found.seconds = run.meter.seconds
     return found
 
 
-class _Work:
-    def __init__(
-        self, run: BackupRun, source: TopicSource, folder: Folder, manifest: TopicManifest
-    ) -> None:
-        self._run = run
-        self._identity = source.identity
-        self._sources = {
-            partition.partition.partition: partition for partition in source.partitions
-        }
-        self._held = {partition.partition: partition for partition in manifest.partitions}
-        self._stored = {
-            number: stored_segments(folder, summary.segments)
-            for number, summary in self._held.items()
-        }
+def compared(
+    run: BackupRun,
+    topic: TopicSource,
+    stored: Mapping[int, Sequence[StoredSegment]],
+    ranges: Ranges,
+) -> dict[int, PartitionVerified]:
+    """The comparison of *ranges* of the topic with the *stored* segments, by partition.
 
-    def compared(self) -> list[PartitionVerified]:
-        found = {number: self._begun(summary) for number, summary in sorted(self._held.items())}
-        ranges = {
-            number: (partition.start, partition.end)
-            for number, partition in found.items()
-            if partition.start < partition.end
-        }
-        self._run.meter.total = sum(end - start for start, end in ranges.values())
-        sides = TopicSides(self._identity, self._sources, self._stored)
-        answers = compare_topic(self._run, sides, ranges)
-        for number, partition in found.items():
-            own = [answer for answer in answers if answer.partition == number]
-            for difference in own:
-                partition.add(difference)
-            end = self._held[number].next_offset or 0
-            partition.add(unseen(self._stored[number], own, number, partition.start, end))
-        return list(found.values())
-
-    def _begun(self, held: PartitionSummary) -> PartitionVerified:
-        """The offsets of a partition to compare, with the number of expired records."""
-        stored = self._stored[held.partition]
-        source = self._sources.get(held.partition)
-        next_offset = held.next_offset or 0
-        if source is None:
-            return PartitionVerified(held.partition, 0, 0)
-        begins = min((segment.first_offset for segment in stored), default=next_offset)
-        start = max(begins, source.log_start)
-        end = max(start, min(next_offset, source.stable_end))
-        one = PartitionVerified(held.partition, start, end)
-        one.expired = len(_offsets(stored, 0, source.log_start))
-        return one
+    Raises:
+        PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
+    """
+    logs = {log.partition.partition: log for log in topic.partitions}
+    some = {number: (start, end) for number, (start, end) in ranges.items() if start < end}
+    answers = compare_topic(run, TopicSides(topic.identity, logs, stored), some)
+    found = {number: PartitionVerified(number, *span) for number, span in ranges.items()}
+    for number, part in found.items():
+        own = [answer for answer in answers if answer.partition == number]
+        for answer in (*own, unseen(stored[number], own, number, part.start, part.end)):
+            part.add(answer)
+    return found
 
 
 def unseen(

@@ -81,7 +81,12 @@ def indexes_at(address: str, key: Key | None = None) -> IndexesAt:
         UsageError: there is no backup at *address*, or it is encrypted and *key* is None.
     """
     topic, last = _split(address)
-    one = int(last) if _NUMBER.fullmatch(last) and not _holds_topic(address, key) else None
+    one = None
+    if _NUMBER.fullmatch(last):
+        # A topic's name may be a number, like a partition.
+        store, name = _place(address, key)
+        names = store.names(name)
+        one = None if has_manifest(names) or listing(names) else int(last)
     folder = _topic_folder(address if one is None else topic, key)
     held = _partitions(folder)
     numbers = [number for number in held if one is None or number == one]
@@ -130,13 +135,6 @@ def _partitions(folder: Folder) -> list[int]:
     manifest = None if folder.original else read_manifest(folder)
     committed = {partition.partition for partition in manifest.partitions} if manifest else set()
     return sorted(committed.union(listing(folder.names())))
-
-
-def _holds_topic(address: str, key: Key | None) -> bool:
-    """Whether *address* is a topic's folder; a topic's name may be a number, like a partition."""
-    store, name = _place(address, key)
-    names = store.names(name)
-    return has_manifest(names) or bool(listing(names))
 
 
 def _list(partitions: Iterable[int]) -> str:

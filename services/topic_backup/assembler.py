@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from breakglass.services.topic_backup import partition_index, pending, verified
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
@@ -92,6 +91,10 @@ class TopicAssembler:
         if number not in self._partitions:
             self._partitions[number] = self._begin(number)
         return self._partitions[number]
+
+    def amend(self, summary: PartitionSummary) -> None:
+        """Replace what the next commit says of one partition."""
+        self._partitions[summary.partition] = summary
 
     def add(self, additions: Sequence[Addition]) -> None:
         """Append new segments; if the run is killed before `commit`, the next run removes them.
@@ -261,37 +264,8 @@ def _empty(number: int) -> SegmentSummary:
     return SegmentSummary(segment_prefix(number, 0), 0, len(MAGIC), digest)
 
 
-class Assembler(Protocol):
-    """Takes the parts that tasks wrote, and commits them."""
-
-    @property
-    def folder(self) -> Folder:
-        """The folder that contains the parts."""
-
-    @property
-    def run(self) -> str:
-        """A prefix that is unique to the files of one job; every access returns a new one."""
-
-    @property
-    def committed(self) -> TopicManifest | None:
-        """The last commit; None in a new folder."""
-
-    @property
-    def damages(self) -> list[str]:
-        """Segments that were not joined with new ones, because they are damaged."""
-
-    def partition(self, number: int, /) -> PartitionSummary:
-        """The content of one partition."""
-
-    def add(self, additions: Sequence[Addition], /) -> None:
-        """Append new segments."""
-
-    @property
-    def changed(self) -> bool:
-        """Whether a commit would change the manifest."""
-
-    def commit(self) -> TopicManifest:
-        """Commit everything that was added."""
+Assembler = TopicAssembler | RunsAssembler
+"""Takes the parts that tasks wrote, and commits them."""
 
 
 def assembling(

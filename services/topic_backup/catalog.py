@@ -176,9 +176,6 @@ def _is_held(store: Store, name: str) -> bool:
     names = store.names(name)
     if has_manifest(names) or has_lost_manifest(names):
         return True
-    return bool(listing(names)) and not _began_empty(store, name)
-
-
-def _began_empty(store: Store, name: str) -> bool:
     folder = store.folder(name)
-    return isinstance(folder, LocalFolder) and pending.began_empty(folder)
+    began_empty = isinstance(folder, LocalFolder) and pending.began_empty(folder)
+    return bool(listing(names)) and not began_empty

@@ -174,7 +174,13 @@ def connector_settings(
     sink = kind is ConnectorKind.SINK
     place = "target.dir" if sink else "source.dir"
     topics = tuple(filter(None, map(str.strip, (known.text("topics") or "").split(","))))
-    pattern = _pattern(known) if sink else None
+    pattern = known.text("topics.regex") if sink else None
+    try:
+        # The ``*`` of Kafka Backup's own example fails in Java, too.
+        re.compile(pattern or "")
+    except re.error as error:
+        told = f"is {pattern!r}, no regular expression ({error}): write .* for every topic"
+        raise known.error("topics.regex", told) from None
     if topics and pattern:
         raise known.error("topics.regex", "is given beside topics; Connect takes one of the two")
     size = known.text("max.segment.size.bytes") if sink else None
@@ -202,17 +208,6 @@ def _parted(properties: Properties) -> tuple[Properties, Properties]:
     read = {key.name for key in KEYS if key.option or key.must_be}
     rest = {key: entry for key, entry in properties.items() if key in read}
     return Properties(client, properties.name), Properties(rest, properties.name)
-
-
-def _pattern(properties: Properties) -> str | None:
-    """The value of ``topics.regex``. The ``*`` of Kafka Backup's own example fails in Java, too."""
-    text = properties.text("topics.regex")
-    try:
-        re.compile(text or "")
-    except re.error as error:
-        told = f"is {text!r}, no regular expression ({error}): write .* for every topic"
-        raise properties.error("topics.regex", told) from None
-    return text
 
 
 def _check_class(properties: Properties, given: str, kind: ConnectorKind) -> None:

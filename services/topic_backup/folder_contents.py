@@ -32,12 +32,6 @@ class Lost:
         return f"{topic}-{self.partition} {self.what.offsets}"
 
 
-def lost_of(folder: Folder, part: PartitionSummary) -> tuple[Lost, ...]:
-    """The segments of *part* that differ from the commit; reads every byte."""
-    judged = ((segment, altered(folder, segment)) for segment in part.segments)
-    return tuple(_lost(folder, part, one, why) for one, why in judged if why and one.count)
-
-
 def missing_of(
     names: Iterable[str], folder: Folder, part: PartitionSummary, *, sizes: bool = True
 ) -> tuple[Lost, ...]:
@@ -127,7 +121,9 @@ def read_sound(held: RestorableTopic, partitions: Collection[int]) -> Restorable
     lost: list[Lost] = []
     kept = []
     for part in held.partitions:
-        wrong = lost_of(held.folder, part) if part.partition in partitions else ()
+        asked = part.segments if part.partition in partitions else ()
+        judged = ((segment, altered(held.folder, segment)) for segment in asked)
+        wrong = [_lost(held.folder, part, one, why) for one, why in judged if why and one.count]
         prefixes = {lost.prefix for lost in wrong}
         lost += wrong
         whole = tuple(segment for segment in part.segments if segment.prefix not in prefixes)

@@ -389,8 +389,12 @@ def _write(
         if proved:
             new[number] = consumer_offsets.encoded(consumer_offsets.read(folder, number), groups)
         else:
-            all_known = {**_from_states(folder, known, number), **groups}
-            new[number] = consumer_offsets.encoded({}, all_known)
+            # The groups of a file that was changed, as far as states have them.
+            all_known: dict[str, int] = {}
+            for one in known.items():
+                readable = _readable(folder, [one]) or GroupState({})
+                all_known |= readable.partitions.get(number, {})
+            new[number] = consumer_offsets.encoded({}, all_known | groups)
         found = (_sum(new[number]), _sum_of(folder, number) if proved else None)
         sums[number] = tuple(dict.fromkeys(one for one in found if one))
     document = {"schema": SCHEMA, "at_ms": at_ms, **asdict(replace(state, sums=sums))}
@@ -405,15 +409,6 @@ def _write(
     for old in times(folder.names()):
         if old not in list(kept)[-KEPT:]:
             folder.remove(_name(old))
-
-
-def _from_states(folder: Folder, known: Mapping[int, str | None], number: int) -> dict[str, int]:
-    """The groups of a file that was changed, as far as states have them."""
-    found: dict[str, int] = {}
-    for one in known.items():
-        state = _readable(folder, [one]) or GroupState({})
-        found |= state.partitions.get(number, {})
-    return found
 
 
 def _readable(folder: Folder, known: Iterable[tuple[int, str | None]]) -> GroupState | None:

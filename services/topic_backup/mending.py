@@ -151,8 +151,12 @@ def _account(
 ) -> None:
     """Record why the offsets ``[start, end)`` are missing."""
     for stop, reason in _reasons(start, end, explained):
-        unknown = reason is GapReason.UNKNOWN and _is_lost(start, stop, reader)
-        writer.skip_to(stop, GapReason.LOST if unknown else reason)
+        places = ((damage.start_offset, damage.end_offset) for damage in reader.damages)
+        lost = reason is GapReason.UNKNOWN and any(
+            first is not None and first < stop and (last is None or start < last)
+            for first, last in places
+        )
+        writer.skip_to(stop, GapReason.LOST if lost else reason)
         start = stop
 
 
@@ -167,11 +171,3 @@ def _reasons(start: int, end: int, explained: list[Gap]) -> Iterator[tuple[int, 
         yield start, gap.reason
     if start < end:
         yield end, GapReason.UNKNOWN
-
-
-def _is_lost(start: int, end: int, reader: PartitionReader) -> bool:
-    for damage in reader.damages:
-        first, last = damage.start_offset, damage.end_offset
-        if first is not None and first < end and (last is None or start < last):
-            return True
-    return False

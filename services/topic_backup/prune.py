@@ -106,7 +106,12 @@ def prune(folder: Folder, limits: PruneLimits, at_ms: int | None = None) -> tupl
                 write_partition_index(folder, part.partition, kept)
         else:
             require_no_writer(folder)
-            _drop_uncommitted(folder, gone)
+            # Kafka Backup restores from the indexes.
+            names = {segment.prefix for segment in gone}
+            for number in sorted({segment.partition for segment in gone}):
+                entries = partition_index.read(folder, number)
+                kept = [one for one in entries if one.prefix not in names]
+                write_partition_index(folder, number, kept)
         for one in gone:
             if folder.size(segment_index_name(one.prefix)) is not None:
                 folder.remove(segment_index_name(one.prefix))
@@ -127,14 +132,6 @@ def require_no_writer(folder: Folder) -> None:
     open_there = [] if read_manifest(folder) is not None else writers(folder)
     if open_there:
         raise Refused(f"{folder.where()}: {open_there[0]}: stop the connector, then prune again.")
-
-
-def _drop_uncommitted(folder: Folder, gone: Sequence[Prunable]) -> None:
-    """Take the segments out of the indexes, from which Kafka Backup restores."""
-    names = {segment.prefix for segment in gone}
-    for number in sorted({segment.partition for segment in gone}):
-        entries = partition_index.read(folder, number)
-        write_partition_index(folder, number, [one for one in entries if one.prefix not in names])
 
 
 Candidates = tuple[int, Sequence[int], Iterable[SegmentSummary]]

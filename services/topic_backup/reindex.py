@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.topic_backup import partition_index
@@ -101,13 +102,8 @@ def write_partition_index(
 
 def write_segment_index(folder: Folder, prefix: str, placed: Iterable[Placed]) -> None:
     """Write the index of a whole segment."""
-    folder.replace(segment_index_name(prefix), _index_chunks(placed))
-
-
-def _index_chunks(placed: Iterable[Placed]) -> Iterator[bytes]:
-    yield MAGIC
-    for one in placed:
-        yield encode_entry(IndexedRecord.of(one))
+    entries = (encode_entry(IndexedRecord.of(one)) for one in placed)
+    folder.replace(segment_index_name(prefix), chain([MAGIC], entries))
 
 
 def _rebuild(folder: Folder, partition: int, prefix: str, max_record_bytes: int) -> Reindexed:

@@ -260,8 +260,10 @@ class _Tail:
         return cuts
 
     def _walk(self, index: SegmentIndex | None) -> None:
-        if index is not None:
-            self._index_fits = _covers(index, self._done)
+        done = self._done
+        if index is not None and done is not None and done.count:
+            covered = len(index) >= done.count and index[done.count - 1].end == done.records_bytes
+            self._index_fits = covered
         try:
             for placed in read_segment(self._folder, self._name, start=self._end):
                 entry = IndexedRecord.of(placed)
@@ -292,9 +294,3 @@ class _Tail:
         finally:
             file.close()
         return [Cut(self._folder.where(name), to, size - to)]
-
-
-def _covers(index: SegmentIndex, done: SegmentSummary | None) -> bool:
-    if done is None or done.count == 0:
-        return True
-    return len(index) >= done.count and index[done.count - 1].end == done.records_bytes

@@ -173,6 +173,11 @@ class PartitionSummary:
         more = (f"and {unlisted:,} more",) if unlisted > 0 else ()
         return (*(gap.offsets for gap in lost), *more)
 
+    @property
+    def records_end(self) -> int:
+        """The offset behind the last record; 0 without records."""
+        return max(((one.last_offset or 0) + 1 for one in self.segments if one.count), default=0)
+
     def segment(self, start_offset: int) -> SegmentSummary | None:
         return next(
             (segment for segment in self.segments if segment.start_offset == start_offset), None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -104,7 +105,14 @@ def verify_files(
         found.damages += _index(folder, partition)
     _groups(folder, found)
     for partition in manifest.partitions:
-        found.damages += _batch_log(folder, partition)
+        if partition.batch_log is None:
+            continue
+        try:
+            # The state of rescued batches decides what a restore of a tail puts back.
+            deque(read_batch_log(folder, partition.partition, partition.batch_log), maxlen=0)
+        except BreakglassError as error:
+            where = folder.where(batch_log_name(partition.partition))
+            found.damages.append(Damage(where, str(error)))
     found.unproved = [
         f"partition {part.partition}, {doubt}"
         for part in manifest.partitions
@@ -115,17 +123,6 @@ def verify_files(
     if is_older(folder, manifest):
         found.damages.append(Damage(folder.where(MANIFEST), OLDER_MANIFEST))
     return found
-
-
-def _batch_log(folder: Folder, partition: PartitionSummary) -> Iterator[Damage]:
-    """Check the state of rescued batches, which decides what a restore of a tail puts back."""
-    if partition.batch_log is None:
-        return
-    try:
-        for _ in read_batch_log(folder, partition.partition, partition.batch_log):
-            pass
-    except BreakglassError as error:
-        yield Damage(folder.where(batch_log_name(partition.partition)), str(error))
 
 
 def _groups(folder: Folder, found: FilesVerified) -> None:

@@ -159,7 +159,7 @@ def outcomes_of(restored: TopicRestored, plan: RestorePlan) -> Iterator[TargetOu
     result = TargetResult.DONE
     if not restored.whole:
         result = TargetResult.UNKNOWN if restored.unknown else TargetResult.FAILED
-    sound = restored.complete and restored.vouched and not restored.unexplained
+    sound = restored.sound and restored.vouched and not restored.unexplained
     same = "nothing" if restored.before_all else "identical" if sound else "not proved"
     verdict = {True: same, False: "differs", None: "not compared"}[restored.verified]
     for topic in plan.topics:

@@ -90,18 +90,14 @@ def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordC
     """
     done = start
     try:
-        for chunk in _by_columns(fetched, start, end):
-            yield chunk
-            done = int(chunk.offsets[-1]) + 1
+        for columns in columns_in(fetched, start, end):
+            encoded, bounds = joined(columns)
+            offsets, timestamps = columns.offsets, columns.timestamps
+            yield RecordChunk(fetched.partition, offsets, timestamps, bounds, encoded)
+            done = int(offsets[-1]) + 1
     except (NotByColumns, MalformedMessage):
         # The decoder of single records names the error of a damaged batch.
         yield from exactly(fetched, done, end)
-
-
-def _by_columns(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordChunk]:
-    for columns in columns_in(fetched, start, end):
-        encoded, bounds = joined(columns)
-        yield RecordChunk(fetched.partition, columns.offsets, columns.timestamps, bounds, encoded)
 
 
 def columns_in(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordColumns]:

@@ -15,7 +15,7 @@ from breakglass.services.pipeline.batches.varints import Bytes, Longs, NotByColu
 from breakglass.services.topic_backup.record import HEAD, LENGTH, TIMESTAMP
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 ROW = np.dtype(
     [
@@ -141,11 +141,6 @@ def taken(data: bytes | Bytes, begins: Longs, ends: Longs, size: int) -> memoryv
     places[0], places[1:-1:2], places[2:-1:2], places[-1] = 0, begins, ends, len(data)
     buffers = [None, pa.py_buffer(places), pa.py_buffer(data)]
     texts = pa.Array.from_buffers(pa.binary(), 2 * count + 1, buffers)
-    return memoryview(texts.take(_every_second(count)).buffers()[2])[:size]
-
-
-def _every_second(count: int) -> pa.Int32Array:
-    import pyarrow as pa
-
-    numbers = np.arange(1, 2 * count, 2, dtype=np.int32)
-    return pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(numbers)])
+    numbers = pa.py_buffer(np.arange(1, 2 * count, 2, dtype=np.int32))
+    every_second = pa.Array.from_buffers(pa.int32(), count, [None, numbers])
+    return memoryview(texts.take(every_second).buffers()[2])[:size]

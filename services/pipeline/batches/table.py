@@ -168,16 +168,13 @@ def _of_aborted(data: bytes, table: BatchTable, aborted: Aborted, where: str) ->
             continue
         if not table.control[number]:
             found.append(number)
-        elif _aborts(data, table, number, where):
+            continue
+        batch = data[table.positions[number] : table.ends[number]]
+        (header,) = read_headers(batch, where).headers
+        marker = decode_batch(batch, header, where).marker
+        if marker is not None and marker.type is ControlType.ABORT:
             producers.discard(owner)
     return found
-
-
-def _aborts(data: bytes, table: BatchTable, number: int, where: str) -> bool:
-    batch = data[table.positions[number] : table.ends[number]]
-    (header,) = read_headers(batch, where).headers
-    marker = decode_batch(batch, header, where).marker
-    return marker is not None and marker.type is ControlType.ABORT
 
 
 CONTENTS_BYTES = 32 * 1024 * 1024

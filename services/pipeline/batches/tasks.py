@@ -158,7 +158,12 @@ def run_tasks(
     context = run.context()
     tasks = task_count(len(ranges), str(context.master), context.defaultParallelism)
     topics = ", ".join(sorted({wanted.partition.topic for wanted in ranges}))
-    return list(_answered(answers(context, ranges, tasks, job, f"reading topic {topics}")))
+    found = []
+    for answer in answers(context, ranges, tasks, job, f"reading topic {topics}"):
+        if isinstance(answer, BreakglassError):
+            raise answer
+        found.append(answer)
+    return found
 
 
 def task_count(ranges: int, master: str, cores: int) -> int:
@@ -189,10 +194,3 @@ def copy_by_tasks(
     for parts in found.values():
         parts.sort(key=lambda part: (part.partition, part.first_offset))
     return found
-
-
-def _answered(found: Iterable[Answer]) -> Iterator[tuple[str, str]]:
-    for answer in found:
-        if isinstance(answer, BreakglassError):
-            raise answer
-        yield answer

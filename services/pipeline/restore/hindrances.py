@@ -84,7 +84,16 @@ def _left_open(client: ReadClient, plan: RestorePlan) -> str:
 
     Producers at work have transactions open all the time; each of them has time to end.
     """
-    give_up, own = Deadline.after(patience.REQUEST), _own_ids(plan)
+    give_up = Deadline.after(patience.REQUEST)
+    resumed = [topic for topic in plan.topics if topic.resumed]
+    begun = [(topic, read_state(Path(topic.state_folder))) for topic in resumed]
+    # An earlier run of the plan has used these.
+    own = frozenset(
+        transactional_id_of(state.restore_id, topic.target, partition.partition)
+        for topic, state in begun
+        if state is not None
+        for partition in topic.partitions
+    )
     first = _open_on(client, plan, own)
     left = dict(first)
     while left and not give_up.passed:
@@ -136,19 +145,6 @@ def _open_on(
         for one in found
         if one.hanging is not False or one.transactional_id not in own
     }
-
-
-def _own_ids(plan: RestorePlan) -> frozenset[str]:
-    """The transactional ids of *plan* that an earlier run of it has used."""
-    begun = [
-        (topic, read_state(Path(topic.state_folder))) for topic in plan.topics if topic.resumed
-    ]
-    return frozenset(
-        transactional_id_of(state.restore_id, topic.target, partition.partition)
-        for topic, state in begun
-        if state is not None
-        for partition in topic.partitions
-    )
 
 
 def _text(one: OpenTransaction) -> str:

@@ -140,14 +140,7 @@ class RecordClient:
         return np.arange(first, first + count)
 
 
-IN_VAIN = (
-    AuthenticationFailed,
-    CannotProduce,
-    Hopeless,
-    NotAuthorized,
-    TopicRecreated,
-    UsageError,
-)
+IN_VAIN = (AuthenticationFailed, CannotProduce, Hopeless, NotAuthorized, TopicRecreated, UsageError)
 """Errors that a retry would meet again."""
 
 

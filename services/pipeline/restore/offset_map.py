@@ -275,19 +275,14 @@ class OffsetLog:
     def _append(self, document: object, *, durable: bool) -> None:
         # A new line, also after a torn line.
         line = f"{json.dumps(document)}\n".encode()
-        with open(self._path, "ab", opener=open_new) as file:
-            if file.tell() and not _ends_whole(self._path):
-                line = b"\n" + line
+        with open(self._path, "ab", opener=open_new) as file, self._path.open("rb") as before:
+            if file.tell():
+                before.seek(-1, os.SEEK_END)
+                line = line if before.read(1) == b"\n" else b"\n" + line
             file.write(line)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-
-
-def _ends_whole(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
 
 
 def runs_of(old_offsets: Sequence[int], new_offsets: Iterable[int]) -> list[CommittedRun]:

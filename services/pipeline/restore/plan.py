@@ -342,7 +342,12 @@ def _topic(
     gaps = accepted_gaps(held, topic.topic, chosen, options)
     begun = begun_restore(state_folder, topic, target, now, options)
     if now is not None:
-        _require_partitions(now, max((part.partition + 1 for part in chosen), default=0))
+        needed = max((part.partition + 1 for part in chosen), default=0)
+        if partition_count(now) < needed:
+            raise Refused(
+                f"topic {now.name} has fewer partitions than the {needed} of the backup: restore "
+                "into a topic of another name with --map"
+            )
         ours = begun is not None and begun.topic_id is not None
         instead = INSTEAD_OF_COMPLETE if is_complete(state_folder, now) else INSTEAD_OF_FILLED
         require_room(now, filled=ours or options.into_existing, instead=instead)
@@ -393,14 +398,6 @@ def _topic(
             for segment in part.segments
         ),
     )
-
-
-def _require_partitions(now: TopicSource, needed: int) -> None:
-    if partition_count(now) < needed:
-        raise Refused(
-            f"topic {now.name} has fewer partitions than the {needed} of the backup: restore into "
-            "a topic of another name with --map"
-        )
 
 
 def _settings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
@@ -10,6 +11,8 @@ from breakglass.services.pipeline.restore.task import Spans, runs_within
 from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
 from breakglass.services.topic_backup.catalog import HeldTopic
 from breakglass.services.topic_backup.folder_contents import read_held
+
+BELOW = "below the log's start, which retention or DeleteRecords moved past them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +83,21 @@ class TopicPlan:
 
     def document(self) -> dict[str, object]:
         names = {field.name for field in fields(self)} - {"held", "stored"}
-        return {name: getattr(self, name) for name in sorted(names)}
+        return {name: getattr(self, name) for name in sorted({*names, "elsewhere"})}
 
     @property
     def nothing(self) -> bool:
         """Whether the topic already has the whole tail, so that nothing is restored."""
         return bool(self.tail_of) and not self.records and not self.resumed
+
+    @property
+    def elsewhere(self) -> str:
+        """The command that gives back what a tail leaves out; empty if nothing is lacking (B34)."""
+        if not self.left_out.get(BELOW):
+            return ""
+        words = ("--store", self.held.store.where(), "--topics", self.topic)
+        target = f"{self.topic}={self.topic}-rescued"
+        return shlex.join(("breakglass", "backup", "restore", *words, "--map", target))
 
     @property
     def records(self) -> int:

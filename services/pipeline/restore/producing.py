@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -215,7 +215,9 @@ class Producing:
 
     def _runs(self, some: RecordRun, placed: Longs, declared: dict[str, int]) -> list[CommittedRun]:
         if not self._task.alone:
-            return _scattered(some, placed, declared)
+            # Other producers write in between.
+            begun, *others = runs_of(some.offsets.tolist(), placed.tolist())
+            return [replace(begun, declared=declared), *others]
         count, first = len(placed), int(placed[0])
         if int(placed[-1]) - first != count - 1:
             raise ForeignRecords(
@@ -224,15 +226,6 @@ class Producing:
             )
         start, end = int(some.offsets[0]), int(some.offsets[-1]) + 1
         return [CommittedRun(start, end, first, count, declared)]
-
-
-def _scattered(some: RecordRun, placed: Longs, declared: dict[str, int]) -> list[CommittedRun]:
-    """The runs of the transaction where other producers write in between."""
-    first, *others = runs_of(some.offsets.tolist(), placed.tolist())
-    whole = CommittedRun(
-        first.first_offset, first.next_offset, first.new_offset, first.count, declared
-    )
-    return [whole, *others]
 
 
 def joined(some: Sequence[RecordRun]) -> RecordRun:

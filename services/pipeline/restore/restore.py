@@ -19,7 +19,7 @@ from breakglass.services.pipeline.restore.groups import GroupRestore, require_no
 from breakglass.services.pipeline.restore.hindrances import require_no_hindrance
 from breakglass.services.pipeline.restore.jobs import failures, produce_by_tasks
 from breakglass.services.pipeline.restore.offset_map import OffsetMap, read_log
-from breakglass.services.pipeline.restore.planned import RestorePlan, TopicPlan, stored_of
+from breakglass.services.pipeline.restore.planned import BELOW, RestorePlan, TopicPlan, stored_of
 from breakglass.services.pipeline.restore.proof import (
     Foreign,
     declared_in,
@@ -71,6 +71,10 @@ class TopicRestored:
     """Offsets of the topic that are missing for a reason that no run could find out."""
     before_all: str = ""
     """Why nothing was restored of a backup that has records."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Records that are not restored, by reason."""
+    elsewhere: str = ""
+    """The command that restores records which the topic lacks, into another one (B34)."""
     error: str = ""
     unknown: bool = False
     """No answer came, so the change may or may not have happened."""
@@ -78,6 +82,11 @@ class TopicRestored:
     @property
     def complete(self) -> bool:
         """Whether the topic has everything that the backup should have."""
+        return self.sound and not self.elsewhere
+
+    @property
+    def sound(self) -> bool:
+        """Whether what was restored is everything that the plan restores."""
         return self.whole and not (self.gaps or self.salvaged or self.before_all)
 
     @property
@@ -90,6 +99,9 @@ class TopicRestored:
             yield f"{self.target}  nothing is restored: {self.before_all}"
         if self.error:
             yield f"{self.target}  not restored: {self.error}"
+        if self.elsewhere:
+            count = self.left_out[BELOW]
+            yield f"{self.target}  {count:,} records are not put back: {BELOW}; {self.elsewhere}"
         if not self.settings_back:
             yield (
                 f"{self.target}  nothing in it expires yet: --resume continues, --resume "
@@ -150,6 +162,7 @@ class _Topic:
         self._report.gaps, self._report.salvaged = list(plan.gaps), plan.salvaged
         self._report.lost, self._report.vouched = list(plan.lost), plan.vouched
         self._report.unexplained, self._report.before_all = plan.unexplained, plan.before_all
+        self._report.left_out, self._report.elsewhere = dict(plan.left_out), plan.elsewhere
         self._target = RestoreTarget(
             plan, work.run.client, work.topics, work.replication_factor, work.transactional
         )

@@ -31,6 +31,7 @@ from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.restore.options import expired_at_once
 from breakglass.services.pipeline.restore.plan import require_manifest
 from breakglass.services.pipeline.restore.planned import (
+    BELOW,
     PartitionPlan,
     RestorePlan,
     TopicPlan,
@@ -62,6 +63,7 @@ THERE = "in the topic already"
 ABORTED = "of an aborted transaction"
 UNDECIDED = "of a transaction without an end"
 TWICE = "saved from another replica, too"
+RECREATED = "of the topic before it was deleted and created again"
 
 Digest = bytes
 Ranges = Sequence[tuple[int, int]]
@@ -74,13 +76,30 @@ class ElectedLog:
 
     log_start: int
     epochs: EpochHistory | Unknown
+    elected: EpochHistory | Unknown | None = None
+    """Its epochs when the plan was made, if it says them: they may reach further back."""
 
-    def lacks(self, offsets: Longs, epochs: Longs) -> Longs:
-        """The indexes of stored records that the log may lack, by their offsets and epochs.
+    def matched(self, part: PartitionSummary) -> range:
+        """The offsets of *part* that the log has, or had before its start (B34).
 
-        Offsets before the log start are not part of the tail.
+        Of the records of one leader epoch both logs have the same, up to where it ends in either;
+        and so of all before them, unless it is not proved that they are of one log. The log's first
+        epoch may begin before its start.
         """
-        present = offsets < self.log_start
+        known = [log for log in (self.elected, self.epochs) if isinstance(log, EpochHistory)]
+        ends = {one.epoch: one.end for log in known for one in log.ranges}
+        matched = 0
+        for segment in part.segments:
+            last = -1 if segment.last_offset is None else segment.last_offset
+            stops = [*(epoch.offset for epoch in segment.epochs[1:]), last + 1]
+            for begun, stop in zip(segment.epochs, stops, strict=False):
+                matched = max(matched, min(stop, ends.get(begun.epoch, 0)))
+        doubted = (doubt.end for doubt in part.unproved if doubt.start < matched)
+        return range(max(doubted, default=0), matched)
+
+    def lacks(self, offsets: Longs, epochs: Longs, matched: range) -> Longs:
+        """The indexes of stored records that the log may lack, by their offsets and epochs."""
+        present = (offsets >= matched.start) & (offsets < min(self.log_start, matched.stop))
         if isinstance(self.epochs, EpochHistory):
             for known in self.epochs.ranges:
                 within = (offsets >= known.start) & (offsets < known.end)
@@ -119,9 +138,10 @@ def candidates(
     stored: Sequence[StoredSegment], part: PartitionSummary, log: ElectedLog
 ) -> Iterator[TailRecord]:
     """The *stored* records of *part* that *log* may lack, by offset."""
+    matched = log.matched(part)
     for segment in stored:
         for run in runs_between([segment], segment.first_offset, segment.last_offset + 1):
-            for number in log.lacks(run.offsets, epochs_of(part, run.offsets)):
+            for number in log.lacks(run.offsets, epochs_of(part, run.offsets), matched):
                 record = _record(run, int(number))
                 yield TailRecord(record.offset, content(record))
 
@@ -169,6 +189,7 @@ class TailChoice:
 
     there: Counter[Digest]
     """How often each content is in the elected log from the first candidate on."""
+    log_start: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     """Records that are not restored, by reason."""
     _taken: set[TailRecord] = field(default_factory=set)
@@ -197,7 +218,7 @@ class TailChoice:
         if self.there[record.content] > 0:
             self.there[record.content] -= 1
             return THERE
-        return None
+        return BELOW if record.offset < self.log_start else None
 
 
 LEADER_LOOK_SECONDS = 0.5
@@ -373,18 +394,24 @@ class _TopicTail:
                 f"topic {self.topic} was recreated after these records were saved: "
                 "restore them into a topic of another name with --map, without --tail-of"
             )
+        numbers = {one.partition for one in wanted if one.topic == self.topic}
+        left_out: dict[str, Counter[str]] = {source.name: Counter() for source in sources}
+        for source in sources:
+            if source not in same:
+                parts = [one for one in source.held.partitions if one.partition in numbers]
+                counts = [segment.count for part in parts for segment in part.segments]
+                left_out[source.name] += Counter({RECREATED: sum(counts)})
         begun = {source.name: self._begun(source, now) for source in same}
-        left_out: dict[str, Counter[str]] = {source.name: Counter() for source in same}
-        chosen: dict[str, list[PartitionPlan]] = {source.name: [] for source in same}
+        chosen: dict[str, list[PartitionPlan]] = {source.name: [] for source in sources}
         live = {source.partition: source for source in now.partitions}
         for partition in wanted:
             if partition in live:
                 self._choose(live[partition], same, begun, chosen, left_out)
         return [
             self._topic_plan(
-                source, now, chosen[source.name], left_out[source.name], begun[source.name]
+                source, now, chosen[source.name], left_out[source.name], begun.get(source.name)
             )
-            for source in same
+            for source in sources
         ]
 
     def _target(self, wanted: Sequence[TopicPartition]) -> TopicSource:
@@ -432,20 +459,22 @@ class _TopicTail:
     ) -> None:
         """Choose the records of one partition to restore, from each of *sources*."""
         number = live.partition.partition
-        log = ElectedLog(live.log_start, live.epochs)
+        leader, record = self.plan.leaders[live.partition], self.plan.records.get(live.partition)
+        replica = record.evidence.replica(leader) if record else None
+        log = ElectedLog(live.log_start, live.epochs, replica.epochs if replica else None)
         stored = {source.name: _stored(source, number, log) for source in sources}
-        choice = TailChoice(
-            self._there(live, [record for _, lacking, _ in stored.values() for record in lacking])
-        )
+        lacking = [record for _, some, _ in stored.values() for record in some]
+        choice = TailChoice(self._there(live, lacking), live.log_start)
         for source in sources:
             segments, lacking, fates = stored[source.name]
             state = begun[source.name]
             before = Counter(choice.left_out)
             spans = choice.choose(lacking, fates)
+            left = choice.left_out - before
             if state is not None:
-                spans = state.spans.get(number, ())
-            else:
-                left_out[source.name].update(choice.left_out - before)
+                # The log has what was put back before: that is not left out.
+                spans, left = state.spans.get(number, ()), Counter({BELOW: left[BELOW]})
+            left_out[source.name].update(+left)
             if spans:
                 chosen[source.name].append(partition_plan(number, segments, spans))
 
@@ -512,10 +541,7 @@ def _stored(
     if part is None:
         return [], [], Fates()
     segments = stored_segments(source.held.folder, part.segments)
-    return segments, list(candidates(segments, part, log)), _fates(source, part)
-
-
-def _fates(source: TailSource, part: PartitionSummary) -> Fates:
-    if part.batch_log is None:
-        return Fates()
-    return fates_of(read_batch_log(source.held.folder, part.partition, part.batch_log))
+    fates = Fates()
+    if part.batch_log is not None:
+        fates = fates_of(read_batch_log(source.held.folder, number, part.batch_log))
+    return segments, list(candidates(segments, part, log)), fates

@@ -155,6 +155,10 @@ class RunsAssembler:
         held = self.committed.partition(number) if self.committed else None
         return self._partitions.get(number) or held or PartitionSummary(number, None, ())
 
+    def amend(self, summary: PartitionSummary) -> None:
+        """Replace what the next commit says of one partition."""
+        self._partitions[summary.partition] = summary
+
     def add(self, additions: Sequence[Addition]) -> None:
         """Append new segments; other runs do not see them before the commit.
 

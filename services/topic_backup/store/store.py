@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from breakglass.services.errors import UsageError
@@ -21,26 +20,6 @@ from breakglass.services.topic_backup.store.runs_folder import RunsFolder
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
-class Store(Protocol):
-    """Folders of topics under one address."""
-
-    def where(self, name: str = "") -> str:
-        """The full address of a topic's folder, or of the location itself."""
-
-    def folders(self) -> list[str]:
-        """The names of all folders, of topics or not."""
-
-    def names(self, name: str) -> list[str]:
-        """The names of the files in one folder; empty if it does not exist."""
-
-    def folder(self, name: str, wanted: StoredForm | None = None) -> Folder:
-        """One folder in its existing form; a new folder gets the form *wanted*.
-
-        Raises:
-            UsageError: the folder has another form than *wanted*, or is encrypted without a key.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class LocalStore:
     """A local folder. Plain backups in it have exactly Kafka Backup's layout."""
@@ -52,6 +31,7 @@ class LocalStore:
         return str(self.path / name) if name else str(self.path)
 
     def folders(self) -> list[str]:
+        """The names of all folders, of topics or not."""
         if not self.path.is_dir():
             return []
         with storage_errors(self.where()):
@@ -65,6 +45,11 @@ class LocalStore:
         return flat if form_of(flat) == StoredForm() else LocalBlobs(path).names()
 
     def folder(self, name: str, wanted: StoredForm | None = None) -> Folder:
+        """One folder in its existing form; a new folder gets the form *wanted*.
+
+        Raises:
+            UsageError: the folder has another form than *wanted*, or is encrypted without a key.
+        """
         path = self.path / require_folder_name(name)
         form = _agreed(self.where(name), form_of(self.names(name)), wanted)
         if form.plain:
@@ -94,6 +79,10 @@ class ObjectStore:
 
     def _blobs(self, name: str) -> Blobs:
         return FsspecBlobs(f"{self.url}/{require_folder_name(name)}")
+
+
+Store = LocalStore | ObjectStore
+"""Folders of topics under one address."""
 
 
 def open_store(address: str, key: Key | None = None) -> Store:

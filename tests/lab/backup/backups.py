@@ -67,7 +67,7 @@ class BackUp:
     def topic(self, topic: str, tell: Tell = unheard, **settings: Any) -> TopicReport:
         """Back up one topic, which must succeed."""
         (report,) = self(topic, tell=tell, **settings).topics
-        assert report.error == ""
+        assert report.error == "", report.error
         return report
 
     def await_decided(self, topic: str) -> None:

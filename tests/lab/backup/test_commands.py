@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 
@@ -73,6 +74,14 @@ def test_the_last_line_sums_up(whole_broker: Cluster, topic: str, tmp_path: Path
     code, out, _ = finish(whole_broker, "status", "--store", str(tmp_path), "--live", "--json")
     (held,) = json.loads(out)["topics"]
     assert [one["lag"] for one in held["partitions"]] == [0, 0]
+    other = tmp_path / "not-in-the-cluster"
+    shutil.copytree(tmp_path / topic, other)
+    for side_file in other.glob("breakglass_*"):
+        side_file.unlink()
+    code, out, _ = finish(whole_broker, "verify", "--store", str(tmp_path), "--live", "--json")
+    judged = {one["topic"]: one for one in json.loads(out)["topics"]}
+    assert (code, judged[topic]["identical"], judged[topic]["not_compared"]) == (1, True, None)
+    assert "has no manifest" in judged[other.name]["not_compared"]
 
 
 def test_a_pattern_that_fits_no_topic_is_a_mistake_and_makes_no_backup(

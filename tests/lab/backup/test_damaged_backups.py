@@ -59,11 +59,7 @@ def results(view: JournalView) -> set[str]:
 
 
 def test_a_restore_of_a_damaged_backup_names_its_gap_everywhere(
-    whole_broker: Cluster,
-    back_up: BackUp,
-    restore: Restore,
-    topic: str,
-    records: Sequence[Path],
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str, records: Sequence[Path]
 ) -> None:
     assert len(records) == 5
     lost = lost_of(back_up, topic, 1)
@@ -86,11 +82,7 @@ def test_a_restore_of_a_damaged_backup_names_its_gap_everywhere(
 
 @pytest.mark.parametrize("case", SALVAGED)
 def test_what_a_killed_original_left_is_restored_whole_and_called_salvaged(
-    whole_broker: Cluster,
-    back_up: BackUp,
-    restore: Restore,
-    topic: str,
-    case: str,
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str, case: str
 ) -> None:
     """Nothing is lost, so no offset has to be named."""
     shutil.copytree(RESUMED / case / "orders", back_up.root / topic)
@@ -102,26 +94,6 @@ def test_what_a_killed_original_left_is_restored_whole_and_called_salvaged(
     written = [content for _, content in stored(RESUMED / "whole" / "orders", 0)]
     assert contents(whole_broker, f"{topic}-back") == written
     assert "restored, salvaged" in results(journal_of(restore))
-
-
-def test_the_command_refuses_then_restores_the_rest_and_ends_with_1(
-    whole_broker: Cluster, back_up: BackUp, topic: str, records: Sequence[Path], tmp_path: Path
-) -> None:
-    lost = lost_of(back_up, topic, 1)
-    gap = f"{topic}-0 {lost.start}..{lost.stop - 1}"
-    records[1].unlink()
-    target = f"{topic}-back"
-    words = ["restore", "--store", str(back_up.root), "--map", f"{topic}={target}", "--write"]
-    words += ["--progress", str(tmp_path / "state")]
-    words += ["--consent", f"restore {COUNT - len(lost)} records into {target}"]
-    code, out, err = finish(whole_broker, *words)
-    assert (code, out) == (3, "")
-    assert f'--accept-gaps "{gap}"' in err
-    code, out, err = finish(whole_broker, *words, "--accept-gaps", gap)
-    assert code == 1, err
-    assert "with gaps" in out
-    assert f"{target}  offsets of {gap} are not restored" in err
-    assert "identical" not in out + err
 
 
 FLIPPED = {

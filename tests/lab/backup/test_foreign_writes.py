@@ -180,16 +180,6 @@ def test_records_written_once_all_were_compared_are_refused_before_participants_
         taking.plan(id, renamed, resume=True)
 
 
-def test_a_backup_restored_into_a_new_topic_is_alone_there_too(
-    back_up: BackUp, restore: Restore, filled: str, target: str, intrude: Callable[[int], None]
-) -> None:
-    back_up.topic(filled)
-    done = restore(restore.plan(filled, target), created=lambda: intrude(FILLED), verify=False)
-    assert f"{target}-0 has 3 records of another writer, the first at offset 0" in done.error
-    with pytest.raises(Refused, match="has failed"):
-        restore.plan(filled, target, resume=True)
-
-
 def test_a_backup_restored_into_an_existing_topic_leaves_others_their_records(
     whole_broker: Cluster,
     back_up: BackUp,

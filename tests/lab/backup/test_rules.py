@@ -22,7 +22,6 @@ from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.source import WantedTopics, read_sources
 from breakglass.services.topic_backup import group_history
-from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.summary import Gap, GapReason
 from tests.lab.backup.backups import BackUp, once
@@ -117,28 +116,47 @@ def test_b27_a_topic_is_restored_as_it_was_before_it_was_deleted_and_created_aga
     assert (done.verified, done.complete, bool(done.before_all)) == (True, False, True)
 
 
-@pytest.mark.parametrize("count", [5, 30], ids=["shorter", "longer"])
-def test_b28_files_without_a_manifest_are_never_joined_with_another_log(
-    whole_broker: Cluster, back_up: BackUp, topic: str, count: int
+def test_b28_files_without_a_manifest_are_continued_only_by_a_log_that_has_each_of_their_records(
+    whole_broker: Cluster, back_up: BackUp, topic: str
 ) -> None:
+    """Such a folder has no topic id: its records alone say whether it is the topic's."""
+
+    def forget(name: str) -> Path:
+        for file in (back_up.root / name).glob("breakglass_*"):
+            file.unlink()
+        (records,) = (back_up.root / name).glob("*_records")
+        return records
+
     make(whole_broker, topic)
     produce(whole_broker, topic, numbered(10))
     back_up.topic(topic)
-    for name in back_up.folder(topic).names():
-        if name.startswith("breakglass_"):
-            back_up.folder(topic).remove(name)
-    produce(whole_broker, topic, numbered(2, start=10))
-    assert back_up.topic(topic).generation == 1
-    assert back_up.bytes(topic) == committed_bytes(whole_broker, topic)
-    back_up.folder(topic).remove(MANIFEST)
-    delete(whole_broker, topic)
-    make(whole_broker, topic)
-    produce(whole_broker, topic, numbered(count, start=1000))
+    forget(topic)
+    cut, client = TopicPartition(topic, 0, 4), admin(whole_broker)
+    client.delete_records([cut])[cut].result(SECONDS)
+    produce(whole_broker, topic, numbered(5, start=10))
     report = back_up(topic)
-    assert not report.whole
-    assert report.topics[0].generation == 2
-    assert back_up.bytes(f"{topic}~2") == committed_bytes(whole_broker, topic)
-    assert len(back_up.records(topic)) == 12
+    (partition,) = report.partitions
+    assert (partition.compared, partition.records, report.whole) == ("4..9", 5, False)
+    (doubt,) = back_up.manifest(topic).partitions[0].unproved
+    assert (doubt.start, doubt.end) == (0, 4), "what is equal in the topic is proved"
+    records = forget(topic)
+    changed = records.read_bytes().replace(b"v7", b"V7")
+    records.write_bytes(changed)
+    for number, count in ((2, 0), (3, 30), (4, 3), (5, 0)):
+        if count:
+            forget(f"{topic}~{number - 1}")
+            delete(whole_broker, topic)
+            make(whole_broker, topic)
+            produce(whole_broker, topic, numbered(count, start=1000))
+        if number == 5:
+            forget(f"{topic}~4")
+            produce(whole_broker, topic, numbered(1))
+            none_left = TopicPartition(topic, 0, 3)
+            client.delete_records([none_left])[none_left].result(SECONDS)
+        again = back_up(topic)
+        assert (again.topics[0].generation, again.whole) == (number, False)
+        assert back_up.bytes(f"{topic}~{number}") == committed_bytes(whole_broker, topic)
+    assert records.read_bytes() == changed
 
 
 def test_b30_a_loss_that_a_killed_run_committed_is_told_once_by_the_next_one(

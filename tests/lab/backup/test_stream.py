@@ -9,7 +9,6 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.topic_backup.consumer_offsets import read
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.producing import (
-    LONGEST_MS,
     SECONDS,
     admin,
     commit,
@@ -39,22 +38,6 @@ def test_b10_a_new_topic_and_a_new_partition_are_streamed(
         followed.await_end(topic, 5, partition=1)
     for name, partition in ((topic, 1), (f"{topic}-new", 0)):
         assert back_up.bytes(name, partition) == committed_bytes(whole_broker, name, partition)
-
-
-def test_b1_far_timestamps_in_a_stream_are_kept_and_it_goes_on(
-    whole_broker: Cluster, back_up: BackUp, topic: str
-) -> None:
-    make(whole_broker, topic, partitions=2)
-    with following(back_up, topic) as followed:
-        produce(whole_broker, topic, iter([{"key": b"k", "value": b"v", "timestamp": LONGEST_MS}]))
-        followed.await_end(topic, 1)
-        produce(whole_broker, topic, numbered(5))
-        produce(whole_broker, topic, numbered(5), partition=1)
-        followed.await_end(topic, 6)
-        followed.await_end(topic, 5, partition=1)
-    assert [record.offset for record in back_up.records(topic)] == list(range(6))
-    assert back_up.records(topic)[0].timestamp == LONGEST_MS
-    assert back_up.bytes(topic, 1) == committed_bytes(whole_broker, topic, 1)
 
 
 def test_b2_a_topic_created_anew_beside_a_stream_begins_a_generation(

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition as Deleted
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern, produce
 from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.backup import said
+from breakglass.services.pipeline.restore.planned import BELOW
 from breakglass.services.pipeline.session import Spark
+from breakglass.services.pipeline.source import UNSEEN_CUT
 from tests.kit.clusters import access_to
+from tests.kit.waiting import wait_until
 from tests.lab.backup.backups import backing_up
+from tests.lab.backup.commands import finish
 from tests.lab.backup.independent import delivered, stored
+from tests.lab.backup.producing import admin
 from tests.lab.backup.restores import Restore
 from tests.lab.backup.streaming import following
 
@@ -71,6 +81,44 @@ def test_a_log_that_was_cut_begins_a_new_generation(
     assert keys == [b"r-%d" % number for number in range(10)] + [
         b"new-%d" % number for number in range(30)
     ]
+
+
+@pytest.mark.parametrize("start", [20, 25], ids=["where the backup ends", "behind a loss"])
+def test_b33_b34_a_cut_that_was_deleted_with_its_records_leaves_the_backup_not_proved(
+    spark: Spark, topic: str, tmp_path: Path, start: int
+) -> None:
+    """The log that was written again has no record of the backup left; none of it is put back."""
+    with Cluster.up(tmp_path / "lab", brokers=2, tethered=True) as cluster:
+        fill(cluster, topic)
+        with backing_up(access_to(cluster), spark, tmp_path / "backup") as back_up:
+            back_up.topic(topic)
+            lose_to_b2(cluster, topic)
+            produce(cluster, topic, 0, 30, pattern=Pattern(label="new"))
+            client = admin(cluster)
+            # Its answer waits for b1; the leader's log is cut at once.
+            client.delete_records([Deleted(topic, 0, start)])
+            wait_until(
+                lambda: back_up.sources(topic).partitions[0].log_start == start, "records deleted"
+            )
+            report = back_up(topic)
+            (partition,) = report.partitions
+            assert (report.whole, report.topics[0].generation) == (False, 1)
+            assert [gap.end for gap in partition.lost] == [start] * (start > 20)
+            (doubt,) = back_up.manifest(topic).partitions[0].unproved
+            assert (doubt.start, doubt.end, doubt.why) == (0, 20, UNSEEN_CUT)
+            said(back_up.store, report)
+            (again,) = back_up(topic).partitions
+            assert not again.unproved, "it is said once; verify and status say it from then on"
+            assert back_up.manifest(topic).partitions[0].unproved == (doubt,)
+            plan = tmp_path / "plan.json"
+            election = {"topic": topic, "partition": 0, "designatedLeader": 2}
+            plan.write_text(json.dumps({"partitions": [election]}))
+            words = ("--tail-of", str(plan), "--store", str(back_up.root))
+            code, out, err = finish(cluster, "restore", *words, "--dry-run")
+            (tail,) = json.loads(out)["plan"]["topics"]
+            assert (code, tail["partitions"], tail["left_out"]) == (0, [], {BELOW: 20})
+            code, _, err = finish(cluster, "restore", *words)
+            assert (code, tail["elsewhere"] in err) == (1, True)
 
 
 def test_a_log_that_is_cut_beside_a_stream_begins_a_new_generation(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline import verify
@@ -16,7 +15,7 @@ from breakglass.services.pipeline.part_writer import exact_chunks
 from breakglass.services.pipeline.verify import ContentVerified, verify_content
 from breakglass.services.topic_backup.store.store import LocalStore
 from tests.lab.backup.backups import BackUp, unheard
-from tests.lab.backup.producing import LOG, SECONDS, make, numbered, produce, shapes
+from tests.lab.backup.producing import SECONDS, admin, make, numbered, produce, shapes
 
 
 def compared_exactly(run: BackupRun, sides: TopicSides, ranges: Ranges) -> list[Differences]:
@@ -46,18 +45,6 @@ def verified(back_up: BackUp, topic: str, against: str | None = None) -> Content
     return found
 
 
-def test_a_backup_is_identical_to_its_topic(
-    whole_broker: Cluster, back_up: BackUp, topic: str
-) -> None:
-    make(whole_broker, topic, partitions=2)
-    produce(whole_broker, topic, shapes())
-    produce(whole_broker, topic, numbered(7), partition=1)
-    back_up.topic(topic, max_segment_bytes=100_000)
-    found = verified(back_up, topic)
-    assert found.identical
-    assert [partition.equal for partition in found.partitions] == [112, 7]
-
-
 def test_differences_are_found_by_kind_and_offset(
     whole_broker: Cluster, back_up: BackUp, topic: str
 ) -> None:
@@ -75,26 +62,19 @@ def test_differences_are_found_by_kind_and_offset(
     assert found.equal == 7
 
 
-def test_what_retention_removed_since_is_counted_apart(
+def test_a_backup_is_identical_to_its_topic_but_for_what_retention_removed_since(
     whole_broker: Cluster, back_up: BackUp, topic: str
 ) -> None:
-    make(whole_broker, topic)
-    produce(whole_broker, topic, numbered(10))
-    back_up.topic(topic)
-    client = AdminClient({"bootstrap.servers": whole_broker.bootstrap_servers}, logger=LOG)
-    cut = TopicPartition(topic, 0, 3)
-    client.delete_records([cut])[cut].result(SECONDS)
-    found = verified(back_up, topic)
-    assert found.identical
-    assert (found.partitions[0].expired, found.partitions[0].equal) == (3, 7)
-
-
-def test_far_timestamps_are_compared_too(
-    whole_broker: Cluster, back_up: BackUp, topic: str
-) -> None:
-    make(whole_broker, topic)
-    produce(whole_broker, topic, iter([{"value": b"v", "timestamp": 2**63 - 1}]))
-    back_up.topic(topic)
-    found = verified(back_up, topic)
-    assert found.identical
-    assert found.equal == 1
+    make(whole_broker, topic, partitions=2)
+    produce(whole_broker, topic, shapes())
+    produce(whole_broker, topic, iter([{"value": b"v", "timestamp": 2**63 - 1}]), partition=1)
+    produce(whole_broker, topic, numbered(7), partition=1)
+    back_up.topic(topic, max_segment_bytes=100_000)
+    client, cut = admin(whole_broker), TopicPartition(topic, 1, 1)
+    for expired in (0, 1):
+        if expired:
+            client.delete_records([cut])[cut].result(SECONDS)
+        found = verified(back_up, topic)
+        assert found.identical
+        assert [part.equal for part in found.partitions] == [112, 8 - expired]
+        assert [part.expired for part in found.partitions] == [0, expired]

@@ -12,7 +12,7 @@ from tests.kit.program import Ended, breakglass
 from tests.unit.console.conftest import Golden
 from tests.unit.console.fakes import NOBODY
 from tests.unit.topic_backup.backups import RECORDS, as_the_originals, back_up, overwrite
-from tests.unit.topic_backup.golden import CASES, GOLDEN, GoldenPartition, partitions
+from tests.unit.topic_backup.golden import GOLDEN
 from tests.unit.topic_backup.shapes import plain, run
 
 TORN = GOLDEN / "torn_records_tail" / "torn"
@@ -42,19 +42,6 @@ def test_b32_a_range_of_a_segment_that_was_changed_is_never_printed_without_a_wo
     assert (result.code, offsets(result)) == (1, [9, 10, 11])
     assert "in doubt, offsets 0..19" in result.err
     assert "left out" not in result.err
-
-
-@pytest.mark.parametrize("golden", partitions(*CASES), ids=str)
-def test_cat_prints_every_golden_record_as_recorded(golden: GoldenPartition) -> None:
-    result = backup("cat", f"{golden.folder}/{golden.partition}", "--json", "--bytes", "hex")
-    # A whole record that the index does not name is told, and is no success.
-    assert result.code == (1 if golden.case == "unindexed_record_tail" else 0)
-    printed = [json.loads(line) for line in result.out.splitlines()]
-    recorded = [
-        {name: value for name, value in raw.items() if name != "on_disk_type_int"}
-        for raw in golden.raw_records
-    ]
-    assert printed == recorded
 
 
 @pytest.mark.parametrize(("form", "shown"), [("utf8", "�a"), ("hex", "ff61"), ("base64", "/2E=")])

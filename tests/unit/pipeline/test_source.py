@@ -12,6 +12,7 @@ from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, 
 from breakglass.services.pipeline.backup import jobs
 from breakglass.services.pipeline.source import (
     TO_BE_COPIED,
+    UNSEEN_CUT,
     PartitionSource,
     TopicSource,
     WantedTopics,
@@ -19,7 +20,7 @@ from breakglass.services.pipeline.source import (
     lost_deletions,
     other_log,
     stretch,
-    unseen_election,
+    unseen_cut,
 )
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest
 from breakglass.services.topic_backup.summary import (
@@ -87,15 +88,29 @@ def test_another_topic_id_is_another_log() -> None:
     assert other_log(None, topic(ONE)) == ""
 
 
-def test_b2_an_election_that_retention_has_hidden_since_is_a_doubt() -> None:
-    backup = replace(held(30), end_epoch=0)
-    hidden = replace(source(start=60), epochs=EpochHistory((EpochRange(3, 60, 200),), 0))
-    doubt = unseen_election(backup, stretch(backup, hidden))
-    assert doubt is not None
-    assert (doubt.start, doubt.end) == (0, 30)
-    for same in (replace(backup, end_epoch=3), replace(backup, next_offset=60)):
-        assert unseen_election(same, stretch(same, hidden)) is None
-    assert unseen_election(backup, stretch(backup, source())) is None
+@pytest.mark.parametrize("end", [40, 60], ids=["behind a loss", "where the backup ends"])
+def test_b33_a_log_without_a_record_of_the_backup_continues_it_only_by_a_leader_epoch(
+    end: int,
+) -> None:
+    """The log begins at 60, in epoch 3."""
+    now = replace(source(start=60), epochs=EpochHistory((EpochRange(3, 60, 200),), 60))
+    whole = replace(held(end), segments=(replace(segment(end - 1), first_offset=10),))
+    for unknown in (replace(whole, end_epoch=2), whole):
+        doubt = unseen_cut(unknown, now)
+        assert doubt == Unproved(10, end, UNSEEN_CUT)
+        assert unseen_cut(replace(unknown, unproved=(doubt,)), now) is None, "it is said once"
+        assert unseen_cut(unknown, replace(now, epochs=Unknown("not told"))) == doubt
+    assert unseen_cut(replace(whole, end_epoch=3), now) is None, "a leader only appends"
+    empty = replace(now, epochs=EpochHistory((), 60), leader_epoch=3)
+    assert unseen_cut(replace(whole, end_epoch=3), empty) is None, "it leads since"
+    assert unseen_cut(replace(whole, next_offset=70), now) == doubt, (
+        "no record is left all the same"
+    )
+    longer = replace(whole, next_offset=70, segments=(replace(segment(60), first_offset=10),))
+    assert unseen_cut(longer, now) is None, "offset 60 is compared"
+    assert unseen_cut(held(end), now) is None, "no record could have been replaced"
+    assert "had leader epoch 4" in diverged(replace(whole, end_epoch=4), now)
+    assert diverged(replace(whole, end_epoch=2), now) == ""
 
 
 def segment(last: int, *epochs: EpochStart, start: int = 0) -> SegmentSummary:

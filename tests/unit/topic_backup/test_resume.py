@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import struct
 from pathlib import Path
 
 import pytest
@@ -86,15 +85,6 @@ def test_wherever_a_writer_was_killed_the_result_is_the_same(
 class TestOriginals:
     """Backups without a manifest."""
 
-    @pytest.mark.parametrize("garbage", [b"\x00" * 10, bytes(100), b"\xff" * 64, encode(plain(5))])
-    def test_stray_bytes_behind_the_index_are_cut_off(self, tmp_path: Path, garbage: bytes) -> None:
-        topic = as_the_originals(back_up(tmp_path, run(0, 5)))
-        append_to(topic / RECORDS, garbage)
-        writer = PartitionWriter(LocalFolder(topic), ORDERS_0, None)
-        assert [cut.size for cut in writer.cuts] == [len(garbage)]
-        writer.close()
-        assert read(topic) == run(0, 5)
-
     def test_an_index_that_was_lost_is_written_anew_over_every_whole_record(
         self, tmp_path: Path
     ) -> None:
@@ -107,15 +97,6 @@ class TestOriginals:
         assert (topic / INDEX).read_bytes() == index
         assert (topic / "index_partition_000").stat().st_size == 57
         assert read(topic) == run(0, 5)
-
-    def test_a_wrong_index_entry_costs_no_record(self, tmp_path: Path) -> None:
-        topic = as_the_originals(back_up(tmp_path, run(0, 5)))
-        index = (topic / INDEX).read_bytes()
-        overwrite(topic / INDEX, FIRST_POSITION + 2 * ENTRY, struct.pack(">q", 99))
-        writer = PartitionWriter(LocalFolder(topic), ORDERS_0, None)
-        assert writer.next_offset == 5
-        writer.close()
-        assert (topic / INDEX).read_bytes() == index
 
     def test_damage_that_the_index_covers_is_an_error_and_nothing_is_cut(
         self, tmp_path: Path
@@ -150,12 +131,6 @@ class TestCommitted:
         assert partition is not None
         assert partition.next_offset == 9
         assert partition.segments[0].missing == {GapReason.UNKNOWN: 2}
-
-    def test_bytes_that_changed_since_the_commit_are_an_error(self, tmp_path: Path) -> None:
-        topic = back_up(tmp_path, run(0, 3))
-        overwrite(topic / RECORDS, FIRST_POSITION + SIZE + 31, b"X")
-        with pytest.raises(DamagedBackup, match="SHA-256 differs"):
-            resume(tmp_path, [])
 
     def test_segments_may_be_gone_from_the_oldest_on_and_only_so(self, tmp_path: Path) -> None:
         topic = back_up(tmp_path, run(0, 12), max_segment_bytes=4 * SIZE)

@@ -141,19 +141,6 @@ def test_indexes_rebuilt_from_the_records_are_the_same_bytes(
     assert files_of(topic) == files_of(golden.folder)
 
 
-@pytest.mark.parametrize("case", ["torn_records_tail", "unindexed_record_tail"])
-def test_the_end_a_killed_writer_left_is_cut_off_on_resume(case: str, tmp_path: Path) -> None:
-    """What then stands there is what a writer would have written who was never killed."""
-    (golden,) = partitions(case)
-    shutil.copytree(golden.folder, tmp_path / "resumed" / golden.topic)
-    with TopicWriter(tmp_path / "resumed", TopicIdentity(golden.topic)) as writer:
-        (cut,) = writer.partition(0).cuts
-        assert (cut.position, writer.partition(0).next_offset) == (206, 5)
-        writer.commit()
-    unharmed = write(golden, tmp_path / "unharmed")
-    assert files_of(tmp_path / "resumed" / golden.topic) == files_of(unharmed)
-
-
 OFFSETS = GOLDEN / "consumer_offsets"
 GROUPS = [
     (topic, int(partition), groups)

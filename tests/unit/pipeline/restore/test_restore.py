@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from itertools import starmap
 from pathlib import Path
+from typing import cast
+from uuid import UUID
 
 import numpy as np
 import pytest
 
 from breakglass.services.errors import PipelineError
-from breakglass.services.model import EpochHistory, EpochRange, Unknown
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from breakglass.services.pipeline.restore.offset_map import (
     Announced,
     CommittedRun,
@@ -19,20 +24,25 @@ from breakglass.services.pipeline.restore.offset_map import (
     runs_of,
 )
 from breakglass.services.pipeline.restore.options import OPEN, afterwards, during, expired_at_once
+from breakglass.services.pipeline.restore.planned import BELOW
 from breakglass.services.pipeline.restore.producing import Producing
 from breakglass.services.pipeline.restore.proof import unowned_spans
 from breakglass.services.pipeline.restore.tail_plan import (
     ABORTED,
+    RECREATED,
     THERE,
     TWICE,
     UNDECIDED,
     ElectedLog,
     Fates,
     TailChoice,
+    TailOptions,
     TailRecord,
+    _TopicTail,
     content,
     epochs_of,
     fates_of,
+    tail_sources,
 )
 from breakglass.services.pipeline.restore.task import (
     LOG_APPEND_TIME,
@@ -41,18 +51,28 @@ from breakglass.services.pipeline.restore.task import (
     as_restored,
     declared_of,
 )
+from breakglass.services.pipeline.source import TopicSource
 from breakglass.services.pipeline.stored_segments import (
     Longs,
     RecordRun,
     StoredSegment,
     stored_segments,
 )
+from breakglass.services.recovery.plan.document import Plan, PlanEntry
 from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.record import Record, TimestampType, encode
-from breakglass.services.topic_backup.summary import EpochStart, PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.store.store import LocalStore
+from breakglass.services.topic_backup.summary import (
+    EpochStart,
+    PartitionSummary,
+    SegmentSummary,
+    Unproved,
+)
 from breakglass.services.topic_backup.topic_writer import TopicWriter
+from tests.unit.topic_backup.backups import back_up
+from tests.unit.topic_backup.shapes import run
 
 
 def test_settings_are_opened_and_put_back() -> None:
@@ -318,7 +338,7 @@ ELECTED = EpochHistory((EpochRange(0, 0, 10), EpochRange(2, 10, 30)), 0)
 
 
 def lacking(log: ElectedLog, offsets: list[int], epochs: list[int]) -> list[int]:
-    found = log.lacks(np.array(offsets), np.array(epochs))
+    found = log.lacks(np.array(offsets), np.array(epochs), range(5))
     return [offsets[int(number)] for number in found]
 
 
@@ -328,6 +348,60 @@ def test_a_record_of_another_epoch_is_not_in_the_log() -> None:
     unknown = ElectedLog(5, Unknown("no answer"))
     assert lacking(ElectedLog(5, ELECTED), [3, 8, 12], [-1] * 3) == [8, 12], "content has to tell"
     assert lacking(unknown, [3, 8], [0, 0]) == [8]
+
+
+@pytest.mark.parametrize(
+    ("live", "elected", "matched"),
+    [
+        pytest.param([(2, 50, 90)], None, 0, id="epochs that it no longer has prove nothing"),
+        pytest.param([(2, 50, 90)], [(0, 0, 10), (2, 10, 30)], 10, id="the plan has them"),
+        pytest.param([(1, 50, 90)], None, 40, id="its first epoch may begin before its start"),
+        pytest.param([(1, 0, 15), (2, 15, 90)], None, 15, id="both have it up to the cut"),
+        pytest.param(None, None, 0, id="it is unknown"),
+    ],
+)
+def test_b34_what_the_log_had_before_its_start_is_known_by_its_epochs(
+    live: list[tuple[int, int, int]] | None,
+    elected: list[tuple[int, int, int]] | None,
+    matched: int,
+) -> None:
+    """What is stored was written in epoch 0 up to offset 10, and in epoch 1 up to 40."""
+    epochs = EpochStart(0, 0), EpochStart(1, 10)
+    part = PartitionSummary(0, 40, (SegmentSummary("a", 0, 1, "", 40, 0, 39, epochs=epochs),))
+    histories = [
+        Unknown("hidden") if one is None else EpochHistory(tuple(starmap(EpochRange, one)), 0)
+        for one in (live, elected)
+    ]
+    log = ElectedLog(50, *histories)
+    assert log.matched(part) == range(matched)
+    doubted = replace(part, unproved=(Unproved(0, 5, "joined"),))
+    assert log.matched(doubted).start == (5 if matched else 0), "what is before is of another log"
+    offsets = np.arange(40)
+    below = log.lacks(offsets, epochs_of(part, offsets), log.matched(part))
+    if live is not None and len(live) == 1:
+        assert below.tolist() == list(range(matched, 40))
+
+
+def test_b34_what_is_below_the_logs_start_and_nowhere_in_it_is_left_out_by_name() -> None:
+    choice = TailChoice(Counter({b"x": 1}), log_start=7)
+    stored = [candidate(4), candidate(5, b"x"), candidate(6), candidate(7)]
+    assert choice.choose(stored, Fates(aborted=((6, 7),))) == ((7, 8),)
+    assert choice.choose([candidate(4)], Fates()) == ()
+    assert choice.left_out == {BELOW: 1, THERE: 1, ABORTED: 1, TWICE: 1}
+
+
+def test_b34_records_from_before_a_topic_was_created_again_are_left_out_by_name(
+    tmp_path: Path,
+) -> None:
+    for number, folder in ((2, "orders~2"), (1, "orders")):
+        identity = TopicIdentity("orders", topic_id=UUID(int=number))
+        back_up(tmp_path, run(0, 5), identity=identity).rename(tmp_path / folder)
+    now = TopicSource(TopicIdentity("orders", topic_id=UUID(int=2)), (), {})
+    plan = Plan(entries=(PlanEntry(topic="orders", number=0, leader=1),))
+    unasked = cast(ReadClient, None)
+    tail = _TopicTail(unasked, plan, "orders", now, TailOptions(), tmp_path)
+    plans = tail.plans(tail_sources(LocalStore(tmp_path)), [TopicPartition("orders", 0)])
+    assert [one.left_out for one in plans] == [{RECREATED: 5}, {}]
 
 
 def test_epochs_are_those_of_each_segment_alone() -> None:
