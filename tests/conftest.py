@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import itertools
 import os
 from collections import Counter
 from pathlib import Path
@@ -21,6 +22,8 @@ LEAVING_SECONDS = 600
 """How long a worker may take to end after its last test, before it shows what it waits for."""
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 """Of a JVM that ends before it would run any quicker for having been compiled well."""
+
+_NUMBERS = itertools.count()
 
 # The machine that runs the tests may be busy with brokers: an example's wall time says nothing.
 settings.register_profile("breakglass", deadline=None, print_blob=True, max_examples=examples(100))
@@ -90,6 +93,12 @@ def _sharing(item: pytest.Item) -> str:
 
 def _folder(item: pytest.Item) -> str:
     return item.path.parent.relative_to(TESTS).as_posix()
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder by the next number; pytest's own is found among the folders of all tests before."""
+    return tmp_path_factory.mktemp(f"test-{next(_NUMBERS)}", numbered=False)
 
 
 @pytest.fixture(autouse=True)
