@@ -56,6 +56,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _put_longest_first(items)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Give workers whole files, but for groups: who gives single tests counts all at each.
+
+    What a file's fixtures make is made once, too.
+    """
+    from xdist.scheduler import LoadGroupScheduling
+
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    scheduler = LoadGroupScheduling(config, log)
+    group_or_test = scheduler._split_scope
+    scheduler._split_scope = lambda test: group_or_test(test).partition("::")[0]
+    return scheduler
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
     """End a worker that a library's thread keeps from ending, and show the thread."""
