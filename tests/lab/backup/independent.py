@@ -21,11 +21,7 @@ from tests.lab.backup.producing import committed_messages
 
 Headers = tuple[tuple[bytes, bytes | None], ...]
 UNSTAMPED = -1
-KINDS = {
-    TIMESTAMP_NOT_AVAILABLE: UNSTAMPED,
-    TIMESTAMP_CREATE_TIME: 0,
-    TIMESTAMP_LOG_APPEND_TIME: 1,
-}
+KINDS = {TIMESTAMP_NOT_AVAILABLE: UNSTAMPED, TIMESTAMP_CREATE_TIME: 0, TIMESTAMP_LOG_APPEND_TIME: 1}
 """What the format calls each kind of timestamp."""
 
 

@@ -93,11 +93,7 @@ class Original:
             "cluster.value.deserializer": f"{CLIENT_BYTES}Deserializer",
         }
         with self._worker(broker, connector) as worker:
-            wait_until(
-                lambda: done() or worker.failed,
-                "the restore",
-                instead=worker.log.read_text,
-            )
+            wait_until(lambda: done() or worker.failed, "the restore", instead=worker.log.read_text)
             log = worker.log.read_text(encoding="utf-8")
             assert not worker.failed, log
         return log

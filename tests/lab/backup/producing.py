@@ -12,13 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any, cast
 
-from confluent_kafka import (
-    TIMESTAMP_LOG_APPEND_TIME,
-    Consumer,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 

@@ -59,11 +59,7 @@ def results(view: JournalView) -> set[str]:
 
 
 def test_a_restore_of_a_damaged_backup_names_its_gap_everywhere(
-    whole_broker: Cluster,
-    back_up: BackUp,
-    restore: Restore,
-    topic: str,
-    records: Sequence[Path],
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str, records: Sequence[Path]
 ) -> None:
     assert len(records) == 5
     lost = lost_of(back_up, topic, 1)
@@ -86,11 +82,7 @@ def test_a_restore_of_a_damaged_backup_names_its_gap_everywhere(
 
 @pytest.mark.parametrize("case", SALVAGED)
 def test_what_a_killed_original_left_is_restored_whole_and_called_salvaged(
-    whole_broker: Cluster,
-    back_up: BackUp,
-    restore: Restore,
-    topic: str,
-    case: str,
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str, case: str
 ) -> None:
     """Nothing is lost, so no offset has to be named."""
     shutil.copytree(RESUMED / case / "orders", back_up.root / topic)

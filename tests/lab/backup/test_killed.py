@@ -159,10 +159,7 @@ def make_slow(broker: Cluster) -> None:
     what = ["--entity-type", "clients", "--entity-name", "breakglass", "--add-config", rates]
     command = [str(find_java()), "-cp", broker.kafka.classpath, "kafka.admin.ConfigCommand"]
     subprocess.run(
-        [*command, *where, "--alter", *what],
-        check=True,
-        capture_output=True,
-        timeout=KILL_SECONDS,
+        [*command, *where, "--alter", *what], check=True, capture_output=True, timeout=KILL_SECONDS
     )
 
 

@@ -38,11 +38,7 @@ class Visited(TopicClient):
         self._created()
 
     def configure(
-        self,
-        topic: str,
-        settings: Mapping[str, str],
-        defaults: Collection[str],
-        deadline: Deadline,
+        self, topic: str, settings: Mapping[str, str], defaults: Collection[str], deadline: Deadline
     ) -> None:
         super().configure(topic, settings, defaults, deadline)
         self._configured()

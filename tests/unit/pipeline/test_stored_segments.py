@@ -37,13 +37,7 @@ from breakglass.services.topic_backup.verification import verify_files
 from tests.unit.pipeline.chunks import chunk_of
 from tests.unit.topic_backup.backups import back_up as of_records
 from tests.unit.topic_backup.shapes import run
-from tests.unit.topic_backup.store.stores import (
-    BOTH,
-    KEY,
-    PLAIN,
-    in_memory,
-    on_disk,
-)
+from tests.unit.topic_backup.store.stores import BOTH, KEY, PLAIN, in_memory, on_disk
 
 LIMIT = 400
 ORDERS = TopicIdentity("orders", "cluster")

@@ -42,8 +42,7 @@ def stored(root: Path, records: list[Record]) -> list[StoredSegment]:
     )
 )
 def test_they_are_those_that_a_reader_would_remember(
-    of: list[tuple[bytes | None, bytes | None, int]],
-    tmp_path_factory: pytest.TempPathFactory,
+    of: list[tuple[bytes | None, bytes | None, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     offset, records = 0, []
     for key, value, step in of:
