@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import itertools
 import os
 from collections import Counter
@@ -31,9 +32,13 @@ settings.load_profile("breakglass")
 
 
 def pytest_configure() -> None:
-    """Let Spark's launcher compile as little as brokers do; name each process that is dropped."""
+    """Let Spark's launcher compile as little as brokers do; name each process that is dropped.
+
+    What is collected holds no cycles: nobody looks for them meanwhile.
+    """
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
     name_dropped_processes()
+    gc.disable()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -80,6 +85,7 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_finish() -> None:
     """Collect cycles as seldom as the product: thousands of collected tests hold none."""
+    gc.enable()
     collect_cycles_seldom()
 
 
@@ -111,16 +117,17 @@ def _folder(item: pytest.Item) -> str:
     return item.path.parent.relative_to(TESTS).as_posix()
 
 
-@pytest.fixture
-def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder by the next number; pytest's own is found among the folders of all tests before."""
-    return tmp_path_factory.mktemp(f"test-{next(_NUMBERS)}", numbered=False)
-
-
 @pytest.fixture(autouse=True)
-def user_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Settings and state of this test alone; the cache is shared, for Kafka's jars are in it."""
-    folder = tmp_path / "user"
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    folder = tmp_path_factory.getbasetemp() / f"test-{next(_NUMBERS)}" / "user"
+    os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")
     return folder
+
+
+@pytest.fixture
+def tmp_path(user_folders: Path) -> Path:
+    """A folder by a number; pytest looks for its own among the folders of all tests before."""
+    user_folders.parent.mkdir(mode=0o700, exist_ok=True)
+    return user_folders.parent
