@@ -14,7 +14,7 @@ import pytest
 
 EVERYTHING = "BREAKGLASS_TEST_EVERYTHING"
 """Set in CI: a search is made whole, and what a test needs and is not there fails it."""
-SAMPLED = 5
+SAMPLED = 10
 """Of how many examples one is tried."""
 
 
