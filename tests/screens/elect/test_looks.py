@@ -102,15 +102,19 @@ async def test_a_read_only_session_looks_as_before(sizes_as_before: DrawnInSizes
         await sizes_as_before(screen.pilot)
 
 
+def run_half(screen: Screen) -> None:
+    """Some partitions are told, some are under way, some wait."""
+    told = outcomes(screen)
+    agreed(screen, Phase.RUNNING)
+    progress = screen.page.state.progress
+    progress.take(OutcomesReported(tuple(told[:2])))
+    progress.take(BatchBegun(tuple(outcome.partition for outcome in told[2:4])))
+    screen.page._show()
+
+
 async def test_what_runs_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
     async with opened(every_verdict()) as screen:
-        # Some partitions are told, some are under way, some wait.
-        told = outcomes(screen)
-        agreed(screen, Phase.RUNNING)
-        progress = screen.page.state.progress
-        progress.take(OutcomesReported(tuple(told[:2])))
-        progress.take(BatchBegun(tuple(outcome.partition for outcome in told[2:4])))
-        screen.page._show()
+        run_half(screen)
         await screen.until(lambda: "[ Back ]" not in screen.text, "the layout of a run")
         await sizes_as_before(screen.pilot)
 
