@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
+import itertools
 import os
 from collections import Counter
 from pathlib import Path
@@ -22,15 +24,21 @@ LEAVING_SECONDS = 600
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 """Of a JVM that ends before it would run any quicker for having been compiled well."""
 
+_NUMBERS = itertools.count()
+
 # The machine that runs the tests may be busy with brokers: an example's wall time says nothing.
 settings.register_profile("breakglass", deadline=None, print_blob=True, max_examples=examples(100))
 settings.load_profile("breakglass")
 
 
 def pytest_configure() -> None:
-    """Let Spark's launcher compile as little as brokers do; name each process that is dropped."""
+    """Let Spark's launcher compile as little as brokers do; name each process that is dropped.
+
+    What is collected holds no cycles: nobody looks for them meanwhile.
+    """
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
     name_dropped_processes()
+    gc.disable()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -53,6 +61,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _put_longest_first(items)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Give workers whole files, but for groups: who gives single tests counts all at each.
+
+    What a file's fixtures make is made once, too.
+    """
+    from xdist.scheduler import LoadGroupScheduling
+
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    scheduler = LoadGroupScheduling(config, log)
+    group_or_test = scheduler._split_scope
+    scheduler._split_scope = lambda test: group_or_test(test).partition("::")[0]
+    return scheduler
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
     """End a worker that a library's thread keeps from ending, and show the thread."""
@@ -61,6 +85,7 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_finish() -> None:
     """Collect cycles as seldom as the product: thousands of collected tests hold none."""
+    gc.enable()
     collect_cycles_seldom()
 
 
@@ -93,9 +118,16 @@ def _folder(item: pytest.Item) -> str:
 
 
 @pytest.fixture(autouse=True)
-def user_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Settings and state of this test alone; the cache is shared, for Kafka's jars are in it."""
-    folder = tmp_path / "user"
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    folder = tmp_path_factory.getbasetemp() / f"test-{next(_NUMBERS)}" / "user"
+    os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")
     return folder
+
+
+@pytest.fixture
+def tmp_path(user_folders: Path) -> Path:
+    """A folder by a number; pytest looks for its own among the folders of all tests before."""
+    user_folders.parent.mkdir(mode=0o700, exist_ok=True)
+    return user_folders.parent

@@ -7,19 +7,11 @@ from pathlib import Path
 
 from breakglass.services.lab.layout import ClusterLayout
 from breakglass.services.lab.properties import render
-from breakglass.services.lab.security import (
-    PLAIN,
-    PLAIN_MODULE,
-    lab_password,
-    security_folder,
-)
+from breakglass.services.lab.security import PLAIN, PLAIN_MODULE, lab_password, security_folder
 
 
 def client_properties(
-    layout: ClusterLayout,
-    user: str,
-    *,
-    certificate: bool = False,
+    layout: ClusterLayout, user: str, *, certificate: bool = False
 ) -> dict[str, str]:
     """Kafka's own client settings for *user*, with its own certificate if it is to show it."""
     folder = security_folder(layout)
@@ -37,12 +29,7 @@ def client_properties(
     return properties
 
 
-def write_client_properties(
-    layout: ClusterLayout,
-    user: str,
-    *,
-    certificate: bool = False,
-) -> Path:
+def write_client_properties(layout: ClusterLayout, user: str, *, certificate: bool = False) -> Path:
     """A file of `client_properties`, for ``--command-config`` of our and Kafka's own tools."""
     kind = "-certificate" if certificate else ""
     path = security_folder(layout) / f"{user}{kind}.properties"

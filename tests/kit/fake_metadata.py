@@ -77,10 +77,7 @@ def cluster(story: Story, _: Any) -> Any:
         controller_id=1,
         brokers=[
             DescribeClusterResponse.DescribeClusterBroker(
-                broker_id=one,
-                host=address.host,
-                port=address.port,
-                is_fenced=one in story.fenced,
+                broker_id=one, host=address.host, port=address.port, is_fenced=one in story.fenced
             )
             for one, address in story.addresses.items()
         ],

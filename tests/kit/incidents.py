@@ -109,11 +109,7 @@ def diverged_incident() -> Incident:
 def bomb(number: int, topic: str = "carts") -> PartitionEvidence:
     """b4 came back EMPTY and is about to be elected; b2 holds 150 records."""
     return offline(
-        log(4, role=LAST),
-        log(2, (0, 100), (1, 150), hw=150),
-        DEAD,
-        topic=topic,
-        number=number,
+        log(4, role=LAST), log(2, (0, 100), (1, 150), hw=150), DEAD, topic=topic, number=number
     )
 
 
@@ -205,10 +201,7 @@ def half_heard() -> Incident:
     return incident_of(
         *partitions,
         unproven(6),
-        dumb={
-            2: "b2 does not answer (timed out)",
-            3: "b3 does not answer (connection refused)",
-        },
+        dumb={2: "b2 does not answer (timed out)", 3: "b3 does not answer (connection refused)"},
         awaited=(2,),
         missing_acls=("READ on topic users",),
     )

@@ -39,7 +39,9 @@ def begin_endless_move(
     if folder is None:
         raise LabError(f"Broker {broker} has no log of {partition}: name one that it has.")
     other = next(path for path in node.layout.log_dirs if path != folder.parent)
-    _throttle(cluster, broker)
+    set_config(cluster, ConfigResource.BROKER, str(broker), RATE, "1")
+    # Its controller knows: the broker hears of it later, and would have moved all by then.
+    cluster.wait_until(lambda: _rate(cluster, broker) == "1", f"b{broker} to throttle moves")
     _move(cluster, broker, partition, other)
     pattern = f"{partition}.*-future"
     cluster.wait_until(
@@ -48,12 +50,6 @@ def begin_endless_move(
         timeout=WAIT_SECONDS,
     )
     return folder.parent, other
-
-
-def _throttle(cluster: Cluster, broker: int) -> None:
-    set_config(cluster, ConfigResource.BROKER, str(broker), RATE, "1")
-    # Its controller knows: the broker hears of it later, and would have moved all by then.
-    cluster.wait_until(lambda: _rate(cluster, broker) == "1", f"b{broker} to throttle moves")
 
 
 def _rate(cluster: Cluster, broker: int) -> str | None:

@@ -20,11 +20,10 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.app import App
 from textual.pilot import Pilot
-from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Input, TextArea
 
-from tests.screens.turns import strips, until
+from tests.screens.turns import rests, strips
 
 SIZES = ((80, 24), (120, 40))
 PLAIN = "."
@@ -100,22 +99,9 @@ def sizes_as_before(kept: SnapshotAssertion) -> DrawnInSizes:
 
 
 async def at_rest(pilot: Pilot[Any]) -> None:
-    """Wait until a turn of the loop changes nothing any more that is drawn."""
-    before = ""
-
-    def same() -> bool:
-        nonlocal before
-        now = drawing(pilot.app)
-        settled, before = now == before, now
-        return settled and not _owes(pilot.app.screen)
-
+    """Wait until some turns of the loop in a row change nothing that is drawn."""
     for _ in range(3):
-        await until(pilot, same, "rest")
-
-
-def _owes(screen: Screen[Any]) -> bool:
-    """Whether something waits for its place, or to be painted."""
-    return screen._layout_required or bool(screen._dirty_widgets)
+        await rests(pilot)
 
 
 def drawing(app: App[Any]) -> str:

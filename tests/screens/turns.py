@@ -23,6 +23,12 @@ QUIET_TURNS = 3
 RENDER_UPDATE = Compositor.render_update
 
 
+class Frames:
+    """Frames that the console wanted to be drawn: until the next a screen shows what it does."""
+
+    wanted, counted = 0, False
+
+
 async def until(pilot: Pilot[Any], so: Callable[[], object], what: str) -> None:
     """Give the app turns until *so*; fails saying that *what* did not come."""
     end = time.monotonic() + DEADLINE_SECONDS
@@ -34,9 +40,13 @@ async def until(pilot: Pilot[Any], so: Callable[[], object], what: str) -> None:
 
 async def shows(pilot: Pilot[Any], words: str) -> None:
     """Wait until *words* are on the screen, wherever its lines are broken."""
+    looked_at = -1
 
     def shown() -> bool:
-        now = text(pilot.app)
+        nonlocal looked_at
+        if Frames.counted and looked_at == Frames.wanted and owes_nothing(pilot.app):
+            return False
+        looked_at, now = Frames.wanted, text(pilot.app)
         return words in now or words in " ".join(now.split())
 
     await until(pilot, shown, words)
@@ -45,15 +55,26 @@ async def shows(pilot: Pilot[Any], words: str) -> None:
 
 async def rests(pilot: Pilot[Any]) -> None:
     """Wait until what came with the last words is laid out and drawn, too."""
-    drawn: list[str] = []
+    before = -1
 
-    def drew_the_same() -> bool:
-        before, drawn[:] = drawn[:], lines(pilot.app)
-        widgets = pilot.app.screen.walk_children(Widget, with_self=True)
-        return before == drawn and not any(widget._layout_required for widget in widgets)
+    def drew_nothing() -> bool:
+        nonlocal before
+        now, last = Frames.wanted, before
+        before = now
+        return now == last and owes_nothing(pilot.app)
 
     await pilot.pause()
-    await until(pilot, drew_the_same, "a screen at rest")
+    await until(pilot, drew_nothing, "a screen at rest")
+
+
+def owes_nothing(app: App[Any]) -> bool:
+    """Whether nothing waits for its place or to be painted."""
+    widgets = app.screen.walk_children(Widget, with_self=True)
+    return not (
+        app.screen._dirty_widgets
+        or app.screen._repaint_required
+        or any(widget._layout_required or widget._repaint_required for widget in widgets)
+    )
 
 
 async def hides(pilot: Pilot[Any], words: str) -> None:
@@ -122,6 +143,7 @@ async def _no_task_can_go_on(*_: float) -> None:
 
 def _drawn_when_looked_at(compositor: Compositor, full: bool = False, **how: Any) -> Any:
     """Stand in for the drawing of each frame, which no terminal takes: `strips` draws one."""
+    Frames.wanted += 1
     if full:
         return RENDER_UPDATE(compositor, full=True, **how)
     compositor._dirty_regions.clear()
@@ -135,6 +157,7 @@ def keys_without_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     Textual's own pilot compares processor time with the time on the wall, and draws each frame.
     """
     monkeypatch.setattr(Compositor, "render_update", _drawn_when_looked_at)
+    monkeypatch.setattr(Frames, "counted", True)
     monkeypatch.setattr(App, "NOTIFICATION_TIMEOUT", DEADLINE_SECONDS)
     # Keys of a pilot come faster than anybody types.
     monkeypatch.setattr(consent, "PASTE_SECONDS", 0.0)

@@ -61,25 +61,16 @@ def test_true_colour_is_used_where_it_is_announced(canned_console: OpenConsole) 
     assert b"38;2;" in canned_console(TERM="xterm-256color", COLORTERM="truecolor").raw
 
 
-def test_with_no_color_there_is_none(canned_console: OpenConsole) -> None:
-    terminal = looked_around(canned_console(NO_COLOR="1", COLORTERM="truecolor"))
-    assert styles(terminal) <= ATTRIBUTES | {39, 49}
-    assert 7 in styles(terminal), "the cursor is told apart"
-
-
-@pytest.mark.parametrize("env", [{"LC_ALL": "POSIX"}, {"TERM": "linux"}], ids=str)
-def test_a_terminal_without_other_glyphs_gets_ascii(
-    canned_console: OpenConsole, env: dict[str, str]
-) -> None:
-    assert looked_around(canned_console(**env)).raw.isascii()
-
-
-def test_the_mouse_is_used_on_a_terminal_that_is_here_and_stays_the_terminals_over_ssh(
+def test_a_far_terminal_keeps_its_mouse_and_gets_neither_colours_nor_glyphs_that_it_lacks(
     canned_console: OpenConsole,
 ) -> None:
-    here, far = canned_console(), canned_console(SSH_TTY="/dev/pts/7", SSH_CONNECTION="10.1.2.3 4")
-    assert here.modes["mouse"]
-    assert not [name for name, on in far.modes.items() if on and "mouse" in name]
+    far = {"SSH_TTY": "/dev/pts/7", "SSH_CONNECTION": "10.1.2.3 4", "LC_ALL": "POSIX"}
+    terminal = canned_console(NO_COLOR="1", COLORTERM="truecolor", **far)
+    assert not [name for name, on in terminal.modes.items() if on and "mouse" in name]
+    looked_around(terminal)
+    assert terminal.raw.isascii()
+    assert styles(terminal) <= ATTRIBUTES | {39, 49}
+    assert 7 in styles(terminal), "the cursor is told apart"
 
 
 HELP_CORNER = "╭"

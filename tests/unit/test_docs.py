@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,6 +74,11 @@ def check_against(command: Command, name: str, words: list[str], parent: Context
     assert missing == [], f"{context.command_path} needs {missing}"
 
 
+@cache
+def command_of(program: str) -> Command:
+    return get_command(import_module(PROGRAMS[program]).app)
+
+
 def check_line(line: str) -> None:
     """Fail unless *line* is a command of ours with options it has, or a target of make."""
     program, *words = words_of(line)
@@ -82,12 +88,12 @@ def check_line(line: str) -> None:
     elif program in PROGRAMS:
         if program == "breakglass" and opens_the_console(words):
             words = [CONSOLE, *words]
-        check_against(get_command(import_module(PROGRAMS[program]).app), program, words, None)
+        check_against(command_of(program), program, words, None)
 
 
 def opens_the_console(words: list[str]) -> bool:
     """Whether `breakglass` with these words opens the console, without its name."""
-    group = get_command(import_module(PROGRAMS["breakglass"]).app)
+    group = command_of("breakglass")
     assert isinstance(group, CommandGroup)
     own = group.own_options(group.make_context("breakglass", [], resilient_parsing=True))
     return not words or (words[0].startswith("-") and words[0] not in own)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -72,6 +73,7 @@ def test_an_application_with_packages_of_these_names_imports_the_participant(
 
 IMPORTED = re.compile(r"^ *(?:from (\w+)[\w.]* import |import (\w+)[\w., ]*$)", re.MULTILINE)
 OURS = {"breakglass", "benchmarks", "scripts", "tests"}
+PROVIDERS = cache(packages_distributions)
 
 
 def imports_of(file: Path) -> set[str]:
@@ -119,7 +121,7 @@ APART = {
 )
 def test_everything_imported_is_declared(place: str, groups: set[str]) -> None:
     known = set().union(*(declared()[group] for group in groups))
-    providers = packages_distributions()
+    providers = PROVIDERS()
     apart = [ROOT / name for name in APART if name != place]
     files = [
         file

@@ -14,9 +14,7 @@ from breakglass.services.checkpoint.participant.participant import Guarantee
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.security import (
-    OPERATOR,
-)
+from breakglass.services.lab.security import OPERATOR
 from breakglass.services.session import ReadAccess
 from tests.kit.access import Acl, Operation, Resource, granted
 from tests.kit.acl_page import needs_of_commands
@@ -53,11 +51,7 @@ def on_groups(name: str, *operations: Operation) -> list[Acl]:
 
 READS = (Operation.READ, Operation.DESCRIBE_CONFIGS)
 GROUP = f"bank-of-{BANK}"
-FINISH = [
-    *on(BANK, *READS),
-    *on(CONTROL, Operation.READ),
-    *on_groups(GROUP, Operation.DESCRIBE),
-]
+FINISH = [*on(BANK, *READS), *on(CONTROL, Operation.READ), *on_groups(GROUP, Operation.DESCRIBE)]
 MARKERS = [*on(BANK, Operation.WRITE), *on(CONTROL, Operation.CREATE, Operation.WRITE)]
 TAKE = [*FINISH, *MARKERS]
 HOLD = [*TAKE, *on(BANK, Operation.ALTER_CONFIGS)]
@@ -181,9 +175,7 @@ def test_without_changing_settings_nothing_is_held_and_the_acl_is_named(guarded:
 
 
 @pytest.mark.parametrize(
-    "acl",
-    [acl for acl in TAKE if acl.operation is not Operation.CREATE],
-    ids=named,
+    "acl", [acl for acl in TAKE if acl.operation is not Operation.CREATE], ids=named
 )
 def test_a_take_that_lacks_one_names_it(guarded: Guarded, acl: Acl) -> None:
     with guarded.allowed(without(TAKE, acl)):

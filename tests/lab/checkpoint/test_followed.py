@@ -83,9 +83,7 @@ def test_a_server_of_checkpoints_goes_on_through(
         damage(fault, followed_lab, topic, disk, during)
         before = completed(store)
         wait_until(
-            lambda: completed(store) > before,
-            "another one afterwards",
-            instead=lambda: server.said,
+            lambda: completed(store) > before, "another one afterwards", instead=lambda: server.said
         )
         wait_until(lambda: behind_since(address) == 0, "that it has caught up")
         status, listed = asked("GET", address)

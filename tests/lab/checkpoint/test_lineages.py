@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from breakglass.services.checkpoint.kafka.control import (
-    RecordAddress,
-    RecordOrigin,
-    stamped,
-)
+from breakglass.services.checkpoint.kafka.control import RecordAddress, RecordOrigin, stamped
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.logs import (
     Ends,

@@ -11,10 +11,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
-from kafka.protocol.admin import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-)
+from kafka.protocol.admin import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 
 from breakglass.services.bundle.capture import Capture, CaptureAsked
 from breakglass.services.bundle.contents import open_bundle

@@ -48,9 +48,7 @@ def backed_up(topic: CommandTopic, folder: Path, *, fail: bool = False) -> Done:
     job = BackupJob(topic.name, folder, fail_on_difference=fail)
     try:
         outcome = run_backup(
-            access_to(topic.cluster),
-            job,
-            lambda event: events.append(document(event)),
+            access_to(topic.cluster), job, lambda event: events.append(document(event))
         )
     except BreakglassError as error:
         return Done(error.exit_code, _lines(events), str(error))

@@ -89,16 +89,9 @@ def test_over_tls_the_certificate_is_checked(topic: CommandTopic, tmp_path: Path
     ],
 )
 def test_m14_what_a_server_did_is_what_the_topic_says(
-    fault: Fault,
-    error: type[BreakglassError],
-    written: bool,
-    topic: CommandTopic,
-    tmp_path: Path,
+    fault: Fault, error: type[BreakglassError], written: bool, topic: CommandTopic, tmp_path: Path
 ) -> None:
-    with (
-        rest_server(topic, fault) as server,
-        pytest.raises(error) as raised,
-    ):
+    with rest_server(topic, fault) as server, pytest.raises(error) as raised:
         handed(topic, KsqlServer(server_url(server.address)), tmp_path)
     assert type(raised.value) is error
     assert keys(topic) == [KEY] * written

@@ -145,11 +145,7 @@ def test_the_way_of_the_klip(version: str, topic: CommandTopic, folder: Path) ->
     words = [text.format(brokers=topic.cluster.lab_bootstrap) for text in (*reach, *split)]
     command = tool_command(distribution(version), main, ["--topic", topic.name, *words])
     done = subprocess.run(
-        command,
-        input=lines.out.encode(),
-        capture_output=True,
-        timeout=SECONDS,
-        check=False,
+        command, input=lines.out.encode(), capture_output=True, timeout=SECONDS, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
     read = topic.read()

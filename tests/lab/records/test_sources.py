@@ -201,10 +201,7 @@ def test_exactly_what_was_changed_is_found_in_a_metastore(held: Held, kind: str)
     assert isinstance(hunks, list)
     assert [
         (hunk["kind"], hunk["from"], hunk["fields"]) for hunk in hunks if hunk["kind"] != "equal"
-    ] == [
-        ("different", 61, ["key", "value"]),
-        ("left", COMMITTED, []),
-    ]
+    ] == [("different", 61, ["key", "value"]), ("left", COMMITTED, [])]
     assert code == 1
 
 

@@ -44,10 +44,7 @@ def reading(cluster: Cluster) -> Iterator[ReadClient]:
 
 
 def judged(
-    client: ReadClient,
-    *topics: str,
-    seconds: float = ANSWER_SECONDS,
-    gone: Collection[int] = (),
+    client: ReadClient, *topics: str, seconds: float = ANSWER_SECONDS, gone: Collection[int] = ()
 ) -> Triage:
     """The last word of a triage."""
     *_, found = triage(client, seconds, topics=topics, gone=gone)

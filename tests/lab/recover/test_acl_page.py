@@ -25,9 +25,7 @@ from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
 from breakglass.services.lab.scenarios import find_scenarios
 from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.security import (
-    OPERATOR,
-)
+from breakglass.services.lab.security import OPERATOR
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.routes import ELECT
 from tests.kit import acl_page

@@ -492,9 +492,7 @@ def test_r28_its_lost_marker_commits_it_before_its_coordinator_aborts_it(
     assert transactions(course, "list", "--json").document["open"] == []
 
 
-def test_r28_a_producer_that_raises_its_epoch_is_committed_by_its_next_one(
-    course: Course,
-) -> None:
+def test_r28_a_producer_that_raises_its_epoch_is_committed_by_its_next_one(course: Course) -> None:
     """The abort of its coordinator has that epoch too, and finds nothing open."""
     if not course.shares:
         pytest.skip("KIP-890's second part came with Kafka 4.0")

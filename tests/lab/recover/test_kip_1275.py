@@ -33,11 +33,7 @@ def recover(cluster: Cluster, *arguments: object) -> subprocess.CompletedProcess
     """Run the program to its end."""
     command = [str(PROGRAM), "--bootstrap-server", cluster.bootstrap_servers, *map(str, arguments)]
     return subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PROGRAM_SECONDS,
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROGRAM_SECONDS
     )
 
 

@@ -14,14 +14,7 @@ from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.judgement.summary import summarize
 from breakglass.services.recovery.triage import Triage
 from tests.lab.asking import consume
-from tests.lab.recover.session import (
-    Watched,
-    judged,
-    judgement,
-    recommendations,
-    targets,
-    watched,
-)
+from tests.lab.recover.session import Watched, judged, judgement, recommendations, targets, watched
 from tests.lab.recover.truths import differences, differences_without
 from tests.lab.scenarios.damaged import Damaged, damaged
 

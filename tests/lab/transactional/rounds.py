@@ -163,10 +163,7 @@ class Playing:
         """What is wrong after the application has continued, until nothing was left."""
         work, client = self.work, self.taking.client
         with work.running(1):
-            wait_until(
-                lambda: work.idle(client),
-                "the application to come to the end",
-            )
+            wait_until(lambda: work.idle(client), "the application to come to the end")
         wait_for_the_end(client, work.group, work.topics)
         return work.faults()
 

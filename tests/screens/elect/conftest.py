@@ -29,7 +29,8 @@ from tests.kit.fake_broker import Reply
 from tests.kit.fake_controller import Answer
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.screens.consoles import console_on
-from tests.screens.turns import flat, shows, text, until
+from tests.screens.drawing import at_rest
+from tests.screens.turns import flat, shows, until
 from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.recovery.guarded.conftest import Session, session
 from tests.unit.topic_backup.batch_bytes import batch
@@ -38,7 +39,6 @@ from tests.unit.topic_backup.shapes import run
 __all__ = ["session"]
 
 SIZE = (80, 24)
-TURNS_ALIKE = 3
 
 
 class Killed(BaseException):
@@ -245,11 +245,7 @@ class Screen:
 
     async def settles(self) -> None:
         """Wait until nothing moves on the screen any more."""
-        before, alike = "", 0
-        while alike < TURNS_ALIKE:
-            now = text(self.console)
-            before, alike = now, alike + 1 if now == before else 0
-            await self.pilot.pause(0.01)
+        await at_rest(self.pilot)
 
     async def comes_to(self, phase: Phase) -> None:
         await self.until(lambda: self.phase is phase, f"{phase}, not {self.phase}")

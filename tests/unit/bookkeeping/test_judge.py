@@ -13,12 +13,7 @@ from breakglass.bookkeeping.log_files import NO_LOG, FolderLog, HeldRecord
 from breakglass.bookkeeping.said import SaidPartition, SaidPrice
 from breakglass.bookkeeping.saved import SavedRecord
 from breakglass.bookkeeping.settings import ClusterState, changes
-from tests.campaign.sentences import (
-    TriageFacts,
-    check_rescued,
-    check_sentences,
-    unjudged,
-)
+from tests.campaign.sentences import TriageFacts, check_rescued, check_sentences, unjudged
 from tests.unit.bookkeeping.logs import ORDERS, log, reading, record, run, saved
 
 LONG = log(*run(0, 0, 15))

@@ -302,9 +302,7 @@ def test_a_wrong_value_is_refused_or_judged(
         assert len(list(incident.assessments())) == incident.judged
 
 
-def test_a_bundle_without_a_cluster_opens_and_a_line_too_long_is_noted(
-    tmp_path: Path,
-) -> None:
+def test_a_bundle_without_a_cluster_opens_and_a_line_too_long_is_noted(tmp_path: Path) -> None:
     maker, path = BundleMaker(), tmp_path / "b.tar.gz"
     maker.lacks("the cluster", "no broker answers")
     names = ("g" * MOST_LINE_BYTES, "billing")

@@ -234,8 +234,7 @@ def test_a_second_worker_of_the_same_node_is_refused_and_changes_nothing(
 ) -> None:
     def worker(world: World) -> Finisher:
         return replace(
-            finisher(acknowledged, world),
-            alone=partial(alone, acknowledged.address, 0, tmp_path),
+            finisher(acknowledged, world), alone=partial(alone, acknowledged.address, 0, tmp_path)
         )
 
     class Watched(World):
@@ -322,13 +321,7 @@ def logs() -> Logs:
 def coordinator(empty: BackupStore, logs: Logs) -> Coordinator:
     clock = Clock()
     return Coordinator(
-        empty,
-        logs,
-        node=7,
-        tool_version="1.0",
-        start_seconds=5,
-        wait=clock.sleep,
-        clock=clock,
+        empty, logs, node=7, tool_version="1.0", start_seconds=5, wait=clock.sleep, clock=clock
     )
 
 
@@ -396,10 +389,7 @@ def test_h04_an_old_request_does_not_complete_behind_a_newer_id(
     cut_off(empty, logs, 2, "mine")
     assert coordinator(empty, logs).take(3) == 3
     assert coordinator(empty, logs).take(2, "mine") == NotHigher(2, 3)
-    assert [stored(empty, id).status for id in (2, 3)] == [
-        Status.FAILED,
-        Status.ONGOING,
-    ]
+    assert [stored(empty, id).status for id in (2, 3)] == [Status.FAILED, Status.ONGOING]
 
 
 @pytest.mark.parametrize("refusal", [NotAuthorized("a", "WRITE"), EvidenceChanged("b")], ids=str)

@@ -88,9 +88,7 @@ def provider() -> Iterator[Provider]:
             thread.join()
 
 
-def test_the_endpoint_is_asked_with_credentials_encoded_if_asked_to(
-    provider: Provider,
-) -> None:
+def test_the_endpoint_is_asked_with_credentials_encoded_if_asked_to(provider: Provider) -> None:
     provider.answer = json.dumps({"access_token": jwt(exp=NOW + 60, sub="ops")}).encode()
     token = obtain(provider.endpoint, NOW)
     assert (token.expires_at, token.principal) == (NOW + 60, "ops")

@@ -71,9 +71,7 @@ def test_what_cannot_work_has_a_remedy(mechanism: str | None, jaas: str | None, 
     assert said in str(refused.value)
 
 
-def test_kerberos_needs_a_package_and_takes_a_service_name(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_kerberos_needs_a_package_and_takes_a_service_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(BadConnectionSettings, match=r"line 1: .*gssapi"):
         read("GSSAPI", None)

@@ -115,10 +115,7 @@ def test_s41_a_login_that_the_broker_never_ends_is_given_up() -> None:
 
 def test_s42_what_a_broker_says_of_a_login_is_inert_and_shows_no_secret_that_it_was_sent() -> None:
     claims = UnsecuredToken({"unsecuredLoginStringClaim_sub": Secret("ops")})
-    for sasl in (
-        password_login("PLAIN"),
-        SaslSettings("OAUTHBEARER", OAuthLogin(claims)),
-    ):
+    for sasl in (password_login("PLAIN"), SaslSettings("OAUTHBEARER", OAuthLogin(claims))):
         login = exchange(sasl)
         sent = login.auth_bytes().decode()
         secret = re.split("[\0\x01]", sent.removesuffix("\x01\x01"))[-1].removeprefix(

@@ -9,11 +9,7 @@ import pytest
 from breakglass.console.evidence import say_past_end
 from breakglass.services.model import PartitionEvidence, Unknown
 from breakglass.services.recovery.execution.target import target_of
-from breakglass.services.recovery.guarded.aftermath import (
-    GroupPastEnd,
-    groups_unread,
-    past_end,
-)
+from breakglass.services.recovery.guarded.aftermath import GroupPastEnd, groups_unread, past_end
 from tests.unit.recovery.plans import SAFE
 from tests.unit.recovery.replicas import log, offline
 

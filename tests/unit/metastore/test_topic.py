@@ -113,7 +113,9 @@ def test_s25_damaged_answers_end_in_a_sentence(
     """Such bytes made librdkafka's client end the whole process."""
     serve(cluster, batch(run(0, 3)))
     TopicReader(client, TOPIC, 0, clock).poll(0.0)
-    whole = answer_of(cluster)
+    # The body of the leader's answer to a Fetch.
+    api = cluster.brokers[1]._apis[FetchRequest.API_KEY]
+    whole = answer_frame(Head(FetchRequest.API_KEY, 12, 0, None, 0), api.respond(None))[4:]
     choose = random.Random(37)
     for _ in range(100):
         bytes_now = bytearray(whole)
@@ -128,12 +130,6 @@ def test_s25_damaged_answers_end_in_a_sentence(
 
 def answered(answer: Any, _: Any) -> Any:
     return answer
-
-
-def answer_of(cluster: FakeCluster) -> bytes:
-    """The body of the leader's answer to a Fetch."""
-    api = cluster.brokers[1]._apis[FetchRequest.API_KEY]
-    return answer_frame(Head(FetchRequest.API_KEY, 12, 0, None, 0), api.respond(None))[4:]
 
 
 def test_commands_of_one_answer_that_are_bombs_are_taken_one_batch_after_the_other(

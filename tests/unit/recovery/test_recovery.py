@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.guard.journal import Journal
@@ -299,11 +299,15 @@ def test_what_is_said_to_be_whole_is_whole(claim: Claim) -> None:
             assert not start <= claim.damaged[broker] < end
 
 
+class Enough(Exception):
+    """All kinds of claims were seen."""
+
+
 def test_the_model_makes_claims_about_corrupt_logs() -> None:
     """Properties that no example meets prove nothing."""
     seen: set[str] = set()
 
-    @settings(many, derandomize=True)
+    @settings(max_examples=1_000, derandomize=True, phases=[Phase.generate])
     @given(damaged())
     def look(claim: Claim) -> None:
         best, verdict = claim.found.best, claim.found.verdict
@@ -313,9 +317,11 @@ def test_the_model_makes_claims_about_corrupt_logs() -> None:
             seen.add(f"{verdict} {side}")
             if best in claim.damaged and best not in known:
                 seen.add(f"{verdict} unseen")
+        if seen >= {"SAFE another", "LOSS best", "SAFE unseen"}:
+            raise Enough
 
-    look()
-    assert seen >= {"SAFE another", "LOSS best", "SAFE unseen"}
+    with pytest.raises(Enough):
+        look()
 
 
 def life_of(*steps: Step) -> Life:
@@ -367,7 +373,7 @@ def test_what_a_leader_reported_while_it_was_cut_off_proves_nothing() -> None:
     assert (claim.found.verdict, claim.found.unheard) == (Verdict.WAIT, (1,))
 
 
-FEW, MANY = 500, 1000
+FEW, MANY = 200, 400
 LINEAR = 2.2
 """Twice the partitions may be so many times the work: sorting is a little more than twice."""
 CLUSTER = "large-cluster"
@@ -470,11 +476,9 @@ def test_twice_the_partitions_are_twice_the_work(sizes: tuple[Size, Size], step:
     assert 0 < many <= LINEAR * few, f"{step}: {few:,} calls for {FEW}, {many:,} for {MANY}"
 
 
-def test_the_large_cluster_has_every_verdict_and_every_broker_down_holds_some(
-    sizes: tuple[Size, Size],
-) -> None:
-    summary = summarize(sizes[1].assessments)
+def test_the_large_cluster_has_every_verdict_and_every_broker_down_holds_some() -> None:
+    evidence, circumstances = _assembled(generated(1_000, 1_000)), HEALTHY
+    summary = summarize([assess(each, circumstances) for each in evidence])
     assert set(summary.counts) == {"WAIT", "FORK", "LOSS", "SAFE"}
-    restores = forecast_of(sizes[1].incident.rows).restores
-    assert len(restores) > 50
-    assert len({each.evidence.replicas[0].log_end for each in sizes[1].assessments}) > 100
+    assert len(forecast_of(tuple(judged_rows(evidence, circumstances, 0))).restores) > 50
+    assert len({each.replicas[0].log_end for each in evidence}) > 100

@@ -263,9 +263,7 @@ def test_a_native_election_is_finished_as_one(bench: Bench) -> None:
     assert bench.assignment(target) == ORIGINAL
 
 
-def test_r13_an_order_written_before_is_put_back_whichever_way_it_is_finished(
-    bench: Bench,
-) -> None:
+def test_r13_an_order_written_before_is_put_back_whichever_way_it_is_finished(bench: Bench) -> None:
     """Reordered by a run that knew no designated elections, elected by one that does."""
     (target,) = bench.offline()
     killed(bench, [target], "reorder", announced=False)
@@ -465,10 +463,7 @@ def test_what_cannot_be_undone_is_refused_and_left_as_it_is(
     (outcome,) = undone(bench)
     assert (outcome.result, bench.written().result) == (REFUSED, "partly failed")
     assert outcome.reason == snapshot
-    assert before == (
-        bench.cluster.story.states[target.partition],
-        len(bench.controller.steps),
-    )
+    assert before == (bench.cluster.story.states[target.partition], len(bench.controller.steps))
 
 
 def test_a_lost_answer_is_unknown_and_found_out_by_the_next_one(bench: Bench) -> None:

@@ -22,7 +22,7 @@ from breakglass.services.topic_backup.record import Record, TimestampType, encod
 from breakglass.services.topic_backup.segment_bytes import chunks
 from breakglass.services.topic_backup.segment_index import SegmentIndex
 from breakglass.services.topic_backup.verification import verify_files
-from tests.kit.extent import examples
+from tests.kit.extent import examples, some_of
 from tests.unit.pipeline.chunks import chunk_of
 from tests.unit.topic_backup.store.stores import PLAIN, in_memory
 
@@ -82,12 +82,6 @@ def flip(folder: Folder, name: str, content: bytes, bit: int) -> None:
         folder.replace(name, [bytes(changed)])
 
 
-def bits_of(content: bytes) -> list[int]:
-    """Every bit of an index's entries; a part of them where somebody waits."""
-    bits = range(8, 8 * len(content))
-    return random.Random(36).sample(bits, examples(len(bits)))
-
-
 def read(folder: Folder, *ranges: tuple[int, int]) -> list[list[tuple[int, bytes]]]:
     """The offsets and the bytes of the records in each of *ranges*, read one after another."""
     manifest = read_manifest(folder)
@@ -117,7 +111,7 @@ def test_no_flipped_bit_of_an_index_hides_a_record_or_gives_it_another_offset(
     name, content = index_of(folder)
     assert len(content) == 1 + 8 * 24
     expected = [true(SPARSE, start, end) for start, end in RANGES]
-    for bit in bits_of(content):
+    for bit in some_of(range(8, 8 * len(content))):
         flip(folder, name, content, bit)
         assert read(folder, *RANGES) == expected, f"bit {bit}"
 
@@ -126,7 +120,7 @@ def test_every_flipped_bit_of_an_index_is_found_by_verify(folder: Folder) -> Non
     back_up(folder, SPARSE)
     name, content = index_of(folder)
     assert verify_files(folder).whole
-    for bit in [*range(8), *bits_of(content)]:
+    for bit in [*range(8), *some_of(range(8, 8 * len(content)))]:
         flip(folder, name, content, bit)
         found = verify_files(folder)
         assert [damage.repairable for damage in found.damages] == [True], f"bit {bit}"

@@ -91,10 +91,6 @@ def _read_on(stage: Stage) -> Script:
 
 
 TRIMMED_LOGS = Scenario(
-    "trimmed-logs",
-    "The longer log begins later.",
-    _trimmed,
-    course=COURSE,
-    shape=STARTS_AT_ONCE,
+    "trimmed-logs", "The longer log begins later.", _trimmed, course=COURSE, shape=STARTS_AT_ONCE
 )
 GROUP_READ_ON = Scenario("group-read-on", "A group is past the end.", _read_on, course=COURSE)

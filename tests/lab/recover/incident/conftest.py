@@ -21,14 +21,7 @@ from breakglass.services.recovery.execution.target import ElectionTarget, Partit
 from breakglass.services.recovery.guarded.aftermath import open_transactions_after
 from breakglass.services.recovery.triage import Triage
 from tests.lab.recover.incident.beside import GROUP_READ_ON, TRIMMED_LOGS
-from tests.lab.recover.session import (
-    Watched,
-    judged,
-    read_again,
-    recommendations,
-    targets,
-    watched,
-)
+from tests.lab.recover.session import Watched, judged, read_again, recommendations, targets, watched
 from tests.lab.scenarios.damaged import Damaged, damaged
 
 TOGETHER = (

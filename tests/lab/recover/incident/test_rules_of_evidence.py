@@ -36,9 +36,7 @@ def test_r01_who_would_be_elected_by_the_reorder_bars_it_and_is_named(
     )
 
 
-def test_r02_an_empty_last_leader_is_an_alarm_that_says_now_and_no_time(
-    found: Triage,
-) -> None:
+def test_r02_an_empty_last_leader_is_an_alarm_that_says_now_and_no_time(found: Triage) -> None:
     assert summarize(found.assessments).alarm == "FIRST stop b4 NOW: BOMB on 3."
     assert judgement(found, CARTS[0]).reasons[0] == (
         "b4 is back EMPTY and b1 holds records: the controller may elect it at any moment, so stop "
@@ -46,9 +44,7 @@ def test_r02_an_empty_last_leader_is_an_alarm_that_says_now_and_no_time(
     )
 
 
-def test_r02_once_it_is_stopped_the_best_of_the_others_can_be_elected(
-    recovered: Recovered,
-) -> None:
+def test_r02_once_it_is_stopped_the_best_of_the_others_can_be_elected(recovered: Recovered) -> None:
     assert summarize(recovered.found.assessments).alarm == ""
     for partition in CARTS:
         said = judgement(recovered.found, partition)

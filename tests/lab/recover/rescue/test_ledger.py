@@ -122,11 +122,7 @@ def test_the_ledger_follows_an_incident_to_what_was_put_back(lab: Damaged, tmp_p
 
     document = report(lab, journal).document
     one = partition_of(document, tail)
-    assert sums(one) == {
-        "kept": tails[1],
-        "put back": COMMITTED,
-        "rescued": tails[2] - COMMITTED,
-    }
+    assert sums(one) == {"kept": tails[1], "put back": COMMITTED, "rescued": tails[2] - COMMITTED}
     assert by_offset(one, 1) == {
         "kept": tails[1],
         "put back": COMMITTED,

@@ -69,12 +69,7 @@ def test_what_was_rescued_is_put_back_once(lab: Damaged, tmp_path: Path) -> None
     assert f"refunds  {OPEN} records are left out: of a transaction without an end" in ended.err
     assert "refunds  1 records are left out: in the topic already" in ended.err
     now = records(lab.cluster)
-    assert now[SHARED:] == [
-        *((key, 7) for key in SINCE),
-        saved[2],
-        *saved[:2],
-        *saved[3:],
-    ]
+    assert now[SHARED:] == [*((key, 7) for key in SINCE), saved[2], *saved[:2], *saved[3:]]
 
     ended = on(lab.cluster, *words)
     assert ended.code == 0

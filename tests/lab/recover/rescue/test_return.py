@@ -212,10 +212,7 @@ def test_what_would_be_lost_is_told_by_partition_and_record(course: Course) -> N
     for topic in TAILS:
         one = told(course.before)[topic]
         assert (one["fate"], one["lost"], one["first_lost"]) == ("lost", OWN, SHARED), topic
-        assert (one["leader"], one["dropped"]) == (
-            1,
-            [{"start": SHARED, "end": SHARED + OWN}],
-        )
+        assert (one["leader"], one["dropped"]) == (1, [{"start": SHARED, "end": SHARED + OWN}])
     assert "do not start b3: 35 records would be lost, 6 partitions not safe" in course.before.err
     assert "breakglass rescue --source log:" in course.before.err
 
@@ -273,9 +270,7 @@ def test_once_rescued_it_is_safe_to_start_and_all_was_only_read(course: Course) 
     assert course.untouched
 
 
-def test_what_it_lost_by_starting_is_what_was_foretold_and_is_in_the_rescue(
-    course: Course,
-) -> None:
+def test_what_it_lost_by_starting_is_what_was_foretold_and_is_in_the_rescue(course: Course) -> None:
     paths = {one["topic"]: one["path"] for one in course.rescued.document["partitions"]}
     for topic in TAILS:
         gone = course.disk[topic].identities - course.returned[topic].identities

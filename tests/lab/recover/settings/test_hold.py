@@ -234,11 +234,7 @@ def test_r14_a_setting_that_changed_since_consent_refuses(
 
 @pytest.mark.parametrize("unclean", ["stock"], indirect=True)
 def test_r14_a_release_that_was_killed_or_is_outdated_is_taken_up_again(
-    lab: Cluster,
-    behind: Watched,
-    unclean: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    lab: Cluster, behind: Watched, unclean: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(behind, "hold", "--write", "--consent=hold stock").code == 0
     consent = "--consent=release stock and 2 partitions lose 25"

@@ -32,11 +32,7 @@ from breakglass.services.checkpoint.protocol.values import (
 )
 from tests.kit.extent import examples
 from tests.unit.checkpoint.protocol.checker import broken
-from tests.unit.checkpoint.protocol.simulation import (
-    Kind,
-    Record,
-    World,
-)
+from tests.unit.checkpoint.protocol.simulation import Kind, Record, World
 
 D, O, C, F, I = (  # noqa: E741 - tables of them follow
     Status.DOES_NOT_EXIST,

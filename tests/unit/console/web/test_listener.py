@@ -100,10 +100,7 @@ async def test_over_tls_metrics_are_served_to_who_brings_the_token(
     server: tuple[Path, Path], authority: Identity
 ) -> None:
     listener = HttpListener.at("127.0.0.1", 0, *server)
-    async with (
-        served(listener, lambda: b"up 1\n") as port,
-        ClientSession(headers=BEARER) as client,
-    ):
+    async with served(listener, lambda: b"up 1\n") as port, ClientSession(headers=BEARER) as client:
         url = listener.url(port, PATH)
         async with client.get(url, ssl=authority.trusted()) as answer:
             assert (answer.status, await answer.read()) == (200, b"up 1\n")

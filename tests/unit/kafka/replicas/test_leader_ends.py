@@ -13,11 +13,7 @@ from breakglass.services.backup_watch import location
 from breakglass.services.checkpoint.kafka.logs import Logs
 from breakglass.services.errors import Unreachable
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import (
-    NO_LEADER,
-    Unanswered,
-    read_leader_ends,
-)
+from breakglass.services.kafka.replicas.leader_ends import NO_LEADER, Unanswered, read_leader_ends
 from breakglass.services.kafka.replicas.list_offsets import OffsetError
 from breakglass.services.model import TopicPartition, known
 from breakglass.services.pipeline.source import WantedTopics, read_sources

@@ -10,9 +10,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from breakglass.services.errors import MalformedMessage, Unreachable
-from breakglass.services.kafka.replicas.list_offsets import (
-    LATEST,
-)
+from breakglass.services.kafka.replicas.list_offsets import LATEST
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReader, ReplicaReading
 from breakglass.services.kafka.wire.broker_errors import denied
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -230,11 +228,7 @@ class TestImpossibleAnswers:
 
     @pytest.mark.parametrize(
         "values",
-        [
-            {"high_watermark": 2**63 - 1},
-            {"log_start_offset": -100},
-            {"log_start_offset": 4},
-        ],
+        [{"high_watermark": 2**63 - 1}, {"log_start_offset": -100}, {"log_start_offset": 4}],
         ids=str,
     )
     def test_s22_a_log_that_cannot_be_is_no_evidence(

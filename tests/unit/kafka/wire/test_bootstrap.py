@@ -49,9 +49,7 @@ def race(*servers: Endpoint) -> Endpoint:
     return winner
 
 
-def test_the_first_wins_and_the_others_are_left_alone(
-    brokers: list[FakeBroker],
-) -> None:
+def test_the_first_wins_and_the_others_are_left_alone(brokers: list[FakeBroker]) -> None:
     first, second = brokers
     assert race(first.endpoint, second.endpoint) == first.endpoint
     assert second.connected == 0

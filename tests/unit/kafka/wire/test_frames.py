@@ -30,9 +30,7 @@ def wire() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-def test_frames_of_any_size_come_in_order(
-    wire: tuple[socket.socket, socket.socket],
-) -> None:
+def test_frames_of_any_size_come_in_order(wire: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = wire
     sent = [bytes([number]) * max(size, 4) for number, size in enumerate(SIZES)]
     framed = b"".join(struct.pack(">i", len(part)) + part for part in sent)

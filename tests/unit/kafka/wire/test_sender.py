@@ -10,11 +10,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import (
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    ElectLeadersRequest,
-)
+from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse, ElectLeadersRequest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import (
     ApiVersionsRequest,

@@ -45,16 +45,7 @@ def state(
 ) -> PartitionState:
     """The partition that `target` is about, as the metadata has it."""
     return PartitionState(
-        partition,
-        topic_id,
-        leader,
-        leader_epoch,
-        assignment,
-        isr,
-        elr,
-        last,
-        (),
-        reassignment,
+        partition, topic_id, leader, leader_epoch, assignment, isr, elr, last, (), reassignment
     )
 
 

@@ -13,12 +13,7 @@ from breakglass.services.recovery.execution.recheck import (
 )
 from breakglass.services.recovery.execution.target import ElectionTarget, RecoveryResult
 from breakglass.services.snapshot import ClusterDescription
-from tests.unit.recovery.execution.targets import (
-    ANOTHER_TOPIC_ID,
-    brokers,
-    state,
-    target,
-)
+from tests.unit.recovery.execution.targets import ANOTHER_TOPIC_ID, brokers, state, target
 
 WELL = brokers(1, 2, 3, fenced=(3,))
 """b3, which led last, is dead."""

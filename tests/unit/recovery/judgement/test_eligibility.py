@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from breakglass.services.recovery.judgement.eligibility import (
-    ReplicaStanding,
-    eligibility,
-)
+from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
 from tests.unit.recovery.notation import incident
 
 ELIGIBLE, BARRED = ReplicaStanding.ELIGIBLE, ReplicaStanding.BARRED

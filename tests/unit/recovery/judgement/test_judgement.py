@@ -28,12 +28,7 @@ from breakglass.services.model import (
     ReplicaLog,
     Unknown,
 )
-from breakglass.services.recovery.judgement.assessment import (
-    Assessment,
-    Verb,
-    Verdict,
-    own_consent,
-)
+from breakglass.services.recovery.judgement.assessment import Assessment, Verb, Verdict, own_consent
 from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
 from breakglass.services.recovery.judgement.heard_before import remembering
 from breakglass.services.recovery.judgement.inputs import abandoned, proof_of_no_more

@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.model import EpochHistory, EpochRange, ReplicaLog, Unknown
-from breakglass.services.recovery.judgement.lineage import (
-    Divergences,
-    divergence,
-)
+from breakglass.services.recovery.judgement.lineage import Divergences, divergence
 from tests.kit.truncation import Truncation, truncation
 from tests.unit.recovery.histories import (
     Disk,

@@ -18,10 +18,7 @@ from tests.kit.extent import examples
 from tests.kit.large_cluster import generated
 from tests.unit.recovery.notation import NO_QUORUM, blocks, incident
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.random_histories import (
-    Life,
-    lives_with_brokers_gone,
-)
+from tests.unit.recovery.random_histories import Life, lives_with_brokers_gone
 from tests.unit.recovery.replicas import HEALTHY
 
 INCIDENTS = blocks("incidents.txt")

@@ -26,15 +26,7 @@ from breakglass.services.recovery.plan.partition_file import Election, read_elec
 from breakglass.services.recovery.plan.rows import as_recommended
 from tests.kit.plans import render_plan
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.plans import (
-    CLUSTER,
-    FORK,
-    GONE,
-    LOSS,
-    MADE_AT_MS,
-    SAFE,
-    planned,
-)
+from tests.unit.recovery.plans import CLUSTER, FORK, GONE, LOSS, MADE_AT_MS, SAFE, planned
 
 
 def rewritten(plan: Plan, change: Any) -> str:

@@ -6,10 +6,7 @@ import pytest
 
 from breakglass.services.errors import UsageError
 from breakglass.services.recovery.plan.document import Approval
-from breakglass.services.recovery.plan.notes import (
-    NOTE_LENGTH,
-    approve,
-)
+from breakglass.services.recovery.plan.notes import NOTE_LENGTH, approve
 from tests.kit.plans import add_note
 from tests.unit.recovery.plans import SAFE, planned
 

@@ -8,21 +8,11 @@ from breakglass.services.model import PartitionEvidence
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.check import Checked, CheckStatus
 from breakglass.services.recovery.plan.document import Plan
-from breakglass.services.recovery.plan.edit import (
-    set_leader,
-)
+from breakglass.services.recovery.plan.edit import set_leader
 from breakglass.services.recovery.plan.make import make_plan
 from breakglass.services.recovery.plan.rows import as_recommended, departs, plan_rows, recommended
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.plans import (
-    CLUSTER,
-    FORK,
-    GONE,
-    LOSS,
-    MADE_AT_MS,
-    SAFE,
-    planned,
-)
+from tests.unit.recovery.plans import CLUSTER, FORK, GONE, LOSS, MADE_AT_MS, SAFE, planned
 
 
 def test_a_check_of_another_leader_than_the_plans_is_disregarded() -> None:

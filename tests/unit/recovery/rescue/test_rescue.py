@@ -217,9 +217,7 @@ class TestWhatIsSaved:
         assert len(bench.manifest(2, "orders").partitions) == 40
 
 
-def test_where_nothing_is_to_be_saved_no_broker_is_asked_and_nothing_written(
-    bench: Bench,
-) -> None:
+def test_where_nothing_is_to_be_saved_no_broker_is_asked_and_nothing_written(bench: Bench) -> None:
     result = bench.one(offline(log(1, (0, 100)), log(2, (0, 90))))
     assert (result, result.whole) == (RescuedPartition(ORDERS, 1), True)
     assert (bench.opened, bench.to.exists()) == (0, False)
@@ -384,9 +382,7 @@ def test_a_slow_rescue_asks_for_no_more_than_a_seconds_worth_and_accounts_for_al
     assert sum(noted.spent) >= sum(map(len, tail))
 
 
-def test_each_rescue_has_a_folder_of_its_own_whatever_the_cluster_is_called(
-    tmp_path: Path,
-) -> None:
+def test_each_rescue_has_a_folder_of_its_own_whatever_the_cluster_is_called(tmp_path: Path) -> None:
     folders = {new_folder(tmp_path, "../../etc") for _ in range(3)}
     assert {folder.parent.parent for folder in folders} == {tmp_path}
 

@@ -460,6 +460,7 @@ def listed(key: str) -> str:
 
 
 ENTITIES = "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in pairwise("abcdefghij"))
+LONG = "lol" * 1000
 FLOOD = [b" " * (1 << 20)] * 400
 
 
@@ -481,7 +482,7 @@ S3_ANSWERS: dict[str, tuple[list[bytes], Callable[[FsspecBlobs], object]]] = {
     "a listing without sizes": (listing("<Contents><Key>x/a</Key></Contents>"), all_names),
     "an XML bomb": (
         answer_of(
-            f'<!DOCTYPE l [<!ENTITY a "lol">{ENTITIES}]><ListBucketResult>&j;'.encode()
+            f'<!DOCTYPE l [<!ENTITY a "{LONG}">{ENTITIES}]><ListBucketResult>&j;'.encode()
             + b"</ListBucketResult>",
             b"application/xml",
         ),
