@@ -14,14 +14,12 @@ from pathlib import Path
 from aiohttp import hdrs, web
 
 from breakglass.console.output import say
-from breakglass.services.errors import Refused, UsageError
-from breakglass.services.regular_file import open_regular
+from breakglass.services.connection.properties import read_private
+from breakglass.services.errors import UsageError
 
 SHORTEST = 16
 """Characters of a token that somebody chose."""
 WITHOUT_TOKEN = "Send the token that this server was started with: Authorization: Bearer"  # noqa: S105
-LARGEST_TOKEN = 4096
-"""Bytes of a token file."""
 
 
 def bears(request: web.Request, token: str) -> bool:
@@ -44,7 +42,7 @@ def token_of(variable: str, file: Path | None = None) -> str:
         raise UsageError(f"{variable} and --token-file both name a token: leave one of them out.")
     where = variable
     if file is not None:
-        chosen, where = _read_token(file), str(file)
+        chosen, where = read_private(file).strip(), str(file)
     if chosen is None:
         made = secrets.token_urlsafe(24)
         say(f"token: {made}")
@@ -54,20 +52,3 @@ def token_of(variable: str, file: Path | None = None) -> str:
     if not (chosen.isascii() and chosen.isprintable()) or " " in chosen:
         raise UsageError(f"{where} holds no token: write one line of letters and digits.")
     return chosen
-
-
-def _read_token(path: Path) -> str:
-    try:
-        with open_regular(path) as file:
-            # Of the open file: its name may lead to another file a moment later.
-            if os.fstat(file.fileno()).st_mode & 0o077:
-                raise Refused(
-                    f"{path} can be read by other users, who would have the token: "
-                    f"`chmod 600` it, and make a new token if they may have read it"
-                )
-            content = file.read(LARGEST_TOKEN + 1)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}): check its name.") from None
-    if len(content) > LARGEST_TOKEN:
-        raise UsageError(f"{path} holds no token: it has more than {LARGEST_TOKEN:,} bytes.")
-    return content.decode("utf-8", "replace").strip()

@@ -30,6 +30,7 @@ from typing_extensions import override
 
 from breakglass.console.output import say
 from breakglass.services import patience
+from breakglass.services.connection.properties import require_own
 from breakglass.services.errors import Refused, UsageError
 from breakglass.services.regular_file import open_regular
 
@@ -134,6 +135,7 @@ def server_tls(certificate: Path, key: Path) -> ssl.SSLContext:
 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    require_own(certificate, key)
     try:
         for file in (certificate, key):
             # A FIFO would be waited for without end.

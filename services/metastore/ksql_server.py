@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from breakglass.services import patience
+from breakglass.services.connection.properties import require_own
 from breakglass.services.errors import (
     AuthenticationFailed,
     BadConnectionSettings,
@@ -334,6 +335,7 @@ class KsqlServer:
             context.load_default_certs()
             return context
         try:
+            require_own(self.ca)
             trusted = read_given(self.ca, SETTINGS_BYTES)
             context.load_verify_locations(cadata=trusted.decode("ascii", "ignore"))
         except (OSError, ValueError) as error:
