@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,6 +35,12 @@ class Deadline:
         """The earlier of this deadline and *seconds* from now."""
         return Deadline(min(self.at, self.clock() + seconds), self.clock)
 
+    def half(self) -> Deadline:
+        """After half of what is left, so that no answer takes the time of all others."""
+        return self.sooner(self.remaining() / 2)
+
+
+NEVER = Deadline(math.inf)
 
 T = TypeVar("T")
 
