@@ -151,9 +151,8 @@ def serve(
     from breakglass.services.extras import need
 
     need("web")
-    from breakglass.console.web.bearer import token_of
     from breakglass.console.web.checkpoint_server import serve_checkpoints
-    from breakglass.console.web.listener import HttpListener
+    from breakglass.console.web.listener import HttpListener, token_of
 
     if connection.write:
         need("pipeline")

@@ -90,8 +90,7 @@ def export(
     need("web")
     if out is not None and not once:
         raise UsageError("--out is the file of one look: add --once")
-    from breakglass.console.web.bearer import token_of
-    from breakglass.console.web.listener import HttpListener
+    from breakglass.console.web.listener import HttpListener, token_of
     from breakglass.services.monitoring.watching import MonitoringWatch
 
     listener = HttpListener.at(host, port, tls_certificate, tls_key)

@@ -68,8 +68,9 @@ def internal_topics(
             if stop.requested:
                 raise Refused("stopped on request")
 
-        chosen = _designees(client, recovery_duration_ms / 1000, broker_ids(gone, "--gone"))
-        found = list(InternalSearch(opened, chosen, go_on).run(client))
+        seconds = recovery_duration_ms / 1000
+        chosen = _designees(client, seconds, broker_ids(gone, "--gone"))
+        found = list(InternalSearch(opened, chosen, go_on, seconds).run(client))
         if stop.requested:
             raise typer.Exit(INTERRUPTED)
     if as_json:

@@ -63,8 +63,6 @@ if TYPE_CHECKING:
 
 
 FROM_ENVIRONMENT = "BREAKGLASS_KSQL_PASSWORD"
-LARGEST_PASSWORD = 4096
-
 HandOverTo = Annotated[
     str | None,
     typer.Option(
@@ -197,6 +195,7 @@ def ksql_server(
         UsageError: the address cannot be used, or there is no password for the user, or two.
         Refused: others may read the file of the password.
     """
+    from breakglass.services.connection.properties import read_private
     from breakglass.services.errors import UsageError
     from breakglass.services.metastore.ksql_server import KsqlServer, server_url
 
@@ -214,29 +213,12 @@ def ksql_server(
             raise UsageError(
                 f"{FROM_ENVIRONMENT} and --server-password-file: leave one of them out."
             )
-        chosen = _password_in(password_file)
+        chosen = read_private(password_file).rstrip("\r\n")
     if chosen is None:
         raise UsageError(
             f"{user} has no password: set {FROM_ENVIRONMENT}, or add --server-password-file."
         )
     return KsqlServer(server_url(url), user, chosen, ca)
-
-
-def _password_in(path: Path) -> str:
-    from breakglass.services.errors import Refused, UsageError
-    from breakglass.services.regular_file import open_regular
-
-    try:
-        with open_regular(path) as file:
-            # Of the open file: its name may lead to another file a moment later.
-            if os.fstat(file.fileno()).st_mode & 0o077:
-                raise Refused(f"{path} can be read by other users: `chmod 600` it")
-            content = file.read(LARGEST_PASSWORD + 1)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}): check its name.") from None
-    if len(content) > LARGEST_PASSWORD:
-        raise UsageError(f"{path} has more than {LARGEST_PASSWORD:,} bytes, and is no password.")
-    return content.decode("utf-8", "replace").rstrip("\r\n")
 
 
 class OnDivergence(StrEnum):

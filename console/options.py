@@ -26,7 +26,7 @@ import typer
 
 from breakglass.console import completion
 from breakglass.console.option_values import amount
-from breakglass.console.output import LogFormat, log_as
+from breakglass.console.output import LogFormat, log_as, waits_said
 from breakglass.console.wiring import Connection
 from breakglass.services.session import Effort
 from breakglass.services.words.amounts import duration_ms, rate_bytes, size_bytes
@@ -311,7 +311,8 @@ def _with_options(command: Callable[..., Any], *, writes: bool) -> Callable[...,
 
     def run(**arguments: Any) -> Any:
         given = {param.name: arguments.pop(param.name) for param in added}
-        return command(_connection(**given), **arguments)
+        with waits_said():
+            return command(_connection(**given), **arguments)
 
     return _signed(run, command, list(map(_keyword, (*own, *added))))
 

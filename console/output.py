@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum, StrEnum
 from itertools import islice
 from pathlib import PurePath
+from threading import Event, Thread
 from uuid import UUID
 
 from breakglass.services.clock import now_ms
@@ -20,6 +22,7 @@ from breakglass.services.words.figures import shown
 from breakglass.services.words.inert import inert
 from breakglass.services.words.moments import time_text
 
+LOOK_SECONDS = 0.5
 ENTRIES_AT_ONCE = 100
 """How many entries of a streamed array are in memory as JSON at a time."""
 
@@ -49,6 +52,25 @@ def say(message: str) -> None:
     except (OSError, ValueError):
         # Closed stderr: the exit code still speaks.
         return
+
+
+@contextmanager
+def waits_said() -> Iterator[None]:
+    """While the block runs, say whom it waits for once it has waited for a while (S50)."""
+    from breakglass.services.kafka.wire.deadline import WAITS
+
+    over = Event()
+
+    def look() -> None:
+        while not over.wait(LOOK_SECONDS):
+            for whom in WAITS.overdue():
+                say(f"waiting: {whom}")
+
+    Thread(target=look, name="waits", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def _log_line(message: str) -> str:

@@ -78,8 +78,7 @@ def serve_dashboard(
     need("web")
     from breakglass.console.look import LookOptions, decide_look
     from breakglass.console.web.access import Access
-    from breakglass.console.web.bearer import token_of
-    from breakglass.console.web.listener import HttpListener, serve_until_signal
+    from breakglass.console.web.listener import HttpListener, serve_until_signal, token_of
     from breakglass.console.web.server import SHUTDOWN_SECONDS, Dashboard
     from breakglass.console.web.session import session_environment
 

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
-from breakglass.console.web.bearer import bears
-from breakglass.console.web.listener import Handler, HttpListener
+from breakglass.console.web.listener import Handler, HttpListener, bears
 
 PROTOCOL = "breakglass"
 """The websocket's protocol; the key of the page is named beside it."""

@@ -23,8 +23,14 @@ from typing import Any, TypeVar
 from aiohttp import hdrs, web
 
 from breakglass.console.output import say
-from breakglass.console.web.bearer import WITHOUT_TOKEN, bears
-from breakglass.console.web.listener import SIGNALS, Handler, HttpListener, serve_until_signal
+from breakglass.console.web.listener import (
+    SIGNALS,
+    WITHOUT_TOKEN,
+    Handler,
+    HttpListener,
+    bears,
+    serve_until_signal,
+)
 from breakglass.services import patience
 from breakglass.services.checkpoint.coordinator import Checkpoints
 from breakglass.services.checkpoint.metrics import CONTENT_TYPE, exposition

@@ -1,6 +1,7 @@
 """Where a server listens, who may read what it sends on its way, and how it serves until it stops.
 
-All servers (checkpoints, metrics, the dashboard) ask for a token. Off this machine they listen only
+All servers (checkpoints, metrics, the dashboard) ask for ``Authorization: Bearer TOKEN``, on this
+machine too: every account of a bastion reaches its ports. Off this machine they listen only
 with TLS, because others would read the token otherwise.
 
 Any account that reaches the port can open connections and send nothing. Such a connection has a
@@ -12,7 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hmac
+import os
 import resource
+import secrets
 import signal
 import socket
 import ssl
@@ -30,9 +34,13 @@ from typing_extensions import override
 
 from breakglass.console.output import say
 from breakglass.services import patience
+from breakglass.services.connection.properties import read_private, require_own
 from breakglass.services.errors import Refused, UsageError
 from breakglass.services.regular_file import open_regular
 
+SHORTEST = 16
+"""Characters of a token that somebody chose."""
+WITHOUT_TOKEN = "Send the token that this server was started with: Authorization: Bearer"  # noqa: S105
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SERVER = "breakglass"
 """What the header of that name says; aiohttp's own text has versions."""
@@ -134,6 +142,7 @@ def server_tls(certificate: Path, key: Path) -> ssl.SSLContext:
 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    require_own(certificate, key)
     try:
         for file in (certificate, key):
             # A FIFO would be waited for without end.
@@ -337,3 +346,35 @@ async def serve_until_signal(
     for number in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, stop)
     await serve_until(application, listener, stopped, started, answer_seconds)
+
+
+def bears(request: web.Request, token: str) -> bool:
+    """Whether *request* brings *token*."""
+    scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    # Bytes that are no UTF-8 come as lone surrogates.
+    sent = given.strip().encode("utf-8", "surrogateescape")
+    return hmac.compare_digest(sent, token.encode()) and scheme.lower() == "bearer"
+
+
+def token_of(variable: str, file: Path | None = None) -> str:
+    """The token of the *file*, else of the environment's *variable*; else a new one, printed.
+
+    Raises:
+        UsageError: there are two tokens, or the token is too short or no token.
+        Refused: others may read the file.
+    """
+    chosen = os.environ.pop(variable, None)
+    if file is not None and chosen is not None:
+        raise UsageError(f"{variable} and --token-file both name a token: leave one of them out.")
+    where = variable
+    if file is not None:
+        chosen, where = read_private(file).strip(), str(file)
+    if chosen is None:
+        made = secrets.token_urlsafe(24)
+        say(f"token: {made}")
+        return made
+    if len(chosen) < SHORTEST:
+        raise UsageError(f"{where} has {len(chosen)} characters, and needs {SHORTEST}.")
+    if not (chosen.isascii() and chosen.isprintable()) or " " in chosen:
+        raise UsageError(f"{where} holds no token: write one line of letters and digits.")
+    return chosen

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from aiohttp import hdrs, web
 
-from breakglass.console.web.bearer import WITHOUT_TOKEN, bears
-from breakglass.console.web.listener import Handler
+from breakglass.console.web.listener import WITHOUT_TOKEN, Handler, bears
 from breakglass.services.monitoring.meters import CONTENT_TYPE
 
 PATH = "/metrics"

@@ -7,15 +7,18 @@ import os
 import pwd
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from breakglass.services.connection.secret import Secret
-from breakglass.services.errors import BadConnectionSettings
-from breakglass.services.regular_file import SETTINGS_BYTES, read_given
+from breakglass.services.errors import BadConnectionSettings, Refused, UsageError
+from breakglass.services.regular_file import SETTINGS_BYTES, open_regular, read_given
 
 _JAVA_SPACES = "".join(map(chr, range(33)))
 """What String.trim() removes: ConfigDef.parseType trims every value, passwords too."""
+LARGEST_SECRET = 4096
+"""Bytes of a file that holds a password or a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class Property:
     """Where it was written, for an operator: ``client.properties line 7``."""
     folder: Path = field(default_factory=Path)
     """Where a relative path in it starts; Kafka's own tools start at the working directory."""
+    files: tuple[Path, ...] = ()
+    """Files that variables in it were read from."""
 
 
 class Properties(Mapping[str, Property]):
@@ -178,22 +183,61 @@ def is_security_key(key: str) -> bool:
     return key.startswith(("security.", "sasl.", "ssl."))
 
 
-def writable_by_others(path: Path) -> bool:
-    """Whether users other than the owner may write *path*, or put another file in its place.
+def require_own(*paths: Path) -> None:
+    """Return unless another account could have written one of *paths*, or can replace it.
 
-    A group of the owner's own, as Linux gives each user, is no other user. False if not known.
+    These files decide where a secret is sent, or whom it is shown to. A group of the owner's own,
+    as Linux gives each user, is no other account. What cannot be looked at is not judged.
+
+    Raises: BadConnectionSettings.
+    """
+    for path in paths:
+        target = Path(os.path.realpath(path))
+        with suppress(OSError):
+            own = _is_own(os.lstat(path)) and _is_own(os.stat(target))
+            if not (own and all(_is_own(os.stat(at.parent)) for at in (path, target))):
+                raise BadConnectionSettings(
+                    f"other accounts can write {path}, and could have your secrets sent to a place "
+                    "of theirs: look at what is in it, then `chown` it and `chmod 600` it, and "
+                    "keep it in a folder that is yours to write alone."
+                )
+
+
+def read_private(path: Path) -> str:
+    """The text of a file that holds one secret.
+
+    Raises:
+        BadConnectionSettings: other accounts can write it.
+        Refused: they can read it.
+        UsageError: it cannot be read, or is too large for a secret.
     """
     try:
-        file, folder = os.stat(path), os.stat(path.parent)
-    except OSError:
+        with open_regular(path) as file:
+            # Of the open file: its name may lead to another file a moment later.
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise Refused(
+                    f"{path} can be read by other users, who would have the secret: `chmod 600` "
+                    "it, and make a new one if they may have read it"
+                )
+            content = file.read(LARGEST_SECRET + 1)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}): check its name.") from None
+    if len(content) > LARGEST_SECRET:
+        raise UsageError(f"{path} has more than {LARGEST_SECRET:,} bytes, and is no secret.")
+    require_own(path)
+    return content.decode("utf-8", "replace")
+
+
+def _is_own(found: os.stat_result) -> bool:
+    """Whether only this account and root can write what was *found*: a file, a folder, a link."""
+    if found.st_uid not in (os.geteuid(), 0):
         return False
-    in_place = not folder.st_mode & stat.S_ISVTX and _writable(folder)
-    return in_place or _writable(file)
-
-
-def _writable(found: os.stat_result) -> bool:
-    shared = found.st_mode & 0o002
-    return bool(shared or (found.st_mode & 0o020 and not _is_own_group(found)))
+    # Everybody can write a link by its mode, and nobody can: others can be replaced in its folder.
+    sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+    if sticky or stat.S_ISLNK(found.st_mode):
+        return True
+    shared = found.st_mode & 0o020 and not _is_own_group(found)
+    return not (shared or found.st_mode & 0o002)
 
 
 def _is_own_group(found: os.stat_result) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from breakglass.services.connection.properties import Properties, Property
+from breakglass.services.connection.properties import Properties, Property, require_own
 from breakglass.services.connection.secret import JaasEntry, JaasProblem, Secret, parse_jaas
 from breakglass.services.connection.tls import TlsSettings, read_tls
 
@@ -101,7 +101,9 @@ def read_oauth(properties: Properties, entry: JaasEntry) -> OAuthLogin:
     extensions = _extensions(entry, "extension_")
     parts = urlsplit(url)
     if parts.scheme == "file":
-        return OAuthLogin(TokenFile(Path(unquote(parts.path))), extensions)
+        file = TokenFile(Path(unquote(parts.path)))
+        require_own(file.path)
+        return OAuthLogin(file, extensions)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise properties.error(ENDPOINT, "is not a URL; write https://HOST/PATH or file:///PATH")
     return OAuthLogin(_endpoint(properties, entry, url), extensions)
@@ -136,6 +138,8 @@ def _endpoint(properties: Properties, entry: JaasEntry, url: str) -> TokenEndpoi
         for name, value in entry.options.items()
         if name.startswith("ssl.")
     }
+    own = Properties(options, origin)
+    require_own(*filter(None, (own.path(name) for name in own if name.endswith(".location"))))
     return TokenEndpoint(
         url=url,
         client_id=client_id,
@@ -146,7 +150,7 @@ def _endpoint(properties: Properties, entry: JaasEntry, url: str) -> TokenEndpoi
             properties.number(CONNECT_TIMEOUT, DEFAULT_TIMEOUT_MS),
             properties.number(READ_TIMEOUT, DEFAULT_TIMEOUT_MS),
         ),
-        tls=read_tls(Properties(options, origin)),
+        tls=read_tls(own),
     )
 
 

@@ -19,7 +19,7 @@ from breakglass.services.connection.properties import (
     overlay,
     read_properties,
     readable_by_others,
-    writable_by_others,
+    require_own,
 )
 from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.settings import (
@@ -85,22 +85,28 @@ def _expand(
     properties: Properties, key: str, kinds: Mapping[str, str], environ: Mapping[str, str]
 ) -> Property:
     entry = properties[key]
-    value, missing = _substitute(entry.value, kinds, environ)
+    files: list[Path] = []
+    value, missing = _substitute(entry.value, kinds, environ, files)
     if missing:
         raise properties.error(key, f"uses {missing}, which has no value: set it, or write it out")
-    return Property(value, entry.origin, entry.folder)
+    return Property(value, entry.origin, entry.folder, (*entry.files, *files))
 
 
 def _substitute(
-    value: Secret, kinds: Mapping[str, str], environ: Mapping[str, str]
+    value: Secret, kinds: Mapping[str, str], environ: Mapping[str, str], files: list[Path]
 ) -> tuple[Secret, str]:
-    """The value with its variables replaced, and the first variable without a value, or ''."""
+    """The value with its variables replaced, and the first variable without a value, or ''.
+
+    Adds to *files* those that were read.
+    """
     parts: list[str] = []
     text, end = value.reveal(), 0
     for match in _VARIABLE.finditer(text):
         kind = kinds.get(match[1])
         if kind is None:
             continue
+        if kind != "env":
+            files.append(Path(match[2] or "", match[3] if kind == "directory" else ""))
         found = _look_up(kind, match[2] or "", match[3], environ)
         if found is None:
             return value, match[0]
@@ -224,7 +230,15 @@ def connection_settings(
     )
     given = [source.broker_addresses for source in reversed(sources)]
     addresses = {broker: at for source in given for broker, at in source.items()}
-    _require_own(layers)
+    if any(key in layer.properties for layer in layers for key in _SECRET_KEYS):
+        named = (merged.path(key) for key in merged if key.endswith(".location"))
+        texts = (*flags.broker_address, *variables.broker_address)
+        require_own(
+            *(layer.file for layer in layers if layer.file),
+            *(Path(text[1:]) for text in texts if text.startswith("@")),
+            *(path for entry in merged.values() for path in entry.files),
+            *filter(None, named),
+        )
     settings = settings_from(merged)
     in_clear = []
     if (
@@ -346,23 +360,6 @@ def _layers(sources: list[_Source], client_file: ClientFile | None) -> Iterator[
         if source.command_config is not None and not config_read:
             yield _Layer(read_properties(source.command_config), source.command_config)
             config_read = True
-
-
-def _require_own(layers: list[_Layer]) -> None:
-    """Return unless others can write a file that decides where a secret is sent.
-
-    Raises:
-        BadConnectionSettings: they can, and there is a secret.
-    """
-    if not any(key in layer.properties for layer in layers for key in _SECRET_KEYS):
-        return
-    for layer in layers:
-        if layer.file and writable_by_others(layer.file):
-            raise BadConnectionSettings(
-                f"other accounts can write {layer.file}, and could have your password sent to a "
-                "broker of theirs: look at what is in it, then chmod 600 it, and keep it in a "
-                "folder that is yours to write alone."
-            )
 
 
 def _loose_rights(layers: list[_Layer]) -> Iterator[str]:

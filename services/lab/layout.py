@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +14,7 @@ from breakglass.services.errors import LabError
 
 SCHEMA = 1
 LAYOUT_FILE = "lab.json"
+PROPERTIES_FILE = "server.properties"
 TRUTH_FILE = "truth.json"
 """The file with the truths of the scenarios that were played."""
 LOOPBACK = "127.0.0.1"
@@ -73,7 +75,7 @@ class NodeLayout:
 
     @property
     def properties_file(self) -> Path:
-        return self.folder / "server.properties"
+        return self.folder / PROPERTIES_FILE
 
     def address(self, listener: Listener) -> Address:
         """Where the process itself listens."""
@@ -143,7 +145,8 @@ def load_layout(state_dir: Path) -> ClusterLayout:
     """Read the layout of the lab in *state_dir*.
 
     Raises:
-        LabError: there is no lab, or one that this release cannot read.
+        LabError: there is no lab, or one that this release cannot read, or a folder of it is
+            elsewhere (S51): a lab removes its folders, and ends the processes that these name.
     """
     path = state_dir / LAYOUT_FILE
     try:
@@ -152,17 +155,41 @@ def load_layout(state_dir: Path) -> ClusterLayout:
         raise LabError(f"There is no lab in {state_dir}: start one with `lab up`.") from None
     except (OSError, ValueError) as error:
         raise LabError(f"{path} cannot be read ({error}): remove that folder.") from error
-    if document.get("schema") != SCHEMA:
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise LabError(f"{path} was written by another release: remove that folder.")
-    return ClusterLayout(
-        state_dir=Path(document["state_dir"]),
-        cluster_id=document["cluster_id"],
-        kafka_version=document["kafka_version"],
-        nodes=tuple(_node_from(node) for node in document["nodes"]),
-        overrides=document["overrides"],
-        secured=document["secured"],
-        tethered=document["tethered"],
-    )
+    try:
+        layout = ClusterLayout(
+            state_dir=Path(document["state_dir"]),
+            cluster_id=document["cluster_id"],
+            kafka_version=document["kafka_version"],
+            nodes=tuple(_node_from(node) for node in document["nodes"]),
+            overrides=document["overrides"],
+            secured=document["secured"],
+            tethered=document["tethered"],
+        )
+        elsewhere = next(_elsewhere(layout, state_dir), None)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise LabError(f"{path} is no layout of a lab ({error!r}): remove that folder.") from error
+    if elsewhere is not None:
+        raise LabError(
+            f"{path} names {elsewhere}, which is no folder of the lab in {state_dir}, or is "
+            "reached by a link: nothing was done. Look who wrote it, then remove that folder."
+        )
+    return layout
+
+
+def _elsewhere(layout: ClusterLayout, state_dir: Path) -> Iterator[Path]:
+    """The folders that a lab in *state_dir* does not have."""
+    named, real = layout.state_dir, Path(os.path.realpath(state_dir))
+    if not named.is_absolute() or os.path.realpath(named) != str(real):
+        yield named
+        return
+    for node in layout.nodes:
+        own = named / f"{node.role}-{node.id}"
+        for folder in (node.folder, *node.log_dirs, node.metadata_dir):
+            inside = node.folder == own and folder.is_relative_to(own)
+            if not inside or os.path.realpath(folder) != str(real / folder.relative_to(named)):
+                yield folder
 
 
 def _node_from(document: dict[str, Any]) -> NodeLayout:

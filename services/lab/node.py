@@ -282,7 +282,7 @@ class Node:
 
     @property
     def _record_file(self) -> Path:
-        return self.layout.folder / "process.json"
+        return self.layout.folder / process.NODE_RECORD
 
     def _record(self) -> process.ProcessRecord | None:
         return process.load_record(self._record_file)

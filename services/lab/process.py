@@ -8,12 +8,13 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import psutil
 
 from breakglass.services.errors import LabError
+from breakglass.services.lab.layout import PROPERTIES_FILE
 
 POLL_SECONDS = 0.02
 KILL_SECONDS = 120.0
@@ -22,6 +23,7 @@ SAME_START_SECONDS = 1.5
 """The boot time is known in whole seconds."""
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 """Environment a node inherits: no JAVA_TOOL_OPTIONS, no secrets."""
+NODE_RECORD = "process.json"
 PR_SET_PDEATHSIG = 1
 TETHER = f"""
 import ctypes, os, sys
@@ -156,11 +158,18 @@ def save_record(record: ProcessRecord, path: Path) -> None:
 def load_record(path: Path) -> ProcessRecord | None:
     """The record in *path*, or None when nothing was started yet.
 
+    Its process has a file of that folder on its command line, whatever the record says: a node its
+    properties, a proxy its record (S51).
+
     Raises:
         LabError: the file is damaged.
     """
     try:
-        return ProcessRecord(**json.loads(path.read_text(encoding="utf-8")))
+        record = ProcessRecord(**json.loads(path.read_text(encoding="utf-8")))
+        if type(record.pid) is not int or record.pid < 1:
+            raise ValueError(f"{record.pid!r} is no process id")
+        own = path.with_name(PROPERTIES_FILE) if path.name == NODE_RECORD else path
+        return replace(record, argument=str(own))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:

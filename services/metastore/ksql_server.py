@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from breakglass.services import patience
+from breakglass.services.connection.properties import require_own
 from breakglass.services.errors import (
     AuthenticationFailed,
     BadConnectionSettings,
@@ -33,6 +34,7 @@ from breakglass.services.errors import (
     ConnectFailed,
     UsageError,
 )
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Unknown
 from breakglass.services.regular_file import SETTINGS_BYTES, read_given
 from breakglass.services.words.inert import bounded, bounded_url, inert
@@ -282,7 +284,7 @@ class KsqlServer:
 
         Raises: ConnectFailed, BadConnectionSettings.
         """
-        host, port = self.url.hostname or "", self.url.port
+        host, port, deadline = self.url.hostname or "", self.url.port, Deadline.after(seconds)
         if self.url.scheme == "https":
             context = self._context()
             made: HTTPConnection = HTTPSConnection(host, port, timeout=seconds, context=context)
@@ -295,7 +297,7 @@ class KsqlServer:
                 f"{self} cannot be reached ({_why(error)}); nothing was sent"
             ) from None
         # The socket itself: an answer without a length takes it from the connection.
-        cut = threading.Timer(seconds, _cut, (made.sock,))
+        cut = threading.Timer(deadline.remaining(), _cut, (made.sock,))
         cut.daemon = True
         cut.start()
         try:
@@ -334,6 +336,7 @@ class KsqlServer:
             context.load_default_certs()
             return context
         try:
+            require_own(self.ca)
             trusted = read_given(self.ca, SETTINGS_BYTES)
             context.load_verify_locations(cadata=trusted.decode("ascii", "ignore"))
         except (OSError, ValueError) as error:

@@ -41,7 +41,7 @@ from breakglass.services.kafka.replicas.list_offsets import (
     list_offsets,
 )
 from breakglass.services.kafka.wire.broker_errors import UNKNOWN_TOPIC_OR_PARTITION, cluster_error
-from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.deadline import LONGEST_PAUSE_SECONDS, NEVER, Deadline
 from breakglass.services.kafka.wire.grouping import only
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.metastore.events import Event
@@ -366,7 +366,7 @@ class TopicReader:
         """Read on by *client*."""
         self._client, self._log = client, None
 
-    def poll(self, seconds: float) -> PolledCommands:
+    def poll(self, seconds: float, deadline: Deadline = NEVER) -> PolledCommands:
         """The commands of one answer, for which the leader waits up to *seconds*.
 
         Raises:
@@ -376,7 +376,7 @@ class TopicReader:
             ClusterError: any other error, such as a damaged batch.
         """
         try:
-            polled = self._ask(seconds)
+            polled = self._ask(seconds, deadline)
         except EvidenceChanged as error:
             raise LogCut(
                 f"topic {self._topic} does not have offset {self._next or 0:,} any more ({error}): "
@@ -389,7 +389,8 @@ class TopicReader:
             if not error.retriable or now - self._failing_since > patience.CONSUMER:
                 raise
             self._log = None
-            time.sleep(AGAIN_SECONDS)
+            failing = min(max(now - self._failing_since, AGAIN_SECONDS), LONGEST_PAUSE_SECONDS)
+            time.sleep(min(failing, deadline.remaining()))
             return PolledCommands((), False, self._next or 0)
         self._failing_since = None
         return polled
@@ -398,13 +399,13 @@ class TopicReader:
         """The next offset to read, after markers and aborted commands that were passed."""
         return self._next or 0
 
-    def _ask(self, seconds: float) -> PolledCommands:
-        log, at = self._leaders_log()
+    def _ask(self, seconds: float, deadline: Deadline) -> PolledCommands:
+        log, at = self._leaders_log(deadline.sooner(patience.REQUEST))
         fetched = log.fetch(
             at,
             self._size,
             READ_COMMITTED,
-            Deadline.after(patience.REQUEST + seconds),
+            deadline.sooner(patience.REQUEST + seconds),
             wait_ms=int(seconds * 1000),
             epoch=self._epoch,
         )
@@ -426,11 +427,10 @@ class TopicReader:
         now = self._next or at
         return PolledCommands(records, now >= fetched.end, now, self._epoch)
 
-    def _leaders_log(self) -> tuple[CommittedLog, int]:
+    def _leaders_log(self, deadline: Deadline) -> tuple[CommittedLog, int]:
         """The log on its present leader, and the next offset to read."""
         from breakglass.services.pipeline.committed_log import CommittedLog
 
-        deadline = Deadline.after(patience.REQUEST)
         sender = self._client.sender
         if self._log is None:
             self._client.describe(deadline)

@@ -200,9 +200,10 @@ def _committed_now(
     now: dict[str, dict[TopicPartition, int]] = {}
     coordinators: dict[str, int] = {}
     unread: list[str] = []
+    whole = Deadline.after(patience.COMMAND)
     for group in sorted({group for group, _ in lost}):
         places = {partition for named, partition in lost if named == group}
-        deadline = Deadline.after(patience.GROUPS)
+        deadline = whole.half().sooner(patience.GROUPS)
         try:
             coordinator = find_coordinator(client.sender, group, deadline)
             found = read_offsets_of(client.sender, coordinator, [group], places, deadline)

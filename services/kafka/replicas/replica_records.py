@@ -37,7 +37,7 @@ from breakglass.services.kafka.wire.broker_errors import (
     describe_error,
     retriable,
 )
-from breakglass.services.kafka.wire.deadline import Deadline, until
+from breakglass.services.kafka.wire.deadline import NEVER, Deadline, until
 from breakglass.services.kafka.wire.frames import MAX_FRAME_BYTES
 from breakglass.services.kafka.wire.memory import read_large_batches
 from breakglass.services.kafka.wire.sender import Sender
@@ -86,6 +86,8 @@ class ReplicaRecords:
     """Called before each request; an exception that it raises ends the reading."""
     committed: bool = False
     """Read as a read_committed consumer: from the leader, up to the last stable offset."""
+    deadline: Deadline = NEVER
+    """For the whole reading, beside what each request has."""
 
     def __post_init__(self) -> None:
         read_large_batches()
@@ -151,7 +153,7 @@ class ReplicaRecords:
 
     def _require_end(self, end: int) -> None:
         """Check that the log still reaches *end* if no batch follows: else it was truncated."""
-        deadline = Deadline.after(self.request_seconds)
+        deadline = self.deadline.half().sooner(self.request_seconds)
         told = list_offsets(self.sender, self.broker, [self.partition], LATEST, deadline)
         answer = told[self.partition]
         if isinstance(answer, OffsetError):
@@ -160,7 +162,7 @@ class ReplicaRecords:
             raise self._moved(f"it ends at {answer.offset}, and not at {end} or later")
 
     def _records(self, position: int, size: int) -> _Told:
-        deadline = Deadline.after(self.request_seconds)
+        deadline = self.deadline.half().sooner(self.request_seconds)
         return until(deadline, lambda: self._ask(position, size, deadline))
 
     def _ask(self, position: int, size: int, deadline: Deadline) -> _Told:

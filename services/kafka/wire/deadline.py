@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,6 +35,40 @@ class Deadline:
         """The earlier of this deadline and *seconds* from now."""
         return Deadline(min(self.at, self.clock() + seconds), self.clock)
 
+    def half(self) -> Deadline:
+        """After half of what is left, so that no answer takes the time of all others."""
+        return self.sooner(self.remaining() / 2)
+
+
+NEVER = Deadline(math.inf)
+NOTICE_SECONDS = 5.0
+"""After which a command line says whom it waits for."""
+
+
+class Waits:
+    """Whom this process waits for, in all of its threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._open: dict[object, tuple[float, Callable[[], str]]] = {}
+        self._said: set[str] = set()
+
+    def begin(self, key: object, whom: Callable[[], str]) -> None:
+        self._open[key] = self._clock(), whom
+
+    def end(self, key: object) -> None:
+        del self._open[key]
+
+    def overdue(self) -> list[str]:
+        """Whom it waits for by now for `NOTICE_SECONDS`, each once."""
+        late = self._clock() - NOTICE_SECONDS
+        found = [whom() for began, whom in self._open.copy().values() if began <= late]
+        fresh = [whom for whom in dict.fromkeys(found) if whom not in self._said]
+        self._said.update(fresh)
+        return fresh
+
+
+WAITS = Waits()
 
 T = TypeVar("T")
 
@@ -83,8 +118,12 @@ def until(
         stop=lambda _: deadline.remaining() < FIRST_PAUSE_SECONDS,
         reraise=True,
     )
-    attempts.sleep(FIRST_PAUSE_SECONDS)
-    return attempts(attempt)
+    WAITS.begin(attempts, lambda: str(heard))
+    try:
+        attempts.sleep(FIRST_PAUSE_SECONDS)
+        return attempts(attempt)
+    finally:
+        WAITS.end(attempts)
 
 
 def persist(

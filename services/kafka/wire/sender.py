@@ -19,7 +19,7 @@ from breakglass.services.errors import (
 )
 from breakglass.services.kafka.wire.bootstrap import Opening, first_to_answer, session_closing
 from breakglass.services.kafka.wire.connection import BrokerConnection, Security
-from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.deadline import NOTICE_SECONDS, WAITS, Deadline
 from breakglass.services.snapshot import Broker
 
 ANY_BROKER = -1
@@ -263,7 +263,7 @@ class _Slot:
 
     def __init__(self, broker: int) -> None:
         self._broker = broker
-        self._name = "the bootstrap broker" if broker == ANY_BROKER else f"b{broker}"
+        self.name = "the bootstrap broker" if broker == ANY_BROKER else f"b{broker}"
         self._lock = threading.Lock()
         self._connection: BrokerConnection | None = None
 
@@ -272,7 +272,7 @@ class _Slot:
 
     def acquire(self, sender: Sender, deadline: Deadline) -> BrokerConnection:
         if not self._lock.acquire(timeout=deadline.remaining()):
-            raise TimedOut(f"{self._name} is still busy with an earlier request: try again")
+            raise TimedOut(f"{self.name} is still busy with an earlier request: try again")
         try:
             # Whether not to reuse it: its session ends, or the broker closed it while it was idle.
             if not self._connection or self._connection.expired or self._connection.abandoned:
@@ -309,7 +309,13 @@ class _Use:
         self._slot, self._sender, self._deadline = slot, sender, deadline
 
     def __enter__(self) -> BrokerConnection:
-        return self._slot.acquire(self._sender, self._deadline)
+        WAITS.begin(self, lambda: f"{self._slot.name} has not answered for {NOTICE_SECONDS:g} s")
+        try:
+            return self._slot.acquire(self._sender, self._deadline)
+        except BaseException:
+            WAITS.end(self)
+            raise
 
     def __exit__(self, *_: object) -> None:
+        WAITS.end(self)
         self._slot.release()

@@ -76,10 +76,10 @@ class SubmitStatement(Act[Planned | NothingToDo]):
         Raises:
             UsageError, Refused: the statement cannot be read, or contradicts the metastore.
         """
-        access = front.cluster
+        access, deadline = front.cluster, Deadline.after(self.seconds)
         with CommandLog(access, self.service_id) as log, front.reading() as client:
-            cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
-            log.catch_up(Deadline.after(patience.JOB))
+            cluster_id = client.describe(deadline).cluster_id
+            log.catch_up(deadline)
             planned = NameValidator(TopicsNow(client)).validate(
                 self.statement, log.metastore.snapshot(), {}
             )
@@ -160,10 +160,11 @@ class HandToServer(Act[CommandId]):
             told = error.placed(self.statement)
             raise StatementRejected(f"the statement was refused: {told}.") from None
         access, topic = front.cluster, command_topic(self.service_id)
+        deadline = Deadline.after(self.seconds)
         with CommandLog(access, self.service_id) as log, front.reading() as client:
-            cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
-            log.catch_up(Deadline.after(patience.JOB))
-        info = self.server.info()
+            cluster_id = client.describe(deadline).cluster_id
+            log.catch_up(deadline)
+        info = self.server.info(max(deadline.remaining(), 1.0))
         if (info.service_id, info.cluster_id) != (self.service_id, cluster_id):
             raise Refused(
                 f"{self.server} is a server of service {inert(info.service_id)} on cluster "

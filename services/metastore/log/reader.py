@@ -6,7 +6,6 @@ says why. Commands are not validated here, so a replay after a restart has the s
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from breakglass.services.errors import ClusterError, Refused, TimedOut, Unreacha
 from breakglass.services.kafka.cluster.partitions import read_partitions
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.list_offsets import EARLIEST
-from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.metastore.command import (
     Command,
     CommandId,
@@ -43,7 +42,6 @@ from breakglass.services.session import ReadAccess
 
 POLL_SECONDS = 0.01
 """Poll time without records: a writer waits for it while it fences other writers."""
-AGAIN_SECONDS = 0.05
 MARK = "breakglass-command"
 """The header that distinguishes commands with the same bytes."""
 
@@ -193,30 +191,31 @@ class CommandLog:
                     f"topic {self.topic} could be read up to offset {reader.position():,} in time "
                     f"and not to {end:,}: try again"
                 )
-            self._take(reader)
+            self._take(reader, deadline)
 
     def end(self, deadline: Deadline) -> int:
         """The offset after the last readable record, asked on a separate connection (M7).
 
         Raises: LogDegraded, TimedOut, NotAuthorized, ClusterError.
         """
-        reason = "its leader is unknown"
-        while True:
-            try:
-                told = self._ask_end(deadline)
-            except Unreachable as error:
-                told, reason = None, str(error)
-            if isinstance(told, int):
-                return told
-            if isinstance(told, Unknown):
-                reason = told.reason
+
+        def ask() -> int:
+            told = self._ask_end(deadline)
+            if told is None or isinstance(told, Unknown):
+                self._leader = None
+                raise TimedOut("its leader is unknown" if told is None else told.reason)
+            return told
+
+        try:
+            return until(deadline, ask)
+        except Unreachable as error:
             self._leader = None
-            if deadline.passed:
-                raise TimedOut(f"the end of topic {self.topic} is unknown ({reason}): try again")
-            time.sleep(AGAIN_SECONDS)
+            raise TimedOut(
+                f"the end of topic {self.topic} is unknown ({error}): try again"
+            ) from error
 
     def _ask_end(self, deadline: Deadline) -> int | Unknown | None:
-        soon = Deadline.after(min(patience.BRIEF, max(deadline.remaining(), 0.1)))
+        soon = deadline.sooner(patience.BRIEF)
         # Find the leader, and check that the topic is still the one where reading began (M4).
         sender = self._client.sender
         if self._topic_id is None:
@@ -267,9 +266,9 @@ class CommandLog:
             return None
         return StableLog(self.topic, str(self._topic_id), self._leader, self._epoch, start, end)
 
-    def _take(self, reader: TopicReader) -> None:
+    def _take(self, reader: TopicReader, deadline: Deadline) -> None:
         try:
-            batch = reader.poll(POLL_SECONDS)
+            batch = reader.poll(POLL_SECONDS, deadline)
         except LogCut as error:
             self._corrupt(str(error))
             return

@@ -6,13 +6,15 @@ is read from where its leader epochs diverge from the kept log's, as brokers tru
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from breakglass.services import patience
 from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.replica_epochs import parting
-from breakglass.services.errors import BreakglassError, WrongCluster
+from breakglass.services.errors import BreakglassError, TimedOut, Unreachable, WrongCluster
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
@@ -96,6 +98,9 @@ class InternalSearch:
     """The broker whose log is kept, for partitions without a leader."""
     go_on: Callable[[], None] = lambda: None
     """Called now and then; an exception that it raises ends the reading."""
+    seconds: float = patience.WHOLE_CLUSTER
+    """For all logs of all brokers together."""
+    clock: Callable[[], float] = time.monotonic
 
     def run(self, client: ReadClient) -> Iterator[InternalLoss]:
         """Each internal partition, in the order of their recovery (R17).
@@ -111,25 +116,23 @@ class InternalSearch:
                     f"{source.name} is of cluster {source.cluster_id}, and these addresses lead to "
                     f"{snapshot.cluster_id}: leave that source out"
                 )
-        live = set(snapshot.live)
+        live, asked = set(snapshot.live), _Asked(client, self.seconds, self.clock)
         states = [
             partition
             for partition in snapshot.partitions
             if partition.partition.topic in INTERNAL_TOPICS
         ]
         for state in sorted(states, key=lambda state: recovery_order(state.partition)):
-            yield self._of_partition(client, state, live)
+            yield self._of_partition(asked, state, live)
 
-    def _of_partition(
-        self, client: ReadClient, state: PartitionState, live: set[int]
-    ) -> InternalLoss:
+    def _of_partition(self, asked: _Asked, state: PartitionState, live: set[int]) -> InternalLoss:
         kept = self.designees(state) if state.leader is None else state.leader
         found = InternalLoss(state.partition, state.leader, kept)
         if isinstance(kept, Unknown):
             return found
         unread: dict[str, str] = {}
         try:
-            comparison = _Comparison(client, state, kept, self.go_on)
+            comparison = _Comparison(asked, state, kept, self.go_on)
         except BreakglassError as error:
             return InternalLoss(
                 state.partition, state.leader, kept, unread={f"b{kept}": str(error)}
@@ -177,12 +180,13 @@ def newest_positions(
     except BreakglassError as error:
         return dict.fromkeys(wanted, Unknown(str(error)))
     leading = {state.partition: state for state in states}
+    asked = _Asked(client, patience.WHOLE_CLUSTER)
     logs: dict[TopicPartition, StateFold | Unknown] = {}
     found: dict[tuple[str, TopicPartition], GroupPosition | Unknown] = {}
     for group, partition in wanted:
         place = log_of(group, OFFSETS_TOPIC, max(1, len(states)))
         if place not in logs:
-            logs[place] = _positions(client, leading.get(place))
+            logs[place] = _positions(asked, leading.get(place))
         log, key = logs[place], StateKey(StateKind.OFFSET, group, str(partition))
         position = log if isinstance(log, Unknown) else log.state.get(key)
         if not isinstance(position, GroupPosition | Unknown):
@@ -191,13 +195,13 @@ def newest_positions(
     return found
 
 
-def _positions(client: ReadClient, state: PartitionState | None) -> StateFold | Unknown:
+def _positions(asked: _Asked, state: PartitionState | None) -> StateFold | Unknown:
     if state is None or state.leader is None:
         return Unknown(f"its partition of {OFFSETS_TOPIC} has no leader")
     fold = StateFold(OFFSETS_TOPIC)
     try:
-        log = _replica(client, state, state.leader)
-        batches = _batches(client, state.leader, state.partition, log.start, log.end, lambda: None)
+        log = asked.replica(state, state.leader)
+        batches = asked.batches(state.leader, state.partition, log.start, log.end, lambda: None)
         for _, batch in batches:
             fold.add(batch)
     except BreakglassError as error:
@@ -219,22 +223,20 @@ class _Comparison:
     """Compares other logs with the log that is kept."""
 
     def __init__(
-        self, client: ReadClient, state: PartitionState, kept: int, go_on: Callable[[], None]
+        self, asked: _Asked, state: PartitionState, kept: int, go_on: Callable[[], None]
     ) -> None:
-        self._client, self._state, self._kept, self._go_on = client, state, kept, go_on
-        self._log = _replica(client, state, kept)
+        self._asked, self._state, self._kept, self._go_on = asked, state, kept, go_on
+        self._log = asked.replica(state, kept)
 
     def with_broker(self, broker: int) -> LostTail | Unknown | None:
         """What only the replica on *broker* has; None if nothing."""
-        other = _replica(self._client, self._state, broker)
+        other = self._asked.replica(self._state, broker)
         start = self._parting(other.history, other.start)
         if start is None and other.end > other.start:
             return Unknown(f"b{broker} and b{self._kept} have no epoch in common")
         if start is None or start >= other.end:
             return None
-        batches = _batches(
-            self._client, broker, self._state.partition, start, other.end, self._go_on
-        )
+        batches = self._asked.batches(broker, self._state.partition, start, other.end, self._go_on)
         return self._tail(f"b{broker}", start, other.end, (batch for _, batch in batches))
 
     def with_source(self, source: SourceLog) -> LostTail | Unknown | None:
@@ -270,8 +272,8 @@ class _Comparison:
         left = StateFold(topic)
         lost: StateFold | None = None
         log = self._log
-        kept = _batches(
-            self._client, self._kept, self._state.partition, log.start, log.end, self._go_on
+        kept = self._asked.batches(
+            self._kept, self._state.partition, log.start, log.end, self._go_on
         )
         for at, batch in kept:
             if lost is None and at >= start:
@@ -307,31 +309,61 @@ class _Replica:
     history: EpochHistory
 
 
-def _replica(client: ReadClient, state: PartitionState, broker: int) -> _Replica:
-    """Read *broker*'s replica. Raises BreakglassError."""
-    reader, deadline = client.replicas_on(broker), Deadline.after(patience.COMMAND)
-    told = reader.read({state.partition: state.topic_id}, deadline)[state.partition]
-    reader.deepen([state.partition], EPOCHS, deadline)
-    history = reader.history(state.partition)
-    for value in (told.log_start, told.log_end, history):
-        if isinstance(value, Unknown):
-            raise BreakglassError(value.reason)
-    assert isinstance(told.log_start, int)
-    assert isinstance(told.log_end, int)
-    assert isinstance(history, EpochHistory)
-    return _Replica(told.log_start, told.log_end, history)
+class _Asked:
+    """The brokers, with one deadline for all that is read of them.
 
+    No answer is waited for longer than half of what is left, and who was silent is not asked again:
+    one that hangs takes no time from the others (S50).
+    """
 
-def _batches(
-    client: ReadClient,
-    broker: int,
-    partition: TopicPartition,
-    start: int,
-    end: int,
-    go_on: Callable[[], None],
-) -> Iterator[tuple[int, LoggedBatch]]:
-    """The batches of a replica's log, each with its offset. Raises as `ReplicaRecords`."""
-    log = ReplicaRecords(client.sender, broker, partition, go_on=go_on)
-    for chunk in log.chunks(start, end):
-        for header in chunk.headers:
-            yield header.base_offset, LoggedBatch.of(decode_batch(chunk.data, header, log.where))
+    def __init__(
+        self, client: ReadClient, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client, self._deadline = client, Deadline.after(seconds, clock)
+        self._silent: dict[int, Unreachable] = {}
+
+    @contextmanager
+    def _of(self, broker: int) -> Iterator[None]:
+        silent = self._silent.get(broker)
+        if silent is None and self._deadline.passed:
+            silent = TimedOut("the time for brokers to answer was over: give it more", "no time")
+        if silent is not None:
+            raise type(silent)(str(silent), silent.reason)
+        try:
+            yield
+        except Unreachable as error:
+            self._silent[broker] = error.with_traceback(None)
+            raise
+
+    def replica(self, state: PartitionState, broker: int) -> _Replica:
+        """Read *broker*'s replica. Raises BreakglassError."""
+        with self._of(broker):
+            reader, deadline = self._client.replicas_on(broker), self._deadline.half()
+            told = reader.read({state.partition: state.topic_id}, deadline)[state.partition]
+            reader.deepen([state.partition], EPOCHS, deadline)
+            history = reader.history(state.partition)
+        for value in (told.log_start, told.log_end, history):
+            if isinstance(value, Unknown):
+                raise BreakglassError(value.reason)
+        assert isinstance(told.log_start, int)
+        assert isinstance(told.log_end, int)
+        assert isinstance(history, EpochHistory)
+        return _Replica(told.log_start, told.log_end, history)
+
+    def batches(
+        self,
+        broker: int,
+        partition: TopicPartition,
+        start: int,
+        end: int,
+        go_on: Callable[[], None],
+    ) -> Iterator[tuple[int, LoggedBatch]]:
+        """The batches of a replica's log, each with its offset. Raises as `ReplicaRecords`."""
+        log = ReplicaRecords(
+            self._client.sender, broker, partition, go_on=go_on, deadline=self._deadline
+        )
+        with self._of(broker):
+            for chunk in log.chunks(start, end):
+                for header in chunk.headers:
+                    data = decode_batch(chunk.data, header, log.where)
+                    yield header.base_offset, LoggedBatch.of(data)

@@ -245,9 +245,10 @@ class TransactionSearch:
         live = snapshot.live
         found: list[OpenTransaction] = []
         unread: dict[int, str] = {}
+        deadline = Deadline.after(patience.COMMAND)
         for leader, led in sorted(by_leader(states.values()).items()):
             told = read_open_transactions(
-                client.sender, dict.fromkeys(led, leader), live, Deadline.after(patience.COMMAND)
+                client.sender, dict.fromkeys(led, leader), live, deadline.half()
             )
             if isinstance(told, Unknown):
                 unread[leader] = told.reason

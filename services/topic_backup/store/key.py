@@ -9,6 +9,7 @@ import re
 from collections.abc import MutableMapping
 from pathlib import Path
 
+from breakglass.services.connection.properties import require_own
 from breakglass.services.errors import UsageError
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
@@ -54,7 +55,7 @@ def read_key(source: str, environment: MutableMapping[str, str] = os.environ) ->
     """The key in the file *source*, or in the variable NAME of ``env:NAME``, which it takes away.
 
     Raises:
-        UsageError: there is no key, or it is invalid.
+        UsageError: there is no key, or it is invalid, or other accounts can write its file.
         StorageError: the file cannot be read.
     """
     if source.startswith(ENVIRONMENT):
@@ -68,6 +69,7 @@ def read_key(source: str, environment: MutableMapping[str, str] = os.environ) ->
     path = Path(source)
     if not path.is_file():
         raise UsageError(f"{path} is no file: name the file that holds the key, or env:NAME.")
+    require_own(path)
     with storage_errors(source), open_regular(path) as file:
         content = file.read(MAX_FILE_BYTES + 1)
     return Key(_decoded(content, source))

@@ -6,13 +6,15 @@ import grp
 import os
 import pwd
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from breakglass.services.connection.properties import Properties, Property
+from breakglass.console.web.listener import server_tls
+from breakglass.services.connection.properties import Properties, Property, read_private
 from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.settings import ConnectionSettings, Endpoint
 from breakglass.services.connection.sources import (
@@ -23,6 +25,8 @@ from breakglass.services.connection.sources import (
     without_variables,
 )
 from breakglass.services.errors import BadConnectionSettings
+from breakglass.services.metastore.ksql_server import KsqlServer, server_url
+from breakglass.services.topic_backup.store.key import read_key
 
 ROOT = Path(__file__).parents[3]
 SASL = (
@@ -230,6 +234,84 @@ def test_s10_a_group_of_others_can_write_and_the_owners_own_group_cannot(
         monkeypatch.setattr(grp, "getgrgid", lambda _, found=found: found)
         with pytest.raises(BadConnectionSettings) if refused else nullcontext():
             settle(folder, profile="prod")
+
+
+OAUTH = (
+    "sasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url={url}\n"
+    'sasl.jaas.config=x.O required clientId="a" clientSecret="hunter2"{more};\n'
+)
+NAMED = {
+    "addresses": "",
+    "a trust store": "security.protocol=SASL_SSL\nssl.truststore.location={}\n",
+    "a key store": "security.protocol=SASL_SSL\nssl.keystore.location={}\n",
+    "a variable's file": "client.id=${{file:{}:b}}\n",
+    "a variable's folder": "client.id=${{directory:{0.parent}:{0.name}}}\n",
+    "a token": OAUTH.format(url="file://{}", more=""),
+    "a provider's trust store": OAUTH.format(
+        url="https://b/", more=' ssl.truststore.location="{}"'
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_s10_every_file_that_a_secret_follows_is_this_accounts_own(
+    tmp_path: Path, kind: str
+) -> None:
+    folder, own = tmp_path / "named", tmp_path / "own.properties"
+    folder.mkdir()
+    file, link = folder / "file", tmp_path / "link"
+    file.write_text("b=b:1\n" if kind == "a variable's file" else "1=b:1")
+    link.symlink_to(file)
+    more = "config.providers=file,directory\n" + "".join(
+        f"config.providers.{name.lower()}.class="
+        f"org.apache.kafka.common.config.provider.{name}ConfigProvider\n"
+        for name in ("File", "Directory")
+    )
+
+    def refused(named: Path) -> bool:
+        own.write_text(SASL.format("ops") + more + NAMED[kind].format(named))
+        own.chmod(0o600)
+        addresses = (f"@{named}",) if kind == "addresses" else ()
+        flags = {"bootstrap_server": "b:1", "command_config": "own", "broker_address": addresses}
+        said = ""
+        try:
+            settle(tmp_path, **flags)
+        except BadConnectionSettings as error:
+            said = str(error)
+        return f"other accounts can write {named}," in said and "hunter2" not in said
+
+    for place, mode, shared in (
+        (file, 0o602, True),
+        (file, 0o644, False),
+        (folder, 0o777, True),
+        (folder, 0o1777, False),
+        (folder, 0o755, False),
+    ):
+        place.chmod(mode)
+        assert (refused(file), refused(link)) == (shared, shared)
+    for place in (file, folder, link) if os.geteuid() == 0 else ():
+        os.chown(place, 12345, -1, follow_symlinks=False)
+        assert refused(link)
+        os.chown(place, 0, -1, follow_symlinks=False)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        read_private,
+        lambda file: server_tls(file, file),
+        lambda file: read_key(str(file)),
+        lambda file: KsqlServer(server_url("https://b"), ca=file).connected(1).__enter__(),
+    ],
+    ids=["a password or a token", "a server's key", "a key of backups", "authorities of ksqlDB"],
+)
+def test_s10_so_is_every_file_of_an_option(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"k" * 32)
+    file.chmod(0o600)
+    tmp_path.chmod(0o777)
+    with pytest.raises(BadConnectionSettings, match=re.escape(f"other accounts can write {file},")):
+        read(file)
 
 
 def test_s11_every_key_of_a_profile_that_nothing_reads_is_named(folder: Path) -> None:

@@ -19,8 +19,13 @@ import pytest
 from aiohttp import ClientConnectorCertificateError, ClientSession, TCPConnector
 
 from breakglass.console.checkpoint import TOKEN
-from breakglass.console.web.bearer import SHORTEST, token_of
-from breakglass.console.web.listener import HttpListener, is_loopback, serve_until
+from breakglass.console.web.listener import (
+    SHORTEST,
+    HttpListener,
+    is_loopback,
+    serve_until,
+    token_of,
+)
 from breakglass.console.web.metrics_server import PATH, metrics_application
 from breakglass.services import patience
 from breakglass.services.checkpoint.zeebe_api import BACKUPS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from kafka.protocol.consumer import FetchResponse
@@ -14,6 +15,7 @@ from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.kafka.replicas.epoch_ends import FUTURE_REPLICA
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
 from breakglass.services.kafka.wire import api_keys
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
 from breakglass.services.snapshot import Broker
@@ -112,6 +114,16 @@ def test_a_throttle_and_a_passing_error_are_waited_out(broker: FakeBroker, sende
     log.mishaps = [lambda: throttled, lambda: log.answer(6), lambda: log.answer(3)]
     log.serve(broker)
     assert offsets(reader(sender), 0, 20) == [(0, 10), (10, 20)]
+
+
+def test_s50_no_request_of_a_reading_outlasts_its_deadline(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    HeldLog(ORDERS, tens(0, 20)).serve(broker)
+    log = replace(reader(sender), deadline=Deadline.after(0))
+    with pytest.raises(errors.TimedOut):
+        offsets(log, 0, 20)
+    assert not broker.received
 
 
 def test_a_throttle_or_a_death_that_lasts_is_an_error(broker: FakeBroker, sender: Sender) -> None:

@@ -8,7 +8,15 @@ from contextlib import nullcontext
 import pytest
 
 from breakglass.services import errors
-from breakglass.services.kafka.wire.deadline import REST_SECONDS, Deadline, persist, until
+from breakglass.services.kafka.wire import deadline as module
+from breakglass.services.kafka.wire.deadline import (
+    NOTICE_SECONDS,
+    REST_SECONDS,
+    Deadline,
+    Waits,
+    persist,
+    until,
+)
 from tests.kit.clock import Clock
 
 DOWN = errors.ConnectFailed("b1 is restarting")
@@ -50,6 +58,26 @@ def test_it_is_tried_while_it_helps(
     with nullcontext() if helps else pytest.raises(type(error)):
         until(Deadline.after(10, clock), read, clock.sleep)
     assert len(tried) == (4 if helps else 1)
+
+
+def test_s50_a_command_line_says_once_whom_a_retry_waits_for(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits, said = Waits(clock), list[tuple[float, str]]()
+    monkeypatch.setattr(module, "WAITS", waits)
+    began = clock.now
+
+    def read() -> None:
+        said.extend((clock.now - began, whom) for whom in waits.overdue())
+        raise DOWN
+
+    for _ in range(2):
+        with pytest.raises(errors.ConnectFailed):
+            until(Deadline.after(60, clock), read, clock.sleep)
+    assert [whom for _, whom in said] == [str(DOWN)]
+    assert NOTICE_SECONDS <= said[0][0] <= NOTICE_SECONDS + 2
+    clock.advance(NOTICE_SECONDS)
+    assert waits.overdue() == []
 
 
 def test_the_last_error_is_raised_when_the_time_is_up_and_not_later(clock: Clock) -> None:

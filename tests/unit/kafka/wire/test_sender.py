@@ -25,6 +25,7 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
+from breakglass.console import output
 from breakglass.services import errors, patience
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.connection.sasl import (
@@ -37,13 +38,16 @@ from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings, SecurityProtocol
 from breakglass.services.kafka.wire import api_keys, connection
-from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire import deadline as deadline_module
+from breakglass.services.kafka.wire import sender as sender_module
+from breakglass.services.kafka.wire.deadline import NOTICE_SECONDS, Deadline, Waits
 from breakglass.services.kafka.wire.messages.group_details import (
     ConsumerGroupDescribeRequest,
     DescribeShareGroupOffsetsRequest,
 )
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.snapshot import Broker
+from tests.kit.clock import Clock
 from tests.kit.deadlines import HOUR, ample
 from tests.kit.fake_broker import FakeBroker, HangUp
 from tests.kit.raw_http import answer_of, raw_http
@@ -343,3 +347,34 @@ def aside(call: Callable[[], object]) -> threading.Thread:
 
 def ended(thread: threading.Thread) -> None:
     wait_until(lambda: not thread.is_alive(), "the wait to end")
+
+
+def test_s50_a_command_line_says_which_broker_has_not_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, said, speaking = Clock(), list[str](), threading.Event()
+    waits = Waits(clock)
+    monkeypatch.setattr(sender_module, "WAITS", waits)
+    monkeypatch.setattr(deadline_module, "WAITS", waits)
+
+    def say(message: str) -> None:
+        said.append(message)
+        speaking.set()
+
+    monkeypatch.setattr(output, "say", say)
+
+    def answer(_: object) -> MetadataResponse:
+        clock.advance(NOTICE_SECONDS)
+        assert speaking.wait(DEADLINE_SECONDS)
+        return MetadataResponse()
+
+    with FakeBroker() as broker:
+        broker.serve(MetadataRequest, answer)
+        at = (broker.endpoint,)
+        with closing(Sender(at, ClientSecurity(ConnectionSettings(at)), api_keys.READ)) as sender:
+            sender.learn([Broker(7, at[0].host, at[0].port)])
+            with output.waits_said():
+                sender.call(7, MetadataRequest(), MetadataResponse, ample())
+    assert len(said) == 1
+    assert "b7" in said[0]
+    assert waits.overdue() == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,8 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+from breakglass.services.errors import ClusterError, TimedOut
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import INTERNAL_TOPICS, TopicPartition, Unknown
-from breakglass.services.recovery.internal_topics.finding import InternalLoss, nothing_lost
+from breakglass.services.recovery.internal_topics.finding import (
+    InternalLoss,
+    InternalSearch,
+    nothing_lost,
+)
 from breakglass.services.recovery.internal_topics.meaning import LostState
 from breakglass.services.recovery.internal_topics.records import (
     GroupMembership,
@@ -35,6 +43,7 @@ from breakglass.services.recovery.internal_topics.state import (
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord
 from breakglass.services.recovery.transactions.source import LoggedBatch
 from breakglass.services.topic_backup.record import Record, TimestampType
+from tests.kit.clock import Clock
 
 TRANSACTIONS, OFFSETS, SHARES, SEGMENTS = INTERNAL_TOPICS
 TOPIC_ID, SEGMENT_ID = UUID(int=7), UUID(int=9)
@@ -313,3 +322,35 @@ def test_no_log_is_said_to_have_more_only_where_all_were_compared() -> None:
     )
     doubts = ({"unread": {"b3": "it is down"}}, {"kept": Unknown("nobody leads it")})
     assert [nothing_lost([compared, replace(alone, **doubt)]) for doubt in doubts] == ["", ""]
+
+
+def test_s50_a_broker_that_hangs_has_half_of_the_time_once_and_the_others_are_read() -> None:
+    clock, asked = Clock(), list[int]()
+
+    def read(broker: int, deadline: Deadline) -> dict[object, object]:
+        asked.append(broker)
+        if broker == 2:
+            raise ClusterError("its log directory is offline")
+        clock.advance(deadline.remaining())
+        raise TimedOut("b1 did not answer in time", "silent")
+
+    states = [
+        SimpleNamespace(partition=TopicPartition(OFFSETS, number), leader=1 + number % 2, offline=0)
+        for number in range(20)
+    ]
+    for state in states:
+        vars(state).update(assignment=(state.leader,), isr=(state.leader,), topic_id=TOPIC_ID)
+    client: Any = SimpleNamespace(
+        snapshot=lambda *_, **__: SimpleNamespace(cluster_id="c", live={1, 2}, partitions=states),
+        replicas_on=lambda broker: SimpleNamespace(read=lambda _, until: read(broker, until)),
+    )
+    began = clock()
+    found = list(InternalSearch(seconds=3, clock=clock).run(client))
+    assert asked.count(1) == 1
+    assert asked.count(2) == 10
+    assert clock() - began == 1.5
+    assert all(f"b{loss.leader}" in loss.unread for loss in found)
+    clock.advance(-1.5)
+    found = list(InternalSearch(seconds=0, clock=clock).run(client))
+    assert len(asked) == 11
+    assert all(loss.unread for loss in found)
