@@ -30,7 +30,6 @@ from breakglass.services.model import (
     EpochHistory,
     PartitionEvidence,
     PartitionState,
-    ReplicaLog,
     TopicPartition,
     Unknown,
 )
@@ -162,13 +161,15 @@ def written_in(history: EpochHistory | Unknown) -> frozenset[int]:
     return frozenset(held.epoch for held in history.ranges)
 
 
-def _unbroken(history: EpochHistory | Unknown, start: int, leader_epoch: int) -> bool:
+def _unbroken(history: EpochHistory | Unknown, start: int | Unknown, leader_epoch: object) -> bool:
     """Whether no epoch is missing in a log from *start* on, up to *leader_epoch*.
 
     A missing one may have written records that are in another log alone; that of the leader may
     have none.
     """
-    if isinstance(history, Unknown) or not history.ranges or history.complete_from > start:
+    if isinstance(history, Unknown) or isinstance(start, Unknown) or history.complete_from > start:
+        return False
+    if not history.ranges or not isinstance(leader_epoch, int):
         return False
     epochs = [*(held.epoch for held in history.ranges), leader_epoch]
     return all(after - before <= 1 for before, after in pairwise(epochs))
@@ -217,6 +218,9 @@ def cuts_in(view: JournalView) -> Iterator[JournalledCut]:
         past_end = {name: at for name, at in given if isinstance(at, int)}
         told = read_holdings(item)
         log = told.replica(item.get("designee", -1)) if isinstance(told, Holdings) else None
+        unbroken: frozenset[int] = frozenset()
+        if log is not None and _unbroken(log.epochs, log.log_start, item.get("leader_epoch")):
+            unbroken = written_in(log.epochs)
         yield JournalledCut(
             ending.partition,
             str(item.get("topic_id", "")),
@@ -226,15 +230,8 @@ def cuts_in(view: JournalView) -> Iterator[JournalledCut]:
             item.get(ALL_GROUPS) is True,
             view.path.stem,
             view.entries[-1].at_ms,
-            _unbroken_in(log, item.get("leader_epoch")),
+            unbroken,
         )
-
-
-def _unbroken_in(log: ReplicaLog | None, leader_epoch: object) -> frozenset[int]:
-    if log is None or not isinstance(log.log_start, int) or not isinstance(leader_epoch, int):
-        return frozenset()
-    unbroken = _unbroken(log.epochs, log.log_start, leader_epoch)
-    return written_in(log.epochs) if unbroken else frozenset()
 
 
 def read_standing(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
-from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, WrongCluster
@@ -159,8 +158,15 @@ def with_others(
                 found[name].append(Unknown(str(error)))
     for broker in snapshot.live:
         ids = {name: state.topic_id for name, state in states.items() if broker in state.assignment}
-        for name, history in _epochs_on(client, broker, ids).items():
-            log = beside[name]
+        reader, deadline = client.replicas_on(broker), Deadline.after(patience.REQUEST)
+        try:
+            if ids:
+                reader.read(ids, deadline)
+                reader.deepen(list(ids), DEPTHS[0], deadline)
+        except BreakglassError:
+            continue
+        for name in ids:
+            log, history = beside[name], reader.history(name)
             if broker != states[name].leader:
                 found[name].append(history)
             elif isinstance(log, LeaderLog) and isinstance(history, EpochHistory):
@@ -170,21 +176,6 @@ def with_others(
         if isinstance(log, LeaderLog):
             beside[name] = replace(log, others=tuple(others))
     return beside
-
-
-def _epochs_on(
-    client: ReadClient, broker: int, ids: Mapping[TopicPartition, UUID]
-) -> dict[TopicPartition, EpochHistory | Unknown]:
-    """The epochs of replicas on *broker*; none if it does not answer."""
-    if not ids:
-        return {}
-    reader, deadline = client.replicas_on(broker), Deadline.after(patience.REQUEST)
-    try:
-        reader.read(ids, deadline)
-        reader.deepen(list(ids), DEPTHS[0], deadline)
-    except BreakglassError:
-        return {}
-    return {name: reader.history(name) for name in ids}
 
 
 def _held_back(

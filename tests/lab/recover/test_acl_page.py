@@ -96,8 +96,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 
 def commit_far_past_the_end(lab: Damaged) -> None:
-    """Let a group without members stand at 99 on every partition."""
-    positions = [Position(TOPIC, number, 99) for number in range(PARTITIONS)]
+    """Let a group without members stand at 99 on every partition, which the first leader wrote."""
+    positions = [Position(TOPIC, number, 99, leader_epoch=0) for number in range(PARTITIONS)]
     consumer = Consumer(
         {"bootstrap.servers": lab.cluster.lab_bootstrap, "group.id": GROUP},
         logger=logging.getLogger("tests.acls"),
@@ -305,7 +305,8 @@ def past_end(guarded: Guarded) -> set[int]:
     """The partitions past whose end the group stands; others that it reads are offline."""
     ended = guarded.run("groups", "past-end", "--json")
     assert ended.code == 1, ended.err
-    return {one["partition"]["partition"] for one in ended.document["past_end"]}
+    found = (*ended.document["past_end"], *ended.document["left"])
+    return {one["partition"]["partition"] for one in found}
 
 
 def reset(guarded: Guarded) -> Ended:
