@@ -377,7 +377,7 @@ def left_text(move: OffsetMove) -> str:
     """Why a group whose fork is not known is left as it is, and what would show it."""
     return (
         f"group {move.group} on {move.partition} is left as it is: the log parts from what it has "
-        f"read at or below {move.to or 0:,}, and nothing that was read shows where; the log folder "
+        f"read at or below {move.to or 0:,}, and no log that was read shows where; the log folder "
         "of the leader that it read from, or a rescue of it, does by --source"
     )
 

@@ -305,8 +305,7 @@ def past_end(guarded: Guarded) -> set[int]:
     """The partitions past whose end the group stands; others that it reads are offline."""
     ended = guarded.run("groups", "past-end", "--json")
     assert ended.code == 1, ended.err
-    found = (*ended.document["past_end"], *ended.document["left"])
-    return {one["partition"]["partition"] for one in found}
+    return {one["partition"]["partition"] for one in ended.document["past_end"]}
 
 
 def reset(guarded: Guarded) -> Ended:
@@ -336,7 +335,9 @@ def test_r22_a_group_is_moved_and_back(guarded: Guarded, recovered: TopicPartiti
             "groups", "rollback", "--journal", journal, "--write", "--consent", phrase
         )
         assert ended.code == 0, ended.err
-        assert recovered.partition in past_end(guarded)
+        # What is committed for a group has no epoch, and its record is not to be read here.
+        told = guarded.run("groups", "past-end", "--json").document["unknown"]
+        assert any(f"{GROUP} on {recovered} committed 99" in one for one in told)
 
 
 @pytest.mark.parametrize("weaker", [False, True])
