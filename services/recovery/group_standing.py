@@ -377,8 +377,8 @@ def left_text(move: OffsetMove) -> str:
     """Why a group whose fork is not known is left as it is, and what would show it."""
     return (
         f"group {move.group} on {move.partition} is left as it is: the log parts from what it has "
-        f"read at or below {move.to or 0:,}, and no log that was read shows where; the log folder "
-        "of the leader that it read from, or a rescue of it, does by --source"
+        f"read at or below {move.to or 0:,}, and where is not known: the log folder "
+        "of the leader that it read from, or a rescue of it, shows it by --source"
     )
 
 

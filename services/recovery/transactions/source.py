@@ -130,7 +130,7 @@ class SourceLog:
         """The leader epochs, as far back as the source has batches. Raises as `states`."""
         end = self.end()
         if end is None:
-            return Unknown(f"{self.name} has no records")
+            return Unknown(f"{self.name} is empty")
         if not self.rescued:
             return written_epochs(self.path, end)
         starts: list[tuple[int, int]] = []
