@@ -204,7 +204,7 @@ def say_past_end(found: Iterable[GroupPastEnd], unread: Iterable[str], moment: s
             f"group {group}: committed {first.committed:,} on {first.partition}, whose log ends at "
             f"{first.log_end:,}{more}: {moment} its consumers go on there if they track leader "
             "epochs; others meet OFFSET_OUT_OF_RANGE and start where auto.offset.reset says; "
-            "`breakglass groups reset` puts it to the end"
+            "`breakglass groups reset` moves it to where the log that it has read ends"
         )
 
 

@@ -30,7 +30,8 @@ from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.acts.move_groups import GroupMoves, MoveGroups
-    from breakglass.services.recovery.group_reset import MovedOffset, OffsetMove
+    from breakglass.services.recovery.group_reset import MovedOffset
+    from breakglass.services.recovery.transactions.source import SourceLog
 
 app = new_app(
     "Consumer groups whose offsets do not fit their logs.\n\nAfter an election that lost records, "
@@ -40,19 +41,36 @@ app = new_app(
     "as current Java and librdkafka clients do, continue where the log was cut."
 )
 
+SOURCE = typer.Option(
+    "--source",
+    "--from",
+    metavar="log:DIR|rescue:DIR",
+    help="The log folder of a dead broker, or a rescue (repeatable).",
+)
+Sources = Annotated[list[str] | None, SOURCE]
+
 
 @app.command("past-end")
 @connected
-def past_end(connection: Connection, topics: Topics = None, as_json: AsJson = False) -> None:
+def past_end(
+    connection: Connection,
+    topics: Topics = None,
+    source: Sources = None,
+    while_running: WhileRunning = False,
+    as_json: AsJson = False,
+) -> None:
     """List committed offsets that lie past the end of their log, or past a cut of it.
 
     A log that an election cut below a committed offset, and that producers have filled again, is
-    recognized by leader epochs, or by the journal of that election.
+    recognized by leader epochs, or by the journal of that election. Where two histories fork, the
+    log of another leader shows where: a source, a live replica, or what this account read before.
+    Where none does, "at or below" an offset is all that is known.
     """
     from breakglass.services.recovery.acts.move_groups import past_end_now
 
+    opened = _opened(source, while_running=while_running)
     with connection.reading() as client:
-        found = past_end_now(client, names_in(topics))
+        found = past_end_now(client, names_in(topics), opened)
     _say_unread(found)
     if as_json:
         standing = found.standing
@@ -60,15 +78,14 @@ def past_end(connection: Connection, topics: Topics = None, as_json: AsJson = Fa
             {
                 "schema": 1,
                 "past_end": found.moves,
+                "left": found.left,
                 "unread": standing.unread,
                 "offline": [str(partition) for partition in standing.offline],
                 "missing_acls": standing.missing_acls,
                 "unknown": found.doubts,
             }
         )
-    elif found.moves:
-        print_table(COLUMNS, (_row(move) for move in found.moves))
-    else:
+    elif not _print_moves(found):
         say("No committed offset that could be read lies past the end of its log, or past a cut.")
     raise typer.Exit(FAILED if found.partly else 0)
 
@@ -76,18 +93,25 @@ def past_end(connection: Connection, topics: Topics = None, as_json: AsJson = Fa
 @app.command()
 @connected_for_writing
 def reset(
-    connection: Connection, topics: Topics = None, consent: Phrases = None, as_json: AsJson = False
+    connection: Connection,
+    topics: Topics = None,
+    source: Sources = None,
+    while_running: WhileRunning = False,
+    consent: Phrases = None,
+    as_json: AsJson = False,
 ) -> None:
     """Set these committed offsets to where the log that the group has read ends.
 
-    That is the end of the log, or the offset at which an election cut the log. Groups with running
-    consumers are refused. No records are lost. The journal keeps the offsets that were committed
-    before, and `groups rollback` restores them.
+    That is the end of the log, or the offset at which an election cut the log. A group is left as
+    it is where that offset is not known; a source may show it. Groups with running consumers are
+    refused. No records are lost. The journal keeps the offsets that were committed before, and
+    `groups rollback` restores them.
     """
     from breakglass.services.recovery.acts.move_groups import MoveGroups, past_end_now
 
     connection.require_write(MoveGroups.doing)
-    act = MoveGroups(partial(past_end_now, topics=names_in(topics)))
+    opened = _opened(source, while_running=while_running)
+    act = MoveGroups(partial(past_end_now, topics=names_in(topics), sources=opened))
     raise typer.Exit(_move(connection, act, Consent(tuple(consent or ())), as_json=as_json))
 
 
@@ -95,15 +119,7 @@ def reset(
 @connected_for_writing
 def set_back(
     connection: Connection,
-    source: Annotated[
-        list[str],
-        typer.Option(
-            "--source",
-            "--from",
-            metavar="log:DIR|rescue:DIR",
-            help="The log folder of a dead broker, or a rescue (repeatable).",
-        ),
-    ],
+    source: Annotated[list[str], SOURCE],
     topics: Topics = None,
     while_running: WhileRunning = False,
     consent: Phrases = None,
@@ -113,15 +129,15 @@ def set_back(
 
     The lost offsets are read from the source, as `internal-topics --source` shows them. A group
     that has committed further since is left alone. An offset that its own log does not have any
-    more is lowered to where the log that the group has read ends. Groups with running consumers
+    more is lowered to where the log that the group has read ends, and left alone where that is not
+    known: the source's own folder of that partition shows it. Groups with running consumers
     are refused; `groups rollback` restores the offsets that were committed before.
     """
     from breakglass.services.recovery.acts.move_groups import MoveGroups
     from breakglass.services.recovery.lost_offsets import lost_offsets
-    from breakglass.services.recovery.transactions.source import open_sources
 
     connection.require_write(MoveGroups.doing)
-    opened = open_sources(source, while_running=while_running)
+    opened = _opened(source, while_running=while_running)
     act = MoveGroups(partial(lost_offsets, sources=opened, topics=names_in(topics)))
     raise typer.Exit(_move(connection, act, Consent(tuple(consent or ())), as_json=as_json))
 
@@ -149,23 +165,29 @@ def rollback(
     raise typer.Exit(_move(connection, act, Consent(tuple(consent or ())), as_json=as_json))
 
 
+def _opened(source: list[str] | None, *, while_running: bool) -> tuple[SourceLog, ...]:
+    from breakglass.services.recovery.transactions.source import open_sources
+
+    return open_sources(source or (), while_running=while_running)
+
+
 def _move(connection: Connection, act: MoveGroups, consent: Consent, *, as_json: bool) -> int:
     """Carry out the moves after consent; returns the exit code."""
     command = GuardedCommand(act, consent, connection)
     frozen = command.freeze()
     found = frozen.plan
     _say_unread(found)
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+        _print_moves(found)
     if not found.moves:
         where = " of the groups that are known" if found.partly else ""
         say(f"No offset is to be moved{where}.")
         if as_json:
-            print_json({"schema": 1, "moved": [], "unknown": found.doubts})
+            print_json({"schema": 1, "moved": [], "left": found.left, "unknown": found.doubts})
         return FAILED if found.partly else 0
-    with redirect_stdout(sys.stderr if as_json else sys.stdout):
-        print_table(COLUMNS, map(_row, found.moves))
     done: list[MovedOffset] = command.carry_out(frozen, write=connection.write).value
     if as_json:
-        print_json({"schema": 1, "moved": done, "unknown": found.doubts})
+        print_json({"schema": 1, "moved": done, "left": found.left, "unknown": found.doubts})
     else:
         for moved in done:
             move = moved.move
@@ -212,5 +234,20 @@ COLUMNS = (
 )
 
 
-def _row(move: OffsetMove) -> tuple[object, ...]:
-    return (move.group, move.partition, _figure(move.committed), _figure(move.to), move.reason)
+def _print_moves(found: GroupMoves) -> bool:
+    """Print the moves, and the groups that are left as they are; false if there are none."""
+    rows = [
+        (
+            move.group,
+            move.partition,
+            _figure(move.committed),
+            _figure(move.to) if move.fork_known else f"? at or below {_figure(move.to)}",
+            move.reason
+            if move.fork_known
+            else f"{move.reason}; how far it has read this log is not known",
+        )
+        for move in (*found.moves, *found.left)
+    ]
+    if rows:
+        print_table(COLUMNS, rows)
+    return bool(rows)

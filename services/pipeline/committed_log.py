@@ -198,8 +198,8 @@ class CommittedLog:
         diverged = told.diverging_epoch
         if diverged is not None and diverged.end_offset >= 0:
             raise EvidenceChanged(
-                f"{self.where} was cut back to offset {diverged.end_offset:,}, and was read up to "
-                f"{position:,}: read it again"
+                f"{self.where} was cut back to offset {diverged.end_offset:,} or below, and was "
+                f"read up to {position:,}: read it again"
             )
         data = bytes(told.records or b"")
         fetched = read_headers(data, self.where, message_header)

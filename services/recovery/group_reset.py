@@ -43,6 +43,9 @@ class OffsetMove:
     to: int | None
     """The new offset; None: the offset is removed, as before its first commit."""
     reason: MoveReason = field(default=MoveReason.PAST_END, compare=False)
+    fork_known: bool = field(default=True, compare=False)
+    """False: the log parts from what the group has read at *to* or below, so that it is not moved.
+    """
 
     @property
     def back(self) -> OffsetMove:

@@ -3,16 +3,21 @@
 A group past the end meets OFFSET_OUT_OF_RANGE (R19). A log that an election cut below a committed
 offset, and that was refilled since, gives no error: the group would skip the new records below
 that offset (R37). A consumer commits the leader epoch of the record that it read last; where the
-leader's log ends that epoch at a lower offset, the log was cut there. Of clients that commit no
-epoch, the journal of the election lists those that had committed past the new end.
+leader's log ends that epoch at a lower offset, the log was cut there. A log that lacks that epoch
+parted from the group's at or below the end of the epoch before; only another log that has it shows
+where. Of clients that commit no epoch, the journal of the election lists those that had committed
+past the new end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple
 
 from breakglass.services import patience
+from breakglass.services.divergence.replica_epochs import parting
 from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.kafka.cluster.group_offsets import GroupOffsets, describing, read_committed
@@ -29,6 +34,7 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.group_reset import MoveReason, OffsetMove
+from breakglass.services.recovery.ledger.holdings import Holdings, read_holdings
 from breakglass.services.recovery.timeline.ending import endings_of
 
 PAST_END, ALL_GROUPS = "groups_past_end", "all_groups"
@@ -59,6 +65,14 @@ class GroupStanding:
     """The leader epoch of the record before each offset, where the consumer gave one."""
 
 
+class Fork(NamedTuple):
+    """Where a log stops to be the one that a group has read."""
+
+    at: int
+    known: bool = True
+    """False: it lies there or below."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeaderLog:
     """The log of a partition's leader."""
@@ -67,9 +81,12 @@ class LeaderLog:
     start: int
     end: int
     epochs: EpochHistory | Unknown
+    leader_epoch: int = -1
+    others: tuple[EpochHistory, ...] = ()
+    """Other logs of the partition, as they are or were once."""
 
     def shared_end(self, epoch: int) -> int | None:
-        """Up to where this log is that of a reader whose last record was of *epoch*.
+        """Up to where at most this log is that of a reader whose last record was of *epoch*.
 
         None where the known epochs do not say.
         """
@@ -80,6 +97,82 @@ class LeaderLog:
             return older[-1].end
         whole = self.epochs.complete_from <= self.start
         return self.epochs.ranges[0].start if whole else None
+
+    def lacks(self, epoch: int) -> bool:
+        """Whether this log has lower epochs than *epoch*, and no record of it."""
+        return self.shared_end(epoch) is not None and epoch not in written_in(self.epochs)
+
+    def parting(self, other: EpochHistory, epoch: int | None = None) -> int | None:
+        """Where this log parts from *other*, of which nothing after *epoch* counts."""
+        if isinstance(self.epochs, Unknown):
+            return None
+        ranges = tuple(held for held in other.ranges if epoch is None or held.epoch <= epoch)
+        parted = parting(EpochHistory(ranges, other.complete_from), self.epochs)
+        if parted is None and max(other.complete_from, self.epochs.complete_from) <= self.start:
+            return self.start
+        return parted
+
+    def fork(self, offset: int, epoch: int) -> Fork:
+        """Where this log parts from that of a reader at *offset*; its last record is of *epoch*.
+
+        A reader that began at the end under a leader that wrote nothing stands where the epoch
+        before ends: nothing is missing there.
+        """
+        shared, end = self.shared_end(epoch), min(offset, self.end)
+        if shared is None:
+            return Fork(end, end == offset or end <= self.start)
+        at = min(end, shared)
+        if not self.lacks(epoch) or at <= self.start:
+            return Fork(at)
+        having = (other for other in self.others if epoch in written_in(other))
+        found = [self.parting(other, epoch) for other in having]
+        parted = [one for one in found if one is not None]
+        return Fork(min([at, *parted]), bool(parted) or offset == shared)
+
+    def fork_without_epoch(
+        self, offset: int, at_most: int, cuts: Collection[JournalledCut] = ()
+    ) -> Fork:
+        """Where this log, cut at *at_most* or below, parts from that of a reader at *offset*.
+
+        The reader's epoch is one of this log's if none is missing, now or at each election of
+        *cuts*. Otherwise it may be that of any other log that reaches *offset*.
+        """
+        reaching = [
+            other for other in self.others if other.ranges and other.ranges[-1].end >= offset
+        ]
+        parted = [one for other in reaching if (one := self.parting(other)) is not None]
+        parted = [one for one in parted if one < offset]
+        at, here = min([at_most, *parted]), written_in(self.epochs)
+        oldest = min(here, default=0)
+        told = _unbroken(self.epochs, self.start, self.leader_epoch) or (
+            bool(cuts)
+            and all(
+                cut.unbroken and {one for one in cut.unbroken if one >= oldest} <= here
+                for cut in cuts
+            )
+        )
+        return Fork(at, bool(told or parted) or at == offset or at <= self.start)
+
+
+def written_in(history: EpochHistory | Unknown) -> frozenset[int]:
+    """The epochs of *history* that have records."""
+    if isinstance(history, Unknown):
+        return frozenset()
+    return frozenset(held.epoch for held in history.ranges)
+
+
+def _unbroken(history: EpochHistory | Unknown, start: int | Unknown, leader_epoch: object) -> bool:
+    """Whether no epoch is missing in a log from *start* on, up to *leader_epoch*.
+
+    A missing one may have written records that are in another log alone; that of the leader may
+    have none.
+    """
+    if isinstance(history, Unknown) or isinstance(start, Unknown) or history.complete_from > start:
+        return False
+    if not history.ranges or not isinstance(leader_epoch, int):
+        return False
+    epochs = [*(held.epoch for held in history.ranges), leader_epoch]
+    return all(after - before <= 1 for before, after in pairwise(epochs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +192,8 @@ class JournalledCut:
     journal: str
     at_ms: int = 0
     """When the journal ended: whatever a group committed until then, it read before the cut."""
+    unbroken: frozenset[int] = frozenset()
+    """The new leader's epochs, if none before the election is missing: groups had read no other."""
 
 
 def planned_groups(evidence: PartitionEvidence, log_end: int | None) -> dict[str, object]:
@@ -121,6 +216,11 @@ def cuts_in(view: JournalView) -> Iterator[JournalledCut]:
             continue
         given = listed.items() if isinstance(listed, dict) else ()
         past_end = {name: at for name, at in given if isinstance(at, int)}
+        told = read_holdings(item)
+        log = told.replica(item.get("designee", -1)) if isinstance(told, Holdings) else None
+        unbroken: frozenset[int] = frozenset()
+        if log is not None and _unbroken(log.epochs, log.log_start, item.get("leader_epoch")):
+            unbroken = written_in(log.epochs)
         yield JournalledCut(
             ending.partition,
             str(item.get("topic_id", "")),
@@ -130,6 +230,7 @@ def cuts_in(view: JournalView) -> Iterator[JournalledCut]:
             item.get(ALL_GROUPS) is True,
             view.path.stem,
             view.entries[-1].at_ms,
+            unbroken,
         )
 
 
@@ -172,6 +273,7 @@ def read_leader_logs(
     high watermark is. The log of a partition that is offline is Unknown.
     """
     ids = {state.partition: state.topic_id for state in states}
+    led = {state.partition: state.leader_epoch for state in states}
 
     def read(
         leader: int, partitions: Collection[TopicPartition]
@@ -185,7 +287,7 @@ def read_leader_logs(
                 logs[name] = end
             else:
                 start = end if isinstance(start, Unknown) else start
-                logs[name] = LeaderLog(str(ids[name]), start, end, told.epochs)
+                logs[name] = LeaderLog(str(ids[name]), start, end, told.epochs, led[name])
         for depth in DEPTHS:
             short = [name for name, log in logs.items() if _too_short(log, epochs.get(name, {}))]
             if not short:
@@ -194,7 +296,7 @@ def read_leader_logs(
             for name in short:
                 log = logs[name]
                 assert isinstance(log, LeaderLog)
-                logs[name] = LeaderLog(log.topic_id, log.start, log.end, reader.history(name))
+                logs[name] = replace(log, epochs=reader.history(name))
         return logs
 
     offline = Unknown("it is offline")
@@ -217,8 +319,8 @@ def moves_past_end(
 ) -> tuple[OffsetMove, ...]:
     """A move for each offset that its log does not have, or has other records below.
 
-    The move is to where the log ends, or stops to be the log that the group has read; sorted by
-    group.
+    The move is to where the log ends, or stops to be the log that the group has read; where that
+    is not known, it says so. Sorted by group.
     """
     known = _by_partition(cuts)
     return tuple(
@@ -253,24 +355,31 @@ def _move(
     log: LeaderLog,
     cuts: Collection[JournalledCut],
 ) -> OffsetMove | None:
-    to = valid_end(log, committed, epoch)
-    if epoch is None:
+    if epoch is not None:
+        fork = log.fork(committed, epoch)
+    else:
         noted = [
-            cut.log_end
+            cut
             for cut in cuts
             if cut.topic_id == log.topic_id and cut.past_end.get(group) == committed
         ]
-        to = min([to, *noted])
-    if to >= committed:
+        at_most = min([committed, log.end, *(cut.log_end for cut in noted)])
+        if at_most >= committed:
+            return None
+        fork = log.fork_without_epoch(committed, at_most, noted)
+    if fork.at >= committed and fork.known:
         return None
     reason = MoveReason.PAST_END if committed > log.end else MoveReason.REFILLED
-    return OffsetMove(group, partition, committed, to, reason)
+    return OffsetMove(group, partition, committed, fork.at, reason, fork.known)
 
 
-def valid_end(log: LeaderLog, offset: int, epoch: int | None) -> int:
-    """*offset*, or the lower one at which *log* ends or parts from what the group has read."""
-    shared = None if epoch is None else log.shared_end(epoch)
-    return min(offset, log.end, log.end if shared is None else shared)
+def left_text(move: OffsetMove) -> str:
+    """Why a group whose fork is not known is left as it is, and what would show it."""
+    return (
+        f"group {move.group} on {move.partition} is left as it is: the log parts from what it has "
+        f"read at or below {move.to or 0:,}, and where is not known: the log folder "
+        "of the leader that it read from, or a rescue of it, shows it by --source"
+    )
 
 
 def end_without_epoch(

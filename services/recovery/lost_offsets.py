@@ -15,15 +15,15 @@ from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, offline_offse
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.acts.move_groups import GroupMoves, journalled_cuts
+from breakglass.services.recovery.acts.move_groups import GroupMoves, journalled_cuts, with_others
 from breakglass.services.recovery.group_reset import MoveReason, OffsetMove
 from breakglass.services.recovery.group_standing import (
     GroupStanding,
     JournalledCut,
     LeaderLog,
     end_without_epoch,
+    left_text,
     read_leader_logs,
-    valid_end,
     written_after,
 )
 from breakglass.services.recovery.internal_topics.finding import InternalLoss, InternalSearch
@@ -64,8 +64,9 @@ def lost_offsets(
         for partition in places
     }
     logs = read_leader_logs(client, states, epochs, Deadline.after(patience.REQUEST))
+    logs = with_others(client, snapshot, logs, sources)
     leaders = {state.partition: state.leader for state in states}
-    known = journalled_cuts(snapshot.cluster_id)
+    elections = journalled_cuts(snapshot.cluster_id)
     moves = []
     for (group, partition), position in sorted(lost.items()):
         if group not in now:
@@ -76,7 +77,7 @@ def lost_offsets(
             continue
         cuts = [
             cut
-            for cut in known
+            for cut in elections
             if cut.partition == partition and position.committed_at_ms <= cut.at_ms
         ]
         at_ms = position.committed_at_ms
@@ -88,13 +89,19 @@ def lost_offsets(
             )
             continue
         move = move_to_lost(group, partition, now[group].get(partition), position, log, later, cuts)
-        if move is not None:
-            moves.append(move)
+        if move is None:
+            continue
+        moves.append(move)
+        if move.fork_known:
             remarks += _remarks(move, position, log)
+        else:
+            doubts.append(left_text(move))
     offline = offline_offsets(client, Deadline.after(patience.REQUEST))
     standing = GroupStanding({}, coordinators, {}, offline=offline)
+    known = tuple(move for move in moves if move.fork_known)
+    left = tuple(move for move in moves if not move.fork_known)
     said = (*doubts, *remarks)
-    return GroupMoves(snapshot, standing, tuple(moves), said, partly=bool(doubts))
+    return GroupMoves(snapshot, standing, known, said, partly=bool(doubts), left=left)
 
 
 def _remarks(move: OffsetMove, lost: GroupPosition, log: LeaderLog) -> Iterator[str]:
@@ -143,7 +150,7 @@ def move_to_lost(
     lost: GroupPosition,
     log: LeaderLog,
     later: int | None = None,
-    cuts: Iterable[JournalledCut] = (),
+    cuts: Collection[JournalledCut] = (),
 ) -> OffsetMove | None:
     """The move to the *lost* position; None where the group has committed as far since.
 
@@ -152,13 +159,17 @@ def move_to_lost(
     if lost.leader_epoch >= 0:
         # A topic that was created again begins with the same epoch: its records are later than the
         # commit from its first one on.
-        to = valid_end(log, lost.offset, lost.leader_epoch)
-        to = min(to, end_without_epoch(log, lost.offset, later, ()))
+        fork = log.fork(lost.offset, lost.leader_epoch)
+        to = min(fork.at, end_without_epoch(log, lost.offset, later, ()))
     else:
         to = end_without_epoch(log, lost.offset, later, cuts)
+        here = [cut for cut in cuts if cut.topic_id == log.topic_id and cut.log_end < lost.offset]
+        fork = log.fork_without_epoch(lost.offset, to, here)
+        to = fork.at
     if committed is not None and committed >= to:
         return None
-    return OffsetMove(group, partition, committed, to, MoveReason.SET_BACK)
+    known = fork.known or to <= log.start
+    return OffsetMove(group, partition, committed, to, MoveReason.SET_BACK, known)
 
 
 def _not_compared(losses: Iterable[InternalLoss], sources: Collection[SourceLog]) -> Iterator[str]:

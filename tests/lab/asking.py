@@ -188,7 +188,10 @@ def committed_offset(cluster: Cluster, group: str, partition: TopicPartition) ->
         return int(consumer.committed(asked, timeout=ANSWER_SECONDS)[0].offset)
 
 
-def commit(cluster: Cluster, group: str, partition: TopicPartition, offset: int) -> None:
+def commit(
+    cluster: Cluster, group: str, partition: TopicPartition, offset: int, epoch: int = -1
+) -> None:
     """Let *group* commit *offset*, as a consumer that has read so far."""
+    position = Position(partition.topic, partition.partition, offset, leader_epoch=epoch)
     with lab_consumer(cluster, group) as consumer:
-        commit_offsets(consumer, [Position(partition.topic, partition.partition, offset)])
+        commit_offsets(consumer, [position])

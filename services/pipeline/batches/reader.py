@@ -295,7 +295,8 @@ class BatchReader:
         if answer.diverged is not None:
             raise LogTruncated(
                 f"{self.where} was cut back to offset {answer.diverged[1]:,} of leader epoch "
-                f"{answer.diverged[0]} while it was read up to offset {position:,}: run this again"
+                f"{answer.diverged[0]} or below while it was read up to offset {position:,}: "
+                "run this again"
             )
         if not answer.records and answer.last_stable_offset <= position:
             # A new leader does not know the high watermark before its followers have fetched.

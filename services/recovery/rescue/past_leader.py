@@ -136,7 +136,7 @@ def epochs_of_batches(log: LogSource, start: int, end: int) -> EpochHistory:
         epoch = batch.header.leader_epoch
         if not starts or starts[-1][0] != epoch:
             starts.append((epoch, max(start, batch.header.base_offset)))
-    return EpochHistory(_ranges(starts, end), start)
+    return EpochHistory(ranges_of(starts, end), start)
 
 
 def written_epochs(folder: Path, log_end: int) -> EpochHistory | Unknown:
@@ -160,7 +160,7 @@ def written_epochs(folder: Path, log_end: int) -> EpochHistory | Unknown:
         # It is like that beside a log that never had a record (R31).
         empty = EpochHistory((), 0)
         return Unknown(f"{EPOCHS} in its folder names no epoch") if log_end else empty
-    ranges = _ranges(starts, log_end)
+    ranges = ranges_of(starts, log_end)
     try:
         agrees = all(map(partial(_is_of_batches, open_log(folder.name, folder)), ranges))
     except BreakglassError as error:
@@ -190,7 +190,7 @@ def _is_of_batches(log: LogSource, written: EpochRange) -> bool:
     return True
 
 
-def _ranges(starts: Sequence[tuple[int, ...]], log_end: int) -> tuple[EpochRange, ...]:
+def ranges_of(starts: Sequence[tuple[int, ...]], log_end: int) -> tuple[EpochRange, ...]:
     """The epochs that begin at *starts*, each an epoch and an offset."""
     ends = [*(min(start, log_end) for _, start in starts[1:]), log_end]
     return tuple(

@@ -17,13 +17,14 @@ from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import UsageError
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import EpochHistory, TopicPartition, Unknown
 from breakglass.services.recovery.rescue.broker_folder import (
     LOG,
     BrokerFolder,
     ReplicaFolder,
     open_log_folder,
 )
+from breakglass.services.recovery.rescue.past_leader import ranges_of, written_epochs
 from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder
 from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.batches import RecordBatch
@@ -124,6 +125,19 @@ class SourceLog:
         for state in self._rescue.states(0):
             last = state.last_offset + 1
         return last
+
+    def epochs(self) -> EpochHistory | Unknown:
+        """The leader epochs, as far back as the source has batches. Raises as `states`."""
+        end = self.end()
+        if end is None:
+            return Unknown(f"{self.name} is empty")
+        if not self.rescued:
+            return written_epochs(self.path, end)
+        starts: list[tuple[int, int]] = []
+        for state in self._rescue.states(0):
+            if not starts or starts[-1][0] != state.leader_epoch:
+                starts.append((state.leader_epoch, state.base_offset))
+        return EpochHistory(ranges_of(starts, end), starts[0][1])
 
     @property
     def _rescue(self) -> RescuedPartitionFolder:

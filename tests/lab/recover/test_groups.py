@@ -10,6 +10,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,14 +22,16 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
 from breakglass.services.lab.tools import tool_command
-from breakglass.services.lab.topics import create_topic
+from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.group_reset import MoveReason
+from breakglass.services.recovery.remembered.store import ReplicaMemory
 from breakglass.services.topic_backup.consumer_offsets import log_of
 from tests.kit.program import Ended
 from tests.kit.waiting import wait_until
 from tests.lab.asking import ANSWER_SECONDS, commit, committed_offset, lab_consumer
 from tests.lab.console.commands import agreeing, on
+from tests.unit.recovery.replicas import log, offline
 
 ORDERS = TopicPartition("orders", 0)
 IN_SYNC, CUT, REFILL = 80, 20, 30
@@ -184,12 +187,13 @@ def test_r37_without_the_journal_groups_that_commit_no_epochs_are_named_as_not_k
     assert any("no leader epochs" in told for told in elsewhere.document["unknown"])
 
 
-def test_r43_a_group_past_the_end_without_epochs_goes_to_where_its_log_was_cut_not_to_its_end(
+def test_r43_a_group_past_the_end_without_epochs_stays_while_a_leader_epoch_is_missing_in_its_log(
     course: Course,
 ) -> None:
-    (found,) = [one for one in course.early.document["past_end"] if one["group"] == NO_EPOCHS]
-    assert found["reason"] == MoveReason.PAST_END
-    assert (found["committed"], found["to"]) == (READ, IN_SYNC)
+    """Another account does not know that nobody led in the epoch before the election."""
+    (found,) = [one for one in course.early.document["left"] if one["group"] == NO_EPOCHS]
+    assert (course.early.code, found["reason"]) == (1, MoveReason.PAST_END)
+    assert (found["committed"], found["to"]) == (READ, IN_SYNC), "at or below, not the log's end"
 
 
 def test_r19_running_members_that_know_epochs_go_on_where_the_log_was_cut(course: Course) -> None:
@@ -211,3 +215,107 @@ def test_r37_a_reset_moves_them_to_where_the_log_was_cut(course: Course) -> None
     for group in (EPOCHS, NO_EPOCHS):
         assert results[group] == "moved"
         assert committed_offset(course.cluster, group, ORDERS) == IN_SYNC
+
+
+class Fork(NamedTuple):
+    """Two unclean elections: `orders` parts at 100 from what the groups have read, and went on."""
+
+    cluster: Cluster
+    short: dict[str, Ended]
+    """`groups past-end` while the log ends at 120: alone, with b1's folder, with a memory of b1."""
+    alone: tuple[Ended, Ended]
+    """When it was refilled: `groups past-end`, and `groups set` with b1's `__consumer_offsets`."""
+    moved: tuple[Ended, Ended]
+    """`groups set` and `groups reset`, with b1's whole folder."""
+
+
+PARTED, WENT_ON, HAD_READ = 100, 120, 140
+HIDDEN_EPOCHS = coordinated("hidden-epochs", by_b3=True)
+
+
+@pytest.fixture(scope="module")
+def fork(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fork]:
+    folder = tmp_path_factory.mktemp("fork")
+    with (
+        Cluster.up(folder / "lab", overrides=QUICK_TO_FENCE.overrides, tethered=True) as cluster,
+        pytest.MonkeyPatch.context() as account,
+    ):
+        account.setenv("XDG_STATE_HOME", str(folder / "alone"))
+        create_topic(cluster, OFFSETS_TOPIC, [(3, 1), (3, 1), (3, 1), (2, 1)])
+        create_topic(cluster, ORDERS.topic, [(2, 1)])
+        produce(cluster, ORDERS.topic, 0, PARTED)
+        lose(cluster, 1)
+        produce(cluster, ORDERS.topic, 0, WENT_ON - PARTED)
+        elect_after(cluster, lost=2, back=1)
+        produce(cluster, ORDERS.topic, 0, HAD_READ - PARTED + 10, acks="1")
+        read = cluster.partition(ORDERS.topic, 0)
+        for group in (EPOCHS, HIDDEN_EPOCHS):
+            commit(cluster, group, ORDERS, HAD_READ, read.leader_epoch)
+        for group in (NO_EPOCHS, HIDDEN):
+            commit(cluster, group, ORDERS, HAD_READ)
+        elect_after(cluster, lost=1, back=2)
+        (logs,) = cluster.broker(1).layout.log_dirs
+        whole = ("--source", f"log:{logs}", "--json")
+        past_end = ("groups", "past-end", "--json")
+        short = {"alone": on(cluster, *past_end), "source": on(cluster, *past_end, *whole)}
+        account.setenv("XDG_STATE_HOME", str(folder / "heard"))
+        once = log(1, (0, PARTED), (read.leader_epoch, HAD_READ + 10))
+        heard = offline(once, topic=ORDERS.topic, number=0)
+        state = replace(heard.state, topic_id=read.topic_id)
+        ReplicaMemory(cluster.layout.cluster_id).note([replace(heard, state=state)])
+        short["memory"] = on(cluster, *past_end)
+        account.setenv("XDG_STATE_HOME", str(folder / "alone"))
+        produce(cluster, ORDERS.topic, 0, READ, acks="1")
+        offsets = f"log:{logs}/{LOST_OFFSETS}"
+        alone = on(cluster, "groups", "set", "--source", offsets, "--json", "--write")
+        refilled = on(cluster, *past_end)
+        moved = [agreeing(cluster, "groups", verb, *whole)[0] for verb in ("set", "reset")]
+        yield Fork(cluster, short, (refilled, alone), (moved[0], moved[1]))
+
+
+def elect_after(cluster: Cluster, *, lost: int, back: int) -> None:
+    """Lose the leader, and let the other replica lead, which lacks its last records."""
+    lose_last(cluster, lost, back=(back,))
+    elect_unclean(cluster, ORDERS, LOST_OFFSETS)
+    for one in (ORDERS, LOST_OFFSETS):
+        cluster.wait_partition(
+            one.topic, one.partition, lambda state: state.leader == back, f"b{back} to lead"
+        )
+
+
+def offsets_of(ended: Ended, name: str) -> dict[str, int]:
+    """Where each group of the array is to go."""
+    return {one["group"]: one["to"] for one in ended.document[name]}
+
+
+def test_r37_where_two_histories_fork_the_present_one_shows_no_more_than_a_bound(
+    fork: Fork,
+) -> None:
+    """The leader answers for the groups' epoch with the end of a lower one, where it went on."""
+    told = fork.short["alone"]
+    assert (told.code, told.document["past_end"]) == (1, [])
+    assert offsets_of(told, "left") == {EPOCHS: WENT_ON, NO_EPOCHS: WENT_ON}
+    refilled, unset = fork.alone
+    assert (refilled.code, offsets_of(refilled, "left")) == (1, {EPOCHS: WENT_ON})
+    assert (unset.code, unset.document["moved"]) == (1, [])
+    assert offsets_of(unset, "left") == {HIDDEN: WENT_ON, HIDDEN_EPOCHS: WENT_ON}
+    assert all("at or below" in said for said in unset.document["unknown"])
+
+
+@pytest.mark.parametrize("shown_by", ["source", "memory"])
+def test_r37_a_log_that_has_the_groups_epoch_shows_where_they_fork(
+    fork: Fork, shown_by: str
+) -> None:
+    told = fork.short[shown_by]
+    assert (told.code, told.document["left"]) == (0, [])
+    assert offsets_of(told, "past_end") == {EPOCHS: PARTED, NO_EPOCHS: PARTED}
+
+
+def test_r43_groups_go_to_where_their_history_parted_and_skip_no_record(fork: Fork) -> None:
+    set_back, reset = fork.moved
+    assert (set_back.code, reset.code) == (0, 0), (set_back.err, reset.err)
+    for group in (HIDDEN, HIDDEN_EPOCHS, EPOCHS):
+        assert committed_offset(fork.cluster, group, ORDERS) == PARTED, group
+    said = set_back.document["unknown"]
+    assert len(said) == 2
+    assert all(f"{HAD_READ - PARTED} offsets below" in one for one in said)

@@ -84,6 +84,21 @@ def test_r38_a_group_is_set_forward_and_to_no_offset_that_its_log_does_not_have(
     assert (None if move is None else move.to) == to
 
 
+@pytest.mark.parametrize("epoch", [2, -1])
+def test_r43_a_group_is_set_to_where_its_log_parted_and_nowhere_while_that_is_not_known(
+    epoch: int,
+) -> None:
+    log = LeaderLog(
+        "an id", 0, 220, EpochHistory((EpochRange(0, 0, 120), EpochRange(4, 120, 220)), 0), 4
+    )
+    read = EpochHistory((EpochRange(0, 0, 100), EpochRange(2, 100, 150)), 0)
+    for others, expected in (((), (120, False)), ((read,), (100, True))):
+        beside = replace(log, others=others)
+        move = move_to_lost("billing", ORDERS, None, GroupPosition(140, 5, epoch), beside, 120)
+        assert move is not None
+        assert (move.to, move.fork_known) == expected
+
+
 def test_r43_a_topic_that_was_created_again_since_the_commit_begins_with_the_same_epoch() -> None:
     again = LeaderLog("another id", 0, 100, EpochHistory((EpochRange(0, 0, 100),), 0))
     for later, to in ((0, 0), (None, 92), (50, 92)):
