@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from breakglass.bookkeeping.log_files import (
-    DamagedLog,
-    FolderLog,
-    read_folder,
-)
+from breakglass.bookkeeping.log_files import DamagedLog, FolderLog, read_folder
 
 NAME = re.compile(r"^(.+)-(\d+)$")
 METADATA = "__cluster_metadata"
@@ -43,9 +39,7 @@ class DiskReading:
 
 
 def read_disks(
-    log_dirs: Mapping[int, Sequence[Path]],
-    awake: Collection[int],
-    failed: Collection[Path] = (),
+    log_dirs: Mapping[int, Sequence[Path]], awake: Collection[int], failed: Collection[Path] = ()
 ) -> DiskReading:
     """Read every folder of every broker.
 

@@ -163,9 +163,7 @@ def _check_price(name: Name, broker: int, price: SaidPrice, true: int) -> Iterat
         and price.committed + price.unproven != price.total
     ):
         yield JudgeFinding(
-            "price",
-            name,
-            f"b{broker}: {price.committed} + {price.unproven} is not {price.total}",
+            "price", name, f"b{broker}: {price.committed} + {price.unproven} is not {price.total}"
         )
 
 

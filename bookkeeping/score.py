@@ -195,9 +195,7 @@ def wrong_verdicts(
 
 
 def believed(
-    wrong: Iterable[JudgeFinding],
-    said: Iterable[SaidPartition],
-    leaders: Mapping[Name, int | None],
+    wrong: Iterable[JudgeFinding], said: Iterable[SaidPartition], leaders: Mapping[Name, int | None]
 ) -> tuple[JudgeFinding, ...]:
     """Those of *wrong* whose partition is led by the broker that the verdict named."""
     designees = {partition.name: partition.designee for partition in said}

@@ -12,11 +12,7 @@ from breakglass.services.pipeline.backup_context import BackupRun
 from breakglass.services.pipeline.batches.log_range import Ranges
 from breakglass.services.pipeline.comparison import LISTED, Differences, TopicSides, compare_topic
 from breakglass.services.pipeline.session import jvm_errors
-from breakglass.services.pipeline.source import (
-    TopicSource,
-    WantedTopics,
-    read_sources,
-)
+from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources
 from breakglass.services.pipeline.stored_segments import (
     StoredSegment,
     runs_between,

@@ -105,10 +105,7 @@ def test_r30_what_is_elected_and_not_readable_yet_is_counted_with_what_it_waits_
 
 
 def test_r50_the_rest_becomes_readable_by_a_replica_that_is_added_and_none_is_taken(
-    broken: Cluster,
-    lagging: tuple[Ended, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    broken: Cluster, lagging: tuple[Ended, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "FRESH_SECONDS", DEADLINE_SECONDS)
     with watched(broken) as behind:

@@ -52,10 +52,7 @@ DESIGNEE, OTHER = 1, 2
 BATCHES = 12
 """Partitions of a run: the canary, ten, and one more."""
 INTERRUPTED = 130
-SIGNALS = (
-    [signal.SIGHUP],
-    [signal.SIGTERM, signal.SIGHUP],
-)
+SIGNALS = ([signal.SIGHUP], [signal.SIGTERM, signal.SIGHUP])
 
 
 @pytest.fixture

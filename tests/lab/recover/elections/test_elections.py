@@ -157,9 +157,7 @@ class TestTheOrder:
 
     @pytest.fixture
     def wanted(
-        self,
-        unused: Iterator[TopicPartition],
-        evidence: dict[TopicPartition, PartitionEvidence],
+        self, unused: Iterator[TopicPartition], evidence: dict[TopicPartition, PartitionEvidence]
     ) -> list[ElectionTarget]:
         """b2 is to lead: neither first in the order nor the one with the most records."""
         return [target_of(evidence[partition], 2) for partition in islice(unused, 2)]

@@ -24,12 +24,7 @@ from breakglass.services.recovery.execution.target import PartitionOutcome, Reco
 from breakglass.services.recovery.resume import Resume, ended_as, survey
 from breakglass.services.recovery.unfinished import consented
 from tests.kit.waiting import wait_until
-from tests.lab.recover.session import (
-    ALTER_PARTITION_REASSIGNMENTS,
-    ELECT_LEADERS,
-    Watched,
-    watched,
-)
+from tests.lab.recover.session import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS, Watched, watched
 from tests.lab.recover.settings.asking import kill_at
 from tests.lab.scenarios.damaged import Damaged
 

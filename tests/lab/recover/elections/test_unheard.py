@@ -167,11 +167,7 @@ class TestAReplicaThatFellSilentInFrontOfTheConsole:
         for partition in ORDERS:
             row = after.row(partition)
             assert row is not None
-            assert (row.verdict, str(row.action), row.unread) == (
-                Verdict.SAFE,
-                "elect b3",
-                (1, 2),
-            )
+            assert (row.verdict, str(row.action), row.unread) == (Verdict.SAFE, "elect b3", (1, 2))
             assert groups_of([frozen(evidence_of(after, partition), 3, [1])])[0].phrase == (
                 f"{partition} lose 0 and abandon b1"
             )
