@@ -87,11 +87,7 @@ def min_isr(
             }
             for forgetting in plan.found
         ]
-        return {
-            "settings": plan.changes,
-            "forgotten": forgotten,
-            "outcomes": outcomes.documents,
-        }
+        return {"settings": plan.changes, "forgotten": forgotten, "outcomes": outcomes.documents}
 
     raise typer.Exit(_guarded(command, outcomes, connection, told))
 

@@ -28,16 +28,7 @@ from breakglass.services.topic_backup.layout import segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.incidents import CLUSTER
-from tests.screens.browse.opened import (
-    a_place,
-    browser,
-    closed,
-    fill,
-    idle,
-    orders,
-    under,
-    within,
-)
+from tests.screens.browse.opened import a_place, browser, closed, fill, idle, orders, under, within
 from tests.screens.consoles import Asked
 from tests.screens.turns import hides, line_with, lines, notices, opens, shows, until
 from tests.unit.divergence.test_log_source import write
