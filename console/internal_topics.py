@@ -130,16 +130,12 @@ def _designees(
     return designee
 
 
-def _states(tail: LostTail, *, everything: bool) -> Iterator[LostState]:
-    return (state for state in tail.states if everything or not state.harmless)
-
-
 def _rows(found: Sequence[InternalLoss], *, everything: bool) -> Iterator[tuple[object, ...]]:
     from breakglass.services.recovery.internal_topics.meaning import value_text
 
     for loss in found:
         for tail in loss.tails:
-            for state in _states(tail, everything=everything):
+            for state in (state for state in tail.states if everything or not state.harmless):
                 yield (
                     loss.partition,
                     state.key.kind,

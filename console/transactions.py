@@ -117,7 +117,7 @@ def finish(
             Consent(tuple(consent or ())),
             connection,
             stop=stop,
-            hear=_hear,
+            hear=lambda event: say_event(event),
         )
         frozen = command.freeze()
         for remark in frozen.remarks:
@@ -142,10 +142,6 @@ def _search(
 
     opened = open_sources(sources or (), while_running=while_running)
     return TransactionSearch(names_in(topics), opened, abort)
-
-
-def _hear(event: ActEvent) -> None:
-    say_event(event)
 
 
 def _report(done: Sequence[EndedTransaction], found: TransactionsFound, *, as_json: bool) -> int:

@@ -101,7 +101,7 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
         LineColumn("First", _first, right=True, least_width=100),
         LineColumn("Last", _last, right=True, least_width=100),
         LineColumn("Records", _records, right=True, least_width=110),
-        LineColumn("Segments", _segments, right=True, least_width=76),
+        LineColumn("Segments", lambda line: _counts(line, "segments"), right=True, least_width=76),
         LineColumn("Lost", _lost, right=True),
         LineColumn("Verified", verified, least_width=120),
     )
@@ -170,10 +170,6 @@ def _last(line: Line) -> Cell:
 
 def _records(line: Line) -> Cell:
     return _counts(line, "records")
-
-
-def _segments(line: Line) -> Cell:
-    return _counts(line, "segments")
 
 
 def _lost(line: Line) -> Cell:

@@ -66,10 +66,6 @@ STATUS_ROLES = {
 }
 
 
-def _verdict(row: PlanRow) -> Cell:
-    return Cell(row.verdict or "?", VERDICT_ROLES.get(row.verdict))
-
-
 def _leader(row: PlanRow) -> Cell:
     """Elected whom; a sign of its own where that is not what is recommended."""
     sign = "≠" if row.departs else ""
@@ -104,7 +100,7 @@ def columns_for(width: int) -> tuple[LineColumn[PlanRow], ...]:
     """The columns of a table of so many characters; names give way before sentences are there."""
     wide = width >= WIDE
     columns: tuple[LineColumn[PlanRow], ...] = (
-        LineColumn("Verdict", _verdict),
+        LineColumn("Verdict", lambda row: Cell(row.verdict or "?", VERDICT_ROLES.get(row.verdict))),
         LineColumn("Topic-partition", _partition_cell, shrinks=not wide, tail="-"),
         LineColumn("Elects", _leader),
         LineColumn("Best", _recommended),
@@ -371,7 +367,7 @@ class PlanScreen(Page):
     @override
     def body(self) -> Iterator[Widget]:
         yield PlanSummary()
-        yield LineTable(columns_for(0), _partition, empty=NO_PLAN)
+        yield LineTable(columns_for(0), lambda row: row.partition, empty=NO_PLAN)
         yield RowDetail()
 
     @property
@@ -655,10 +651,6 @@ _NEED_A_PLAN = {
     *("leader", "out_or_in", "leave_out", "rules", "undo", "redo", "approve", "save", "elect"),
     *("edit_text", "notes", "mark", "next_kind", "find", "diff"),
 }
-
-
-def _partition(row: PlanRow) -> TopicPartition:
-    return row.partition
 
 
 def _make(
