@@ -189,7 +189,19 @@ def run(
             else:
                 report = back_up(begin(Meter(tell)), wanted)
     if continuous:
-        _end(followed, as_json=as_json)
+        if as_json:
+            figures = {"runs": followed.runs, "records": followed.records, "bytes": followed.bytes}
+            rest = {
+                "batches": followed.batches,
+                "seconds": round(followed.seconds, 3),
+                "partitions": followed.partitions,
+                "gaps": followed.missing,
+                "whole": followed.whole,
+            }
+            print(json.dumps({"schema": 1, **figures, **rest, "failures": followed.failures}))
+        else:
+            say(f"{followed.records:,} records, {followed.bytes:,} bytes in {followed.runs:,} runs")
+        raise typer.Exit(0 if followed.whole else 1)
     if as_json:
         print(json.dumps(document(report)))
     else:
@@ -201,23 +213,6 @@ def run(
         )
     told(report)
     raise typer.Exit(0 if report.whole else 1)
-
-
-def _end(followed: Followed, *, as_json: bool) -> NoReturn:
-    """Sum up what was backed up until the signal came, and leave."""
-    if as_json:
-        figures = {"runs": followed.runs, "records": followed.records, "bytes": followed.bytes}
-        rest = {
-            "batches": followed.batches,
-            "seconds": round(followed.seconds, 3),
-            "partitions": followed.partitions,
-            "gaps": followed.missing,
-            "whole": followed.whole,
-        }
-        print(json.dumps({"schema": 1, **figures, **rest, "failures": followed.failures}))
-    else:
-        say(f"{followed.records:,} records, {followed.bytes:,} bytes in {followed.runs:,} runs")
-    raise typer.Exit(0 if followed.whole else 1)
 
 
 def chosen(topics: Sequence[str] | None, pattern: str | None) -> Any:

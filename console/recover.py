@@ -281,7 +281,15 @@ class _Call:
             for target in self.appraisal.targets()
         ]
         if wanted:
-            self._show()
+            from breakglass.console.plan_table import print_plan, rows_of
+
+            going = {checked.partition for checked in self.appraisal.to_hold}
+            with redirect_stdout(sys.stderr):
+                print_plan(rows_of(self.appraisal.plan, going), each=False)
+            for checked in self.appraisal.to_hold:
+                if checked.reason:
+                    say(f"{checked.partition}: {checked.reason}; rank and loss are as planned")
+            say(f"digest: {self.appraisal.plan.spoken_digest}{_approvals(self.read)}")
             electing.run(
                 wanted,
                 self.consent,
@@ -305,18 +313,6 @@ class _Call:
                 print(inert(line))
             else:
                 say(line)
-
-    def _show(self) -> None:
-        """What is about to be elected, on stderr: stdout is for what came of it."""
-        from breakglass.console.plan_table import print_plan, rows_of
-
-        going = {checked.partition for checked in self.appraisal.to_hold}
-        with redirect_stdout(sys.stderr):
-            print_plan(rows_of(self.appraisal.plan, going), each=False)
-        for checked in self.appraisal.to_hold:
-            if checked.reason:
-                say(f"{checked.partition}: {checked.reason}; rank and loss are as planned")
-        say(f"digest: {self.appraisal.plan.spoken_digest}{_approvals(self.read)}")
 
 
 def _approvals(plan: Plan) -> str:

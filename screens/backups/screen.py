@@ -408,30 +408,26 @@ def document(line: Line) -> dict[str, Any]:
             topics = [topic.name for topic in held.topics]
             return {"url": line.place.url, "newest_ms": held.newest_ms, "topics": topics}
         case TopicLine():
-            return _copied_topic(line)
+            status = line.held.status
+            if status is None:
+                return {"topic": line.held.name, "state": line.state, "unread": line.held.unread}
+            last = status.verified
+            return {
+                "topic": line.held.topic,
+                "generation": line.held.generation,
+                "folder": status.folder,
+                "state": line.state,
+                "commit": status.commit,
+                "committed_at_ms": status.committed_at_ms,
+                "verified_at_ms": last.at_ms if last else None,
+                "verified_how": last.how if last else None,
+                "verified_against": last.against if last else None,
+                "verified_now": status.verified_now,
+                **_lag(line.lag),
+                "partitions": [_copied_partition(partition) for partition in line.held.partitions],
+            }
         case BackupPartitionLine():
             return {"topic": line.held.name, **_copied_partition(line.part), **_lag(line.lag)}
-
-
-def _copied_topic(line: TopicLine) -> dict[str, Any]:
-    status = line.held.status
-    if status is None:
-        return {"topic": line.held.name, "state": line.state, "unread": line.held.unread}
-    last = status.verified
-    return {
-        "topic": line.held.topic,
-        "generation": line.held.generation,
-        "folder": status.folder,
-        "state": line.state,
-        "commit": status.commit,
-        "committed_at_ms": status.committed_at_ms,
-        "verified_at_ms": last.at_ms if last else None,
-        "verified_how": last.how if last else None,
-        "verified_against": last.against if last else None,
-        "verified_now": status.verified_now,
-        **_lag(line.lag),
-        "partitions": [_copied_partition(partition) for partition in line.held.partitions],
-    }
 
 
 def _copied_partition(part: PartitionStatus) -> dict[str, Any]:

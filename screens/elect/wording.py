@@ -190,7 +190,13 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
             yield "Looking for open transactions and groups past the log end."
     else:
         yield from _transactions(aftermath.open_transactions, progress)
-        yield from _groups(aftermath.groups_past_end)
+        told = (
+            f"Group {lag.group} committed {lag.committed:,} on {lag.partition}, whose log ends at "
+            f"{lag.log_end:,}: clients without epochs meet OFFSET_OUT_OF_RANGE; o, or `breakglass "
+            f"groups reset`, mends it."
+            for lag in aftermath.groups_past_end
+        )
+        yield from _some(told, len(aftermath.groups_past_end), "groups past the end")
         yield from (
             f"When this was read, {reason}. `breakglass groups past-end` looks again."
             for reason in aftermath.groups_unread
@@ -240,16 +246,6 @@ def _transactions(
         return
     told = (f"{left_open_text(transaction)}." for transaction in found)
     yield from _some(told, len(found), "open transactions")
-
-
-def _groups(found: Sequence[GroupPastEnd]) -> Iterator[str]:
-    told = (
-        f"Group {lag.group} committed {lag.committed:,} on {lag.partition}, whose log ends at "
-        f"{lag.log_end:,}: clients without epochs meet OFFSET_OUT_OF_RANGE; o, or `breakglass "
-        f"groups reset`, mends it."
-        for lag in found
-    )
-    yield from _some(told, len(found), "groups past the end")
 
 
 def _some(told: Iterable[str], number: int, what: str) -> Iterator[str]:

@@ -211,7 +211,12 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         """The header stays; below it are the rows that are scrolled to."""
         width, plain = self.size.width, self._plain or self.rich_style
         if y == 0:
-            return self._header(width)
+            style = self._style(Role.HEADING)
+            segments = [Segment(" " * self._signs, style)]
+            for column, wide in self._layout:
+                segments.append(Segment(fitted(column.title, wide, right=column.right), style))
+                segments.append(Segment(" " * GAP, style))
+            return _line(segments, width, style)
         number = y - 1 + self.scroll_offset.y
         if not self._rows:
             told = wrap(inert(self._empty), max(width - 2, 1))[y - 1 : y]
@@ -221,14 +226,6 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         if number >= len(self._rows):
             return Strip.blank(width, plain)
         return self._row(number, width, plain)
-
-    def _header(self, width: int) -> Strip:
-        style = self._style(Role.HEADING)
-        segments = [Segment(" " * self._signs, style)]
-        for column, wide in self._layout:
-            segments.append(Segment(fitted(column.title, wide, right=column.right), style))
-            segments.append(Segment(" " * GAP, style))
-        return _line(segments, width, style)
 
     def _row(self, number: int, width: int, plain: Style) -> Strip:
         row = self._rows[number]
