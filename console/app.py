@@ -203,6 +203,7 @@ class BreakglassApp(App[None]):
         self._refresher.ended()
         incident = self.context.known.incident
         if incident is not None and not self._looked_back:
+            # An election may have ended before its time.
             self._looked_back = True
             find = partial(self._find_unfinished, incident.snapshot.cluster_id)
             self.run_worker(find, group="unfinished", thread=True, exit_on_error=False)

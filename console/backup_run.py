@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,7 +28,6 @@ from breakglass.console.wiring import Connection
 from breakglass.services.pipeline.generations import NewGeneration
 
 if TYPE_CHECKING:
-    from breakglass.services.pipeline.continuous import Followed
     from breakglass.services.pipeline.report import BackupReport, PartitionReport, TopicReport
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -93,7 +93,6 @@ def verify(
 def _pairs(
     held: Sequence[HeldTopic], against: str | None, *, live: bool
 ) -> list[tuple[HeldTopic, str]]:
-    """What is compared with which topic."""
     from breakglass.services.errors import UsageError
 
     if against is not None:

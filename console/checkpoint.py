@@ -190,6 +190,7 @@ def serve(
         try:
             KafkaTopics(client, None, wanted).scope()
         except Unreachable as error:
+            # It may answer later.
             say(f"not known whether the topics are there: {error}")
         serving = Serving(
             opened,

@@ -262,7 +262,6 @@ def _schemas(url: str | None) -> Schemas | None:
 
 
 def _metastores(folder: Path | None) -> Iterator[MonitoredBackup]:
-    """The folder of metastore backups, where there is one."""
     from breakglass.services.metastore.settings import default_folder as data_folder
 
     place = folder or data_folder()

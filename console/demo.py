@@ -121,28 +121,7 @@ def _recover(cluster: Cluster, truth: Truth) -> list[str]:
         stop_brokers(cluster, bombs)
         found = triaged(client, gone=bombs)
         electing = elect_all(connection, client, found, stop)
-        from breakglass.console.truth import true_loss
-        from breakglass.services.words.figures import loss_text
-
-        said = {assessment.partition: assessment for assessment in found.assessments}
-        led = {outcome.partition: outcome for outcome in electing.outcomes}
-        print_table(
-            COLUMNS,
-            [
-                (
-                    partition.scenario,
-                    partition.partition,
-                    partition.expectation.verdict,
-                    f"b{led[partition.partition].leader}" if partition.partition in led else None,
-                    f"b{partition.expectation.designee}",
-                    loss_text(said[partition.partition].loss)
-                    if partition.partition in said
-                    else None,
-                    true_loss(partition),
-                )
-                for partition in truth.partitions
-            ],
-        )
+        _report(found, electing, truth)
         # Where the records are that the elections have cut off.
         for rescued in electing.rescued:
             for saved in rescued.saved:
@@ -154,6 +133,30 @@ def _recover(cluster: Cluster, truth: Truth) -> list[str]:
         wrong += wrong_rescues(electing.rescued, truth)
         wrong += wrong_ledger(_ledger(electing, client), truth)
         return wrong + list(wrong_leaders(electing.outcomes, truth))
+
+
+def _report(found: Triage, electing: Electing, truth: Truth) -> None:
+    """A row for each partition: what was said and done beside the truth."""
+    from breakglass.console.truth import true_loss
+    from breakglass.services.words.figures import loss_text
+
+    said = {assessment.partition: assessment for assessment in found.assessments}
+    led = {outcome.partition: outcome for outcome in electing.outcomes}
+    print_table(
+        COLUMNS,
+        [
+            (
+                partition.scenario,
+                partition.partition,
+                partition.expectation.verdict,
+                f"b{led[partition.partition].leader}" if partition.partition in led else None,
+                f"b{partition.expectation.designee}",
+                loss_text(said[partition.partition].loss) if partition.partition in said else None,
+                true_loss(partition),
+            )
+            for partition in truth.partitions
+        ],
+    )
 
 
 def _ledger(electing: Electing, client: ReadClient) -> IncidentLedger:
@@ -257,7 +260,6 @@ def how_it_was_left(
 
 
 def _advice(partition: PartitionTruth) -> str:
-    """What was to be done, by what the lab knows."""
     expected = partition.expectation
     if expected.verdict == "WAIT":
         return f"to start b{expected.broker}"

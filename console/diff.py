@@ -99,29 +99,7 @@ def diff(
                 connection, left, right, key_of(key), differing, larger, master
             )
         if as_json:
-            from breakglass.services.divergence.align import PairKind, hunks
-
-            told: list[dict[str, Any]] = []
-            left_out = 0
-            for hunk in hunks(differing.runs()):
-                if hunk.kind is PairKind.EQUAL or summary:
-                    continue
-                if len(told) < MOST_HUNKS:
-                    told.append(_hunk(hunk))
-                else:
-                    left_out += 1
-            totals = differing.totals
-            found = {
-                "from": differing.start,
-                "to": differing.end,
-                "equal": _exit_code(totals) == 0,
-                "first": totals.first,
-                "totals": {kind.name.lower(): totals.kinds[kind] for kind in PairKind},
-                "not_decoded": totals.undecoded,
-                "counted_by": "one core" if differing.counted is None else "Spark",
-                "fields": {str(name): count for name, count in totals.fields.items()},
-                **({} if summary else {"hunks": told, "hunks_left_out": left_out}),
-            }
+            found = _document(differing, summary=summary)
             print_json({"schema": 1, "left": str(first), "right": str(other), **found})
         else:
             _print(differing, 0 if summary else records, summary=summary)
@@ -203,6 +181,32 @@ def _exit_code(totals: HunkTotals) -> int:
     return UNKNOWN if kinds[PairKind.UNREAD] else 0
 
 
+def _document(differing: _Differing, *, summary: bool) -> dict[str, Any]:
+    from breakglass.services.divergence.align import PairKind, hunks
+
+    told: list[dict[str, Any]] = []
+    left_out = 0
+    for hunk in hunks(differing.runs()):
+        if hunk.kind is PairKind.EQUAL or summary:
+            continue
+        if len(told) < MOST_HUNKS:
+            told.append(_hunk(hunk))
+        else:
+            left_out += 1
+    totals = differing.totals
+    return {
+        "from": differing.start,
+        "to": differing.end,
+        "equal": _exit_code(totals) == 0,
+        "first": totals.first,
+        "totals": {kind.name.lower(): totals.kinds[kind] for kind in PairKind},
+        "not_decoded": totals.undecoded,
+        "counted_by": "one core" if differing.counted is None else "Spark",
+        "fields": {str(name): count for name, count in totals.fields.items()},
+        **({} if summary else {"hunks": told, "hunks_left_out": left_out}),
+    }
+
+
 def _hunk(hunk: Hunk) -> dict[str, Any]:
     return {
         "kind": hunk.kind.name.lower(),
@@ -263,7 +267,6 @@ class _Writing:
                 self._run.append(run)
 
     def end(self) -> None:
-        """The run has ended."""
         from breakglass.services.divergence.align import PairKind
 
         run, count = self._run, self._count
@@ -291,7 +294,6 @@ def _span(start: int, end: int) -> str:
 
 
 def _item(item: Item) -> str:
-    """A record on one line; what could not be read, with the reason."""
     from breakglass.services.divergence.entry import UnreadableRange
     from breakglass.services.words.moments import time_text
     from breakglass.services.words.record_text import TextForm, preview

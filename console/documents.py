@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.execution.target import PartitionOutcome, Skipped
     from breakglass.services.recovery.guarded.given_up import GivenUp
     from breakglass.services.recovery.judgement.assessment import Assessment
-    from breakglass.services.recovery.judgement.cut_by_return import CutByReturn
     from breakglass.services.recovery.judgement.loss import Loss
     from breakglass.services.recovery.judgement.starting import PassedOver
     from breakglass.services.recovery.rescue.results import RescuedPartition

@@ -52,15 +52,12 @@ class Played:
 
     @property
     def clock(self) -> str:
-        """The time so far."""
         return clock(time.monotonic() - self.began)
 
     def count_key(self) -> None:
-        """A key was typed in the console."""
         self.keys += 1
 
     def ended(self) -> Played:
-        """Stop the clock."""
         self.seconds = time.monotonic() - self.began
         return self
 
@@ -168,7 +165,6 @@ class _CountingTerminal:
         return content
 
     def shown(self, descriptor: int) -> bytes:
-        """What the shell shows."""
         if self._descriptor is None:
             self._descriptor = descriptor
             self._resize()

@@ -99,7 +99,7 @@ def export(
         connection.noted_access(),
         _places(connection, store or ()),
         every / 1000,
-        lambda source, change: say(f"{source}: {change}") if not once else lambda *_: None,
+        _report if not once else lambda *_: None,
         broker_ids(gone, "--gone"),
     )
     try:
@@ -161,3 +161,7 @@ def _serve(watch: MonitoringWatch, listener: HttpListener, token: str) -> None:
 
     asyncio.run(serve_until_signal(application, listener, started))
     say("The exporter has ended.")
+
+
+def _report(source: str, change: Behind | CaughtUpAgain) -> None:
+    say(f"{source}: {change}")

@@ -150,7 +150,6 @@ def rollback(
 
 
 def _move(connection: Connection, act: MoveGroups, consent: Consent, *, as_json: bool) -> int:
-    """Carry out the moves after consent; returns the exit code."""
     command = GuardedCommand(act, consent, connection)
     frozen = command.freeze()
     found = frozen.plan

@@ -22,7 +22,6 @@ class LimitedConsole(BreakglassApp):
     OFFERED: ClassVar[frozenset[str]]
 
     def offers(self, target: DOMNode, name: str, parameters: tuple[object, ...]) -> bool:
-        """Whether the action *name* of *target* runs here."""
         del parameters
         # A field that is typed into, a list that scrolls.
         of_textual = type(target).__module__.startswith("textual.")
@@ -34,7 +33,6 @@ class LimitedConsole(BreakglassApp):
         return self.offers(target, name, parameters)
 
     def decline(self) -> None:
-        """Answer an action that does not run here."""
         raise NotImplementedError
 
     @override
@@ -44,7 +42,6 @@ class LimitedConsole(BreakglassApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run what is offered; decline anything else."""
         target, name, parameters = self._parse_action(action, default_namespace or self, namespaces)
         if self.offers(target, name, parameters):
             return await super().run_action(action, default_namespace, namespaces)

@@ -105,7 +105,6 @@ def colors_left_to_the_theme() -> Iterator[None]:
 def _theme(
     options: LookOptions, settings: Settings, own: tuple[Theme, ...], problems: list[str]
 ) -> str | None:
-    """The theme that was named, if it exists."""
     known = _names(own)
     if options.theme is not None:
         if options.theme not in known:

@@ -375,27 +375,7 @@ def verify(
     if as_json:
         print_json(_document(verified, whole, matches=matches))
     else:
-        for finding in verified.findings:
-            say(str(finding))
-        for line in verified.changed:
-            entry = f"line {line} of the backup, or its entry in the side file,"
-            say(f"{entry} was changed" if line else "the side file's first line was changed")
-        if not verified.commands:
-            say("the file holds no command")
-        if verified.untold:
-            say(f"{verified.untold:,} more findings are not shown")
-        if verified.missing:
-            say(f"{verified.missing:,} commands are missing at the end, the side file notes them")
-        if verified.unnoted_bytes:
-            say(f"the last {verified.unnoted_bytes:,} bytes are not in the side file")
-        if not matches:
-            say("the digest is another: lines or the side file were changed or added since")
-        if isinstance(whole, Unknown):
-            say(whole.reason)
-            state = "NOT PROVED TO BE ALL"
-        else:
-            state = "the same as in its side file: whole" if whole else "NOT WHOLE"
-        print(f"{state}  {verified.commands:,} commands  digest {verified.digest or '-'}")
+        _print(verified, whole, matches=matches)
     raise typer.Exit(4 if isinstance(whole, Unknown) else 0 if whole else 1)
 
 
@@ -424,6 +404,30 @@ def _document(
         "topic_id": None if header is None else header.topic_id,
         "diverged": None if header is None else header.diverged or None,
     }
+
+
+def _print(verified: MetastoreVerification, whole: bool | Unknown, *, matches: bool) -> None:
+    for finding in verified.findings:
+        say(str(finding))
+    for line in verified.changed:
+        entry = f"line {line} of the backup, or its entry in the side file,"
+        say(f"{entry} was changed" if line else "the side file's first line was changed")
+    if not verified.commands:
+        say("the file holds no command")
+    if verified.untold:
+        say(f"{verified.untold:,} more findings are not shown")
+    if verified.missing:
+        say(f"{verified.missing:,} commands are missing at the end, the side file notes them")
+    if verified.unnoted_bytes:
+        say(f"the last {verified.unnoted_bytes:,} bytes are not in the side file")
+    if not matches:
+        say("the digest is another: lines or the side file were changed or added since")
+    if isinstance(whole, Unknown):
+        say(whole.reason)
+        state = "NOT PROVED TO BE ALL"
+    else:
+        state = "the same as in its side file: whole" if whole else "NOT WHOLE"
+    print(f"{state}  {verified.commands:,} commands  digest {verified.digest or '-'}")
 
 
 def compact(

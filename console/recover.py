@@ -140,7 +140,6 @@ def _guarded(
     connection: Connection,
     told: Callable[[T], dict[str, object]],
 ) -> int:
-    """Show what *command* rests on, and do it; returns the exit code."""
     frozen = command.freeze()
     say_facts(frozen.facts)
     for remark in frozen.remarks:
@@ -240,8 +239,6 @@ def recover_plan(
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call under way."""
-
     connection: Connection
     client: ReadClient
     path: Path
@@ -255,7 +252,6 @@ class _Call:
     gone: Collection[int] = ()
 
     def run(self) -> int:
-        """Show, elect, look after; returns the exit code."""
         from breakglass.console.documents import election_document
         from breakglass.console.electing import Electing, report, report_aside
         from breakglass.services.recovery.execution.routes import route_for
@@ -284,6 +280,7 @@ class _Call:
             from breakglass.console.plan_table import print_plan, rows_of
 
             going = {checked.partition for checked in self.appraisal.to_hold}
+            # Stdout is for what came of it.
             with redirect_stdout(sys.stderr):
                 print_plan(rows_of(self.appraisal.plan, going), each=False)
             for checked in self.appraisal.to_hold:

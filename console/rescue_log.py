@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from breakglass.console.exits import FAILED, INTERRUPTED
 from breakglass.console.output import Column, print_json, print_table, say

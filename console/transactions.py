@@ -24,7 +24,6 @@ from breakglass.console.wiring import Connection
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.services.guard.act import ActEvent
     from breakglass.services.recovery.acts.end_transactions import EndedTransaction
     from breakglass.services.recovery.transactions.finding import (
         TransactionEnding,
@@ -117,7 +116,7 @@ def finish(
             Consent(tuple(consent or ())),
             connection,
             stop=stop,
-            hear=lambda event: say_event(event),
+            hear=say_event,
         )
         frozen = command.freeze()
         for remark in frozen.remarks:

@@ -205,8 +205,6 @@ def recover(connection: Connection, wanted: UncleanRecoveryRequest, consent: Con
 
 @dataclass(slots=True)
 class _Call:
-    """One call under way."""
-
     connection: Connection
     client: ReadClient
     wanted: UncleanRecoveryRequest
@@ -220,7 +218,6 @@ class _Call:
     """Targeted partitions that have a leader, where their replicas are to be shown."""
 
     def run(self) -> int:
-        """Judge, show, write or elect; returns the exit code."""
         self._report_selection()
         from breakglass.console.electing import Electing, report, report_aside
         from breakglass.services.recovery.execution.batches import ExecutionLimits
@@ -400,7 +397,6 @@ class _Call:
     def _leave(
         self, partition: TopicPartition, result: RecoveryResult, reason: str, words: str = ""
     ) -> None:
-        """Say why *partition* gets no election."""
         self.unheld.append(Skipped(partition, None, result, reason, None))
         self.failures += 1
         say(f"{partition}  {words or result}: {reason}")

@@ -52,7 +52,6 @@ class Connection:
         return self.named or bool(set_there and not self.own)
 
     def armed(self) -> Connection:
-        """The same connection, allowed to change the cluster."""
         return replace(self, write=True)
 
     def with_file(self, client_file: ClientFile | None) -> Connection:

@@ -100,6 +100,7 @@ def help_lines(screen: Screen[Any]) -> tuple[HelpLine, ...]:
     """Everything that *screen* and what is focused on it answer to, as far as it is ours."""
     merged: dict[tuple[str, str], list[ActiveBinding]] = {}
     for active in screen.active_bindings.values():
+        # What scrolls a box by a binding of Textual is no key of ours to tell of.
         if active.binding.description and not any(
             isinstance(bound, Binding)
             and active.binding.description == bound.description
@@ -181,7 +182,6 @@ class Page(Screen[None]):
         yield KeyBar()
 
     def body(self) -> Iterator[Widget]:
-        """The widgets between the two bars."""
         yield from ()
 
     def show_known(self) -> None:
@@ -267,7 +267,6 @@ class FilteredPage(Page):
 
     @property
     def filtering(self) -> bool:
-        """Whether words are being typed."""
         return self.filter_input.display
 
     def action_filter(self) -> None:
@@ -327,7 +326,6 @@ class ConsentPage(Page):
         return self.query_one(ConsentPanel)
 
     def ask(self, phrase: str | None) -> None:
-        """Ask for *phrase* from its beginning; None: for nothing."""
         self.consent.ask(phrase)
         self.consent.restart()
 

@@ -539,7 +539,6 @@ class BackupsScreen(FilteredPage):
         self._show(replace(self._view, order=orders[place % len(orders)]))
 
     def action_open(self, opened: bool) -> None:
-        """Open or close what the cursor is on, or in."""
         line = self._table.current
         match line:
             case PlaceLine():
@@ -629,7 +628,6 @@ class BackupsScreen(FilteredPage):
             yield Fact("Shown", tuple(told))
 
     def _look(self) -> None:
-        """Look at what is due, in threads."""
         if self._surveying:
             return
         self._surveying = True

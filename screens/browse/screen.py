@@ -218,16 +218,19 @@ def _size(branch: Branch) -> Cell:
 
 
 def _lost(branch: Branch) -> Cell:
-    if (
-        any(part.gone for part in branch.held.partitions)
-        if branch.held is not None
-        else isinstance(branch.node, PartitionNode | SegmentNode) and bool(branch.node.gone)
-    ):
+    if _gone(branch):
         return Cell(GONE, Role.FAILED)
     value = _of(branch, "lost")
     if branch.held is not None:
         value = total([part.lost for part in branch.held.partitions])
     return Cell(count(value), Role.LOST) if isinstance(value, int) and value else _figure(value)
+
+
+def _gone(branch: Branch) -> bool:
+    """Whether segments that it should have are not there."""
+    if branch.held is not None:
+        return any(part.gone for part in branch.held.partitions)
+    return isinstance(branch.node, PartitionNode | SegmentNode) and bool(branch.node.gone)
 
 
 def _time(value: Figure) -> Cell:
@@ -415,7 +418,6 @@ class BrowseScreen(FilteredPage):
         self._tell()
 
     def action_open(self, opened: bool) -> None:
-        """Open or close what the cursor is on, or in."""
         branch = self._table.current
         if branch is None:
             return

@@ -397,7 +397,6 @@ class CheckpointsScreen(Page):
         super().action_ask_refresh()
 
     def action_open(self, opened: bool) -> None:
-        """Open or close the checkpoint that the cursor is on, or in."""
         line = self._table.current
         if not isinstance(line, CheckpointLine | CheckpointPartitionLine):
             return

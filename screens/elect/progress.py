@@ -151,7 +151,6 @@ class ElectionProgress:
         self.total = len(self.standings)
 
     def take(self, event: ActEvent) -> None:
-        """Fold *event* in."""
         if isinstance(event, JournalOpened):
             self.journal = event.path
         elif isinstance(event, RescueProgressed):
@@ -165,7 +164,6 @@ class ElectionProgress:
             self.told(event.outcomes)
 
     def end(self, ending: Ending) -> None:
-        """The run is over."""
         self.finished, self.result = True, ending.result
 
     def told(self, outcomes: Iterable[PartitionOutcome]) -> None:
@@ -175,7 +173,6 @@ class ElectionProgress:
             self.standings[outcome.partition] = standing_of(outcome)
 
     def count(self, *results: RecoveryResult) -> int:
-        """How many partitions ended in one of *results*."""
         return sum(outcome.result in results for outcome in self.outcomes.values())
 
     @property

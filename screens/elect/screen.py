@@ -319,7 +319,6 @@ class GuardedPage(ConsentPage):
             self._say("")
 
     def _review(self, note: str = "", role: Role | None = None) -> None:
-        """Show what is asked for, from its beginning."""
         self._counting = False
         self.consent.restart()
         self._say(note, role)
@@ -532,7 +531,6 @@ class PickedPartitions:
     partitions: tuple[TopicPartition, ...]
 
     def __call__(self, front: Front) -> ElectionSubject:
-        """The elections, with their prices."""
         incident = self.known.incident
         with front.reading() as client:
             if incident is not None and all(map(partial(_judged, incident), self.partitions)):
@@ -569,7 +567,6 @@ class PlannedElections:
     plan: Plan
 
     def __call__(self, front: Front) -> ElectionSubject:
-        """The elections, with their prices."""
         from breakglass.services.recovery.plan.appraisal import appraise
         from breakglass.services.recovery.plan.check import require_cluster
 

@@ -13,7 +13,6 @@ from textual.screen import ModalScreen
 from breakglass.screens.widgets.replica_table import Line, ReplicaTable, TablePiece, reason_lines
 from breakglass.services.incident import cells
 from breakglass.services.incident.forecast import Forecast, Outlook, forecast_of
-from breakglass.services.incident.groups import PartitionGroup
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.recovery.judgement.starting import IF_AS_IT_WAS
 from breakglass.themes.roles import Role

@@ -215,7 +215,6 @@ class _Writing:
 
 
 def _brokers(brokers: Sequence[BrokerHealth], trouble: str) -> Iterator[LinePart]:
-    """How many there are, and how many of them are in which trouble."""
     yield LinePart(f"{len(brokers):,}")
     kinds = {
         "not registered": sum(broker.registration is None for broker in brokers),
@@ -601,7 +600,6 @@ class OverviewScreen(Page):
         super().action_ask_refresh()
 
     def action_interval(self, by: int) -> None:
-        """One step up or down among `INTERVALS`."""
         now = self.context.known.interval
         steps = [seconds for seconds in INTERVALS if (seconds > now if by > 0 else seconds < now)]
         if steps:

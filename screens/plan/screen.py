@@ -146,14 +146,12 @@ class PlanFilter(NamedTuple):
     contains: str = ""
 
     def rows(self, rows: Sequence[PlanRow]) -> Sequence[PlanRow]:
-        """Those of *rows* that are shown."""
         if not self:
             return rows
         keeps, contains = KINDS[self.kind].keeps, self.contains
         return [row for row in rows if keeps(row) and contains in str(row.partition)]
 
     def __bool__(self) -> bool:
-        """Whether it leaves out any."""
         return bool(self.kind or self.contains)
 
     def words(self, shown: int, total: int) -> str:
@@ -372,22 +370,18 @@ class PlanScreen(Page):
 
     @property
     def view(self) -> PlanView | None:
-        """What is shown; None: there is no plan."""
         return self.desk.view
 
     @property
     def incident(self) -> Incident | None:
-        """What is known of the cluster."""
         return self.context.known.incident
 
     @property
     def current(self) -> PlanRow | None:
-        """The row under the cursor."""
         return self._table.current
 
     @property
     def marked(self) -> tuple[TopicPartition, ...]:
-        """What is marked, in the plan's order."""
         rows = () if self.view is None else self.view.rows
         return tuple([row.partition for row in rows if row.partition in self._marked])
 
@@ -407,7 +401,6 @@ class PlanScreen(Page):
         self._make(partitions)
 
     def say(self, text: str, *, failed: bool = False) -> None:
-        """Show *text* as what was done last."""
         summary = self.query_one(PlanSummary)
         summary.said, summary.failed = text, failed
 
@@ -446,14 +439,12 @@ class PlanScreen(Page):
             self.hold(known.incident)
 
     def hold(self, incident: Incident) -> None:
-        """Check the plan against *incident*."""
         from breakglass.screens.plan import acts
 
         self._against = incident
         self.desk.change(lambda draft: acts.hold(draft, incident))
 
     def renew(self) -> None:
-        """Rest the plan on what was read last."""
         from breakglass.screens.plan import acts
 
         incident = self.incident
@@ -641,7 +632,6 @@ class PlanScreen(Page):
         self.query_one(PlanSummary).showing = "; ".join(filter(None, (marked, shown)))
 
     def _meant(self) -> Collection[TopicPartition]:
-        """What is marked, or the row under the cursor."""
         if self.marked:
             return self.marked
         return [] if self.current is None else [self.current.partition]

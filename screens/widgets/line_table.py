@@ -107,12 +107,10 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
 
     @property
     def cursor(self) -> int:
-        """Number of the row under the cursor; 0 in an empty table."""
         return self._cursor
 
     @property
     def current(self) -> T | None:
-        """The row under the cursor."""
         return self._rows[self._cursor] if self._cursor < len(self._rows) else None
 
     def set_rows(self, rows: Sequence[T], *, marked: Container[Hashable] | None = None) -> None:
@@ -131,21 +129,18 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved(self, self.current))
 
     def set_marked(self, marked: Container[Hashable]) -> None:
-        """Mark the rows whose keys are in *marked*, and no others."""
         first, self._marked = self._marked is None, marked
         if first:
             self._arrange()
         self.refresh()
 
     def set_empty(self, text: str) -> None:
-        """Say *text* while there are no rows."""
         if text != self._empty:
             self._empty = text
             if not self._rows:
                 self.refresh()
 
     def set_columns(self, columns: Sequence[LineColumn[T]]) -> None:
-        """Show other columns."""
         self._columns = tuple(columns)
         self._needed = self._measure()
         self._arrange()
@@ -317,7 +312,6 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         return needed_widths(self._columns, sample)
 
     def _arrange(self) -> None:
-        """Which columns are shown, and how wide each is."""
         self._layout = arranged(self._columns, self._needed, self.size.width - self._signs)
 
 

@@ -228,7 +228,6 @@ def _figure(text: str) -> TablePiece:
 
 
 def _fitting(titles: Sequence[str], rows: Sequence[Sequence[TablePiece]], width: int) -> list[int]:
-    """The columns there is room for."""
     columns = list(range(len(titles)))
     wanted = min(_width(AGAINST, titles, rows), MOST_AGAINST)
     for column in GIVE_WAY:
