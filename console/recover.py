@@ -277,16 +277,7 @@ class _Call:
             for target in self.appraisal.targets()
         ]
         if wanted:
-            from breakglass.console.plan_table import print_plan, rows_of
-
-            going = {checked.partition for checked in self.appraisal.to_hold}
-            # Stdout is for what came of it.
-            with redirect_stdout(sys.stderr):
-                print_plan(rows_of(self.appraisal.plan, going), each=False)
-            for checked in self.appraisal.to_hold:
-                if checked.reason:
-                    say(f"{checked.partition}: {checked.reason}; rank and loss are as planned")
-            say(f"digest: {self.appraisal.plan.spoken_digest}{_approvals(self.read)}")
+            self._show()
             electing.run(
                 wanted,
                 self.consent,
@@ -310,6 +301,18 @@ class _Call:
                 print(inert(line))
             else:
                 say(line)
+
+    def _show(self) -> None:
+        """What is about to be elected, on stderr: stdout is for what came of it."""
+        from breakglass.console.plan_table import print_plan, rows_of
+
+        going = {checked.partition for checked in self.appraisal.to_hold}
+        with redirect_stdout(sys.stderr):
+            print_plan(rows_of(self.appraisal.plan, going), each=False)
+        for checked in self.appraisal.to_hold:
+            if checked.reason:
+                say(f"{checked.partition}: {checked.reason}; rank and loss are as planned")
+        say(f"digest: {self.appraisal.plan.spoken_digest}{_approvals(self.read)}")
 
 
 def _approvals(plan: Plan) -> str:
