@@ -201,12 +201,7 @@ class BreakglassApp(App[None]):
     @on(ReadEnded)
     def _read_ended(self) -> None:
         self._refresher.ended()
-        incident = self.context.known.incident
-        if incident is not None and not self._looked_back:
-            # An election may have ended before its time.
-            self._looked_back = True
-            find = partial(self._find_unfinished, incident.snapshot.cluster_id)
-            self.run_worker(find, group="unfinished", thread=True, exit_on_error=False)
+        self._look_back()
 
     @on(RefreshAsked)
     def _refresh(self) -> None:
@@ -299,6 +294,14 @@ class BreakglassApp(App[None]):
         make = class_at(f"breakglass.screens.{where}")
         if not isinstance(self.screen, make):
             self.push_screen(make(self.context, message.journal))
+
+    def _look_back(self) -> None:
+        """Once the cluster was read, look for an election that ended before its time."""
+        incident = self.context.known.incident
+        if incident is not None and not self._looked_back:
+            self._looked_back = True
+            find = partial(self._find_unfinished, incident.snapshot.cluster_id)
+            self.run_worker(find, group="unfinished", thread=True, exit_on_error=False)
 
     def _find_unfinished(self, cluster_id: str) -> None:
         """In a thread: reads journals."""

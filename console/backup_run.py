@@ -215,11 +215,7 @@ def run(
 
 
 def chosen(topics: Sequence[str] | None, pattern: str | None) -> Any:
-    """The topics that the options name.
-
-    Raises:
-        UsageError: they name none.
-    """
+    """The topics that the options name. Raises UsageError: they name none."""
     from breakglass.services.errors import UsageError
     from breakglass.services.pipeline.source import WantedTopics
 

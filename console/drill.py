@@ -151,11 +151,7 @@ def _any_seed() -> int:
 def _incidents(
     seed: int, level: str, path: Path | None, kafka_version: str
 ) -> Iterator[LabIncident]:
-    """The incidents to try, in their order.
-
-    Raises:
-        UsageError: the file is of no incident.
-    """
+    """The incidents to try, in their order. Raises UsageError: the file is of no incident."""
     from dataclasses import replace
 
     from breakglass.services.lab.incidents.incident import from_json

@@ -85,8 +85,7 @@ def by_breakglass(drill: Drill, connection: Connection) -> Played:
 def by_hand(drill: Drill, connection: Connection) -> Played:
     """Let a person recover, until nothing is offline or the person is done.
 
-    Raises:
-        KeyboardInterrupt: the console was ended by a signal, or the terminal is gone.
+    Raises KeyboardInterrupt: the console was ended by a signal, or the terminal is gone.
     """
     played = Played(KEYS)
     say(f"The clock runs.   {CHOICES}")

@@ -63,8 +63,7 @@ class Look:
 def decide_look(options: LookOptions, folder: Path) -> Look:
     """Decide by *options*, the settings and themes in the config *folder*, and the environment.
 
-    Raises:
-        UsageError: no theme has the name given as an option.
+    Raises UsageError: no theme has the name given as an option.
     """
     from breakglass.themes.files import read_themes
 

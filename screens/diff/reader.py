@@ -168,8 +168,7 @@ Work = Callable[[Comparison, Task], None]
 def connect_to(context: Context) -> Iterator[Compare]:
     """Compare replicas by the session's own access, or by the records of its bundle.
 
-    Raises:
-        Unreachable: no bootstrap server answers.
+    Raises Unreachable: no bootstrap server answers.
     """
     if context.bundle is not None:
         yield context.bundle.comparison

@@ -466,8 +466,7 @@ class Asking:
     def ask(self, brokers: tuple[Broker, ...]) -> None:
         """Refresh the context's health from *brokers*, which are those of the last snapshot.
 
-        Raises:
-            BreakglassError: nobody could be asked.
+        Raises BreakglassError: nobody could be asked.
         """
         if self._client is None:
             self._client = self._stack.enter_context(self._context.reading())
