@@ -27,7 +27,6 @@ from breakglass.console.modes import FIRST_MODE, bound_commands, class_at, scree
 from breakglass.console.modes import MODES as MODES
 from breakglass.screens.ascii import AsciiFilter
 from breakglass.screens.context import Context
-from breakglass.screens.copying import copied
 from breakglass.screens.legend import legend_commands
 from breakglass.screens.messages import (
     Acknowledged,
@@ -338,7 +337,13 @@ class BreakglassApp(App[None]):
     @on(CopyAsked)
     def _copy(self, message: CopyAsked) -> None:
         self.copy_to_clipboard(message.text)
-        self._say_below(*copied(message))
+        # By OSC 52 the terminal gives no receipt: no more is claimed than was sent.
+        lines = message.text.count("\n") + 1
+        size = f"{lines:,} lines" if lines > 1 else f"{len(message.text):,} characters"
+        self._say_below(
+            f"Sent to the clipboard (no receipt): {message.what} ({size}).",
+            "If nothing arrives, the terminal or tmux refuses OSC 52.",
+        )
 
     def _say_below(self, *sentences: str) -> None:
         """In the line of keys, where words cover nothing that is read; a dialog has none.

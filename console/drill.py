@@ -92,7 +92,10 @@ def drill(
             raise UsageError(
                 "a drill needs a terminal: run it in one, or let Breakglass play by --auto"
             ) from None
-    incidents = _incidents(_any_seed() if seed is None else seed, level, incident, kafka_version)
+    from random import SystemRandom
+
+    seed = SystemRandom().randrange(SEEDS) if seed is None else seed
+    incidents = _incidents(seed, level, incident, kafka_version)
     with redirect_stdout(sys.stderr if as_json and auto else sys.stdout):
         document = _played(incidents, FROM_FILE if incident else level, auto=auto, keep=keep)
     if as_json:
@@ -140,12 +143,6 @@ HISTORY_COLUMNS = (
     Column("Keys", right=True),
     Column("Lines", right=True),
 )
-
-
-def _any_seed() -> int:
-    from random import SystemRandom
-
-    return SystemRandom().randrange(SEEDS)
 
 
 def _incidents(

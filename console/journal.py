@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from breakglass.services.guard.journal import UnreadableJournal
     from breakglass.services.incident.election_words import Sighting
-    from breakglass.services.recovery.guarded.check_again import StepAnswer
     from breakglass.services.recovery.timeline.account import Account, Brief
     from breakglass.services.recovery.timeline.shelf import Shelf
 
@@ -170,7 +169,8 @@ def check(connection: Connection, journal: Named = None, as_json: AsJson = False
             {"schema": 1, "journal": found.view.path, "answers": found.answers, "left": left}
         )
     elif found.answers:
-        print_table(ANSWER_COLUMNS, map(_answer, found.answers))
+        rows = ((one.step, one.partition, one.result, one.reason) for one in found.answers)
+        print_table(ANSWER_COLUMNS, rows)
     else:
         say("No outcome of that journal is unknown.")
     if left:
@@ -292,7 +292,3 @@ def _partitions(account: Account) -> Iterator[tuple[object, ...]]:
         kept = "order not put back" if ending.order_kept and ending.result != NOT_ELECTED else ""
         reason = "; ".join(filter(None, (ending.reason, kept)))
         yield ending.partition, ending.result, leader, epoch, price, saved or None, reason
-
-
-def _answer(answer: StepAnswer) -> tuple[object, ...]:
-    return answer.step, answer.partition, answer.result, answer.reason

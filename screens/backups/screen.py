@@ -100,7 +100,7 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
         LineColumn("Size", _size, right=True),
         LineColumn("First", _first, right=True, least_width=100),
         LineColumn("Last", _last, right=True, least_width=100),
-        LineColumn("Records", _records, right=True, least_width=110),
+        LineColumn("Records", lambda line: _counts(line, "records"), right=True, least_width=110),
         LineColumn("Segments", lambda line: _counts(line, "segments"), right=True, least_width=76),
         LineColumn("Lost", _lost, right=True),
         LineColumn("Verified", verified, least_width=120),
@@ -166,10 +166,6 @@ def _first(line: Line) -> Cell:
 
 def _last(line: Line) -> Cell:
     return Cell(count(line.part.last_offset)) if isinstance(line, BackupPartitionLine) else EMPTY
-
-
-def _records(line: Line) -> Cell:
-    return _counts(line, "records")
 
 
 def _lost(line: Line) -> Cell:

@@ -344,7 +344,7 @@ class OfflineScreen(FilteredPage):
         self.app.push_screen(ForecastScreen(rows, f"{what}, as last seen {seen}" if seen else what))
 
     def action_gone(self) -> None:
-        from breakglass.screens.offline.gone import GonePrompt
+        from breakglass.screens.offline.dead_broker import GonePrompt
 
         silent = () if self._incident is None else sorted(self._incident.silent)
         self.app.push_screen(GonePrompt(self.context.watch.gone, silent), self._declare_gone)
