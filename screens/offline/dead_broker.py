@@ -1,6 +1,7 @@
 """Brokers that are down: which are gone, and what one would lose if it started now.
 
-That is seen in its log folders on this machine. It reads folders, rescues and the cluster: a read-only session may do it too.
+That is seen in its log folders on this machine. Folders, rescues and the cluster are only read: a
+read-only session may do it too.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class GonePrompt(Prompt):
         super().__init__(
             "Which brokers will never come back with their data?",
             about="Broker ids, separated by blanks or commas. Breakglass stops waiting for these "
-            "brokers and does not propose to start them. This changes the verdicts, not the cluster; "
-            f"an empty line undoes it.{offered}",
+            "brokers and does not propose to start them. This changes the verdicts, not the "
+            f"cluster; an empty line undoes it.{offered}",
             value=" ".join(map(str, gone)),
             fault=fault_in,
         )
