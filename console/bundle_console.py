@@ -13,7 +13,7 @@ from textual import on
 from textual.dom import DOMNode
 from typing_extensions import override
 
-from breakglass.console.limited import LimitedConsole
+from breakglass.console.app import LimitedConsole
 from breakglass.screens.messages import BrowseAsked, ElectionAsked, ResumeAsked
 from breakglass.services.bundle.contents import (
     BundledBackupWatch,

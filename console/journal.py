@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from breakglass.services.guard.journal import UnreadableJournal
-    from breakglass.services.incident.election_words import Sighting
     from breakglass.services.recovery.timeline.account import Account, Brief
     from breakglass.services.recovery.timeline.shelf import Shelf
 
@@ -107,8 +106,12 @@ def observed(
         ]
         print_json({"schema": 1, "observations": documents})
     elif any(found.values()):
-        rows = [(id_, sighting) for id_, held in found.items() for sighting in sightings(held)]
-        print_table(OBSERVED_COLUMNS, [_sighting(id_, row) for id_, row in rows])
+        rows = (
+            (time_text(one.seen_at_ms), id_, one.who, one.acknowledged_by or None, one.sentence)
+            for id_, held in found.items()
+            for one in sightings(held)
+        )
+        print_table(OBSERVED_COLUMNS, rows)
     else:
         say("No election was seen from here to cost records.")
 
@@ -275,11 +278,6 @@ def _row(brief: Brief) -> tuple[object, ...]:
         brief.result,
         words_of(brief.counts),
     )
-
-
-def _sighting(cluster_id: str, sighting: Sighting) -> tuple[object, ...]:
-    noted = sighting.acknowledged_by or None
-    return time_text(sighting.seen_at_ms), cluster_id, sighting.who, noted, sighting.sentence
 
 
 def _partitions(account: Account) -> Iterator[tuple[object, ...]]:

@@ -184,7 +184,6 @@ class PagedPairs(Page):
             self._begin(self.read_around(offset))
 
     def _begin(self, task: Task) -> None:
-        """Wait for *task*, and for none before it."""
         self._waiting.begin(task)
         self.set_timer(SOON_SECONDS, self.draw_doing)
 

@@ -124,7 +124,6 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def set_extent(self, extent: Extent) -> None:
-        """Of everything that there is to be paged through."""
         if extent != self._extent:
             self._extent = extent
             self.refresh()

@@ -146,7 +146,6 @@ class ElectionProgress:
     def begin(
         self, partitions: Iterable[TopicPartition], standing: PartitionStanding = WAITING
     ) -> None:
-        """All of *partitions* stand alike, and wait for what comes of them."""
         self.standings = dict.fromkeys(partitions, standing)
         self.total = len(self.standings)
 

@@ -198,7 +198,6 @@ class GuardedPage(ConsentPage):
     # Steps.
 
     def _freeze(self) -> None:
-        """Read what is to be carried out, from the beginning."""
         self.state.phase = Phase.READING
         self._begin(lambda worker: worker.freeze())
         self._say("")

@@ -127,7 +127,6 @@ class GuardedWorker(Generic[T]):
             self.follow(run, agreed, ending)
 
     def follow(self, run: GuardedRun[T], agreed: Frozen[T], ending: Ending) -> None:
-        """Do what is left after the act and changes no cluster."""
         try:
             text = run.follow(agreed, ending)
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the page shows it

@@ -43,7 +43,6 @@ from breakglass.screens.widgets.facts import NO_AGE, Fact, Facts
 from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.overlay import Overlay
-from breakglass.screens.widgets.sparkline import sparkline
 from breakglass.screens.widgets.status_bar import LinePart, age_text
 from breakglass.services import patience
 from breakglass.services.health.answers import LANE
@@ -73,6 +72,8 @@ if TYPE_CHECKING:
 OTHER_COLUMNS = 40
 """What the columns beside the course take."""
 NARROWEST = 8
+LEVELS = "▁▂▃▄▅▆▇█"
+"""Zero has the lowest alone: one partition is seen among thousands. `screens.ascii` has signs."""
 
 
 class TroubleRow(NamedTuple):
@@ -119,6 +120,19 @@ _OF: dict[Trouble, Callable[[Sample], int]] = {
     Trouble.UNDER_MIN_ISR: lambda sample: sample.under_min_isr,
     Trouble.UNDER_REPLICATED: lambda sample: sample.under_replicated,
 }
+
+
+def sparkline(values: Sequence[int | None]) -> str:
+    """One block for each of *values*, the highest as high as can be; None leaves a gap."""
+    highest = max((value for value in values if value is not None), default=0)
+    return "".join(" " if value is None else _level(value, highest) for value in values)
+
+
+def _level(value: int, highest: int) -> str:
+    if value <= 0:
+        return LEVELS[0]
+    top = len(LEVELS) - 1
+    return LEVELS[max(1, -(-value * top // highest))]
 
 
 def _row(trouble: Trouble, health: Health, now_ms: int, room: int) -> TroubleRow:

@@ -39,7 +39,6 @@ class Desk:
         return self._busy
 
     def change(self, act: Callable[[Draft], tuple[Draft, str]]) -> None:
-        """Do *act* to the draft; it ends in `DraftChanged` or `DraftRefused`."""
         self.begin(lambda draft: act(_required(draft)))
 
     def begin(self, act: Callable[[Draft | None], tuple[Draft, str]]) -> None:

@@ -153,7 +153,6 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         return number is not None
 
     def find(self, key: Hashable) -> int | None:
-        """The number of the row of *key*; None if there is none."""
         return next((at for at, row in enumerate(self._rows) if self._key(row) == key), None)
 
     def action_move(self, by: int) -> None:

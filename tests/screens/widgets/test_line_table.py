@@ -12,9 +12,9 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from breakglass.screens.ascii import in_ascii
+from breakglass.screens.overview.screen import LEVELS, sparkline
 from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.sparkline import LEVELS, sparkline
 from breakglass.screens.widgets.told import StyledLines
 from breakglass.themes.palettes import DARK
 from breakglass.themes.roles import Role, theme_role_style
