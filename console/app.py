@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
+from textual.dom import DOMNode
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 from textual.theme import Theme
@@ -27,7 +28,6 @@ from breakglass.console.modes import FIRST_MODE, bound_commands, class_at, scree
 from breakglass.console.modes import MODES as MODES
 from breakglass.screens.ascii import AsciiFilter
 from breakglass.screens.context import Context
-from breakglass.screens.copying import copied
 from breakglass.screens.legend import legend_commands
 from breakglass.screens.messages import (
     Acknowledged,
@@ -50,7 +50,7 @@ from breakglass.screens.messages import (
     Seen,
     UnfinishedFound,
 )
-from breakglass.screens.page import Page
+from breakglass.screens.page import FilterField, Page
 from breakglass.screens.refreshing import Refresher
 from breakglass.screens.screenshot import hide_records, save_screenshot
 from breakglass.screens.stylesheet import KeptStylesheet
@@ -226,7 +226,6 @@ class BreakglassApp(App[None]):
         self._tell_screens()
 
     def offers_key(self, active: ActiveBinding) -> bool:
-        """Whether what that key does is done here."""
         del active
         return True
 
@@ -338,7 +337,13 @@ class BreakglassApp(App[None]):
     @on(CopyAsked)
     def _copy(self, message: CopyAsked) -> None:
         self.copy_to_clipboard(message.text)
-        self._say_below(*copied(message))
+        # By OSC 52 the terminal gives no receipt: no more is claimed than was sent.
+        lines = message.text.count("\n") + 1
+        size = f"{lines:,} lines" if lines > 1 else f"{len(message.text):,} characters"
+        self._say_below(
+            f"Sent to the clipboard (no receipt): {message.what} ({size}).",
+            "If nothing arrives, the terminal or tmux refuses OSC 52.",
+        )
 
     def _say_below(self, *sentences: str) -> None:
         """In the line of keys, where words cover nothing that is read; a dialog has none.
@@ -428,3 +433,39 @@ class BreakglassApp(App[None]):
     def _current(self, place: str) -> Any:
         """The screen that is shown, which is of the class at *place*."""
         return next(screen for screen in self.screen_stack if isinstance(screen, class_at(place)))
+
+
+class LimitedConsole(BreakglassApp):
+    """A console that runs the actions of *OFFERED* and those of Textual's own widgets.
+
+    A new key of a screen is off there until somebody adds its action to the list.
+    """
+
+    OFFERED: ClassVar[frozenset[str]]
+
+    def offers(self, target: DOMNode, name: str, parameters: tuple[object, ...]) -> bool:
+        del parameters
+        # A field that is typed into, a list that scrolls.
+        of_textual = type(target).__module__.startswith("textual.")
+        return of_textual or isinstance(target, FilterField) or name in self.OFFERED
+
+    @override
+    def offers_key(self, active: ActiveBinding) -> bool:
+        target, name, parameters = self._parse_action(active.binding.action, active.node)
+        return self.offers(target, name, parameters)
+
+    def decline(self) -> None:
+        raise NotImplementedError
+
+    @override
+    async def run_action(
+        self,
+        action: Any,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        target, name, parameters = self._parse_action(action, default_namespace or self, namespaces)
+        if self.offers(target, name, parameters):
+            return await super().run_action(action, default_namespace, namespaces)
+        self.decline()
+        return True

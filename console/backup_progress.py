@@ -66,8 +66,6 @@ def _say_lag(change: Behind | CaughtUpAgain) -> None:
 
 
 class _Both:
-    """Shows progress here, and in the console."""
-
     def __init__(self, first: Tell, second: Announcement) -> None:
         self._first, self._second = first, second
 
@@ -81,8 +79,6 @@ class _Both:
 
 
 class _Lines:
-    """A line now and then."""
-
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._next = 0.0
@@ -95,8 +91,6 @@ class _Lines:
 
 
 class _Bar:
-    """One bar over all topics."""
-
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
         self._task: TaskID | None = None

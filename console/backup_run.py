@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,7 +28,6 @@ from breakglass.console.wiring import Connection
 from breakglass.services.pipeline.generations import NewGeneration
 
 if TYPE_CHECKING:
-    from breakglass.services.pipeline.continuous import Followed
     from breakglass.services.pipeline.report import BackupReport, PartitionReport, TopicReport
 
 
@@ -189,7 +188,19 @@ def run(
             else:
                 report = back_up(begin(Meter(tell)), wanted)
     if continuous:
-        _end(followed, as_json=as_json)
+        if as_json:
+            figures = {"runs": followed.runs, "records": followed.records, "bytes": followed.bytes}
+            rest = {
+                "batches": followed.batches,
+                "seconds": round(followed.seconds, 3),
+                "partitions": followed.partitions,
+                "gaps": followed.missing,
+                "whole": followed.whole,
+            }
+            print(json.dumps({"schema": 1, **figures, **rest, "failures": followed.failures}))
+        else:
+            say(f"{followed.records:,} records, {followed.bytes:,} bytes in {followed.runs:,} runs")
+        raise typer.Exit(0 if followed.whole else 1)
     if as_json:
         print(json.dumps(document(report)))
     else:
@@ -203,29 +214,8 @@ def run(
     raise typer.Exit(0 if report.whole else 1)
 
 
-def _end(followed: Followed, *, as_json: bool) -> NoReturn:
-    """Sum up what was backed up until the signal came, and leave."""
-    if as_json:
-        figures = {"runs": followed.runs, "records": followed.records, "bytes": followed.bytes}
-        rest = {
-            "batches": followed.batches,
-            "seconds": round(followed.seconds, 3),
-            "partitions": followed.partitions,
-            "gaps": followed.missing,
-            "whole": followed.whole,
-        }
-        print(json.dumps({"schema": 1, **figures, **rest, "failures": followed.failures}))
-    else:
-        say(f"{followed.records:,} records, {followed.bytes:,} bytes in {followed.runs:,} runs")
-    raise typer.Exit(0 if followed.whole else 1)
-
-
 def chosen(topics: Sequence[str] | None, pattern: str | None) -> Any:
-    """The topics that the options name.
-
-    Raises:
-        UsageError: they name none.
-    """
+    """The topics that the options name. Raises UsageError: they name none."""
     from breakglass.services.errors import UsageError
     from breakglass.services.pipeline.source import WantedTopics
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -66,7 +66,22 @@ def verify(
     content, failed = _content(connection, master, pairs, progress) if pairs else ({}, {})
     _keep(files, content)
     if as_json:
-        print_json(_document(files, content, failed))
+        print_json(
+            {
+                "schema": 1,
+                "topics": [
+                    {
+                        "topic": held.topic,
+                        "generation": held.generation,
+                        "files": found,
+                        "content": content.get(held),
+                        "identical": content[held].identical if held in content else None,
+                        "not_compared": failed.get(held),
+                    }
+                    for held, found in files
+                ],
+            }
+        )
     else:
         _print(files, content)
     for topic, why in failed.items():
@@ -78,7 +93,6 @@ def verify(
 def _pairs(
     held: Sequence[HeldTopic], against: str | None, *, live: bool
 ) -> list[tuple[HeldTopic, str]]:
-    """What is compared with which topic."""
     from breakglass.services.errors import UsageError
 
     if against is not None:
@@ -144,27 +158,6 @@ def _keep(
             verified.note(held.folder, manifest.commit, how, against, whole=whole)
         except StorageError as error:
             say(f"the verification is not noted: {error}")
-
-
-def _document(
-    files: Sequence[tuple[HeldTopic, FilesVerified]],
-    content: dict[HeldTopic, ContentVerified],
-    failed: dict[HeldTopic, str],
-) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "topics": [
-            {
-                "topic": held.topic,
-                "generation": held.generation,
-                "files": found,
-                "content": content.get(held),
-                "identical": content[held].identical if held in content else None,
-                "not_compared": failed.get(held),
-            }
-            for held, found in files
-        ],
-    }
 
 
 def _print(

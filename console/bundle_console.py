@@ -13,7 +13,7 @@ from textual import on
 from textual.dom import DOMNode
 from typing_extensions import override
 
-from breakglass.console.limited import LimitedConsole
+from breakglass.console.app import LimitedConsole
 from breakglass.screens.messages import BrowseAsked, ElectionAsked, ResumeAsked
 from breakglass.services.bundle.contents import (
     BundledBackupWatch,
@@ -92,8 +92,7 @@ class BundleConsole(LimitedConsole):
 def bundle_context(contents: BundleContents, look: Look, folder: Path) -> Context:
     """What the screens work with on a bundle, with its journals unpacked in *folder*.
 
-    Raises:
-        StorageError: *folder* cannot be written.
+    Raises StorageError: *folder* cannot be written.
     """
     from breakglass.console.checkpoint_text import CommandText
     from breakglass.screens.context import NEVER, Context, Known

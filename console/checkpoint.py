@@ -183,7 +183,14 @@ def serve(
         connection.reading() as client,
         serving_parts(connection, client, opened, wanted, how, hold=hold_retention) as parts,
     ):
-        _require_topics(client, wanted)
+        from breakglass.services.checkpoint.kafka.topics import KafkaTopics
+        from breakglass.services.errors import Unreachable
+
+        try:
+            KafkaTopics(client, None, wanted).scope()
+        except Unreachable as error:
+            # It may answer later.
+            say(f"not known whether the topics are there: {error}")
         serving = Serving(
             opened,
             parts.coordinator,
@@ -196,21 +203,6 @@ def serve(
             release=parts.release,
         )
         serve_checkpoints(serving, token, listener, writable=connection.write)
-
-
-def _require_topics(client: ReadClient, wanted: WantedCheckpoint) -> None:
-    """Return unless a topic is none; what the cluster does not answer now it may answer later.
-
-    Raises:
-        UsageError: a topic does not exist.
-    """
-    from breakglass.services.checkpoint.kafka.topics import KafkaTopics
-    from breakglass.services.errors import Unreachable
-
-    try:
-        KafkaTopics(client, None, wanted).scope()
-    except Unreachable as error:
-        say(f"not known whether the topics are there: {error}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,6 @@ def _partitions(
 
 
 def _figures(part: StoredPartition) -> tuple[str, str]:
-    """Records and bytes of a copy that is done."""
     manifest = None if part.counting is None else part.counting.manifest
     if part.counting is None or manifest is None:
         return "?", "?"

@@ -101,8 +101,7 @@ def store_at(address: str) -> BackupStore:
 def all_in(store: BackupStore) -> tuple[StoredCheckpoint, ...]:
     """The checkpoints, the newest first.
 
-    Raises:
-        UsageError: there is no such store; an empty one has none.
+    Raises UsageError: there is no such store; an empty one has none.
     """
     from breakglass.services.checkpoint.store.backup_store import require_there
 
@@ -113,11 +112,7 @@ def all_in(store: BackupStore) -> tuple[StoredCheckpoint, ...]:
 
 
 def found_in(store: BackupStore, id: int) -> StoredCheckpoint:
-    """The checkpoint.
-
-    Raises:
-        UsageError: there is none of that id, or no such store.
-    """
+    """The checkpoint. Raises UsageError: there is none of that id, or no such store."""
     from breakglass.services.checkpoint.store.backup_store import require_there
     from breakglass.services.errors import UsageError
 

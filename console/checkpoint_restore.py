@@ -136,8 +136,7 @@ def restore_asked(
 ) -> RestoreAsked:
     """What these options ask for, given to the command or typed on a screen.
 
-    Raises:
-        UsageError: a text cannot be read.
+    Raises UsageError: a text cannot be read.
     """
     return RestoreAsked(pairs_in(renamed, "--map", form="OLD=NEW"), suffix, resume, control_topic)
 

@@ -161,8 +161,7 @@ def take_asked(
 ) -> TakeAsked:
     """What these options ask for, given to the command or typed on a screen. *drain* is in ms.
 
-    Raises:
-        UsageError: a text cannot be read, or no topic is named.
+    Raises UsageError: a text cannot be read, or no topic is named.
     """
     names = names_in(topics)
     if not names:
@@ -281,8 +280,7 @@ def go_on(finisher: Finisher, id: int, control_topic: str) -> str:
 def saying_when_stopped(words: str) -> Iterator[None]:
     """While entered, the first signal says *words* and interrupts; the second one ends at once.
 
-    Raises:
-        KeyboardInterrupt: a signal came.
+    Raises KeyboardInterrupt: a signal came.
     """
 
     def stop(_number: int, _frame: FrameType | None) -> None:

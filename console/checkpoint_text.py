@@ -24,8 +24,7 @@ class CommandText:
     def take(self, text: str) -> TakeAsked:
         """What ``--topics A,B --group NAME=POLICY --level LEVEL ...`` asks for.
 
-        Raises:
-            UsageError: the command would refuse it.
+        Raises UsageError: the command would refuse it.
         """
         from breakglass.console.checkpoint_take import take_asked
 
@@ -34,8 +33,7 @@ class CommandText:
     def restore(self, text: str) -> RestoreAsked:
         """What ``--map OLD=NEW --suffix TEXT --resume ...`` asks for.
 
-        Raises:
-            UsageError: the command would refuse it.
+        Raises UsageError: the command would refuse it.
         """
         from breakglass.console.checkpoint_restore import restore_asked
 

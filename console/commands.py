@@ -173,7 +173,6 @@ class CommandApp(typer.Typer):
     """A Typer app whose commands have the help that all share."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Run], Run]:
-        """Register a command, as Typer does."""
         return super().command(name, **{"cls": HelpedCommand, **settings})
 
 
@@ -203,7 +202,6 @@ class Deferred(TyperCommand):
         self.entry = entry
 
     def load(self) -> Command:
-        """Import the command."""
         module, _, attribute = self.entry.target.partition(":")
         return get_command(getattr(import_module(f"breakglass.{module}"), attribute))
 
@@ -234,7 +232,6 @@ class CommandGroup(HelpedGroup):
         return super().parse_args(ctx, spread(args, "--gone"))
 
     def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the name of a command, or an option: those of the console are options here."""
         found = super().shell_complete(ctx, incomplete)
         if incomplete.startswith("-"):
             with self.commands[CONSOLE].make_context(
@@ -244,5 +241,4 @@ class CommandGroup(HelpedGroup):
         return list({item.value: item for item in found}.values())
 
     def own_options(self, ctx: Context) -> frozenset[str]:
-        """The options of `breakglass` itself."""
         return frozenset(name for param in self.get_params(ctx) for name in param.opts)

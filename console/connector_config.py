@@ -30,8 +30,7 @@ def connector(
 
     Says on stderr which keys of the file have no effect.
 
-    Raises:
-        BadConnectionSettings: the file cannot be read, or a value of it is refused.
+    Raises BadConnectionSettings: the file cannot be read, or a value of it is refused.
     """
     from breakglass.services.topic_backup.connector import ConnectorSettings, read_connector
 
@@ -50,8 +49,7 @@ def connector(
 def place_named(store: str | None, found: ConnectorSettings, key: str) -> str:
     """The address of the backup: by *store*, or else by *found*, in which it has the name *key*.
 
-    Raises:
-        UsageError: neither names it.
+    Raises UsageError: neither names it.
     """
     from breakglass.services.errors import UsageError
 

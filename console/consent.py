@@ -34,8 +34,7 @@ class Consent:
     def require(self, phrases: Sequence[str]) -> Sequence[str]:
         """Return *phrases* when each of them was given, or is typed now.
 
-        Raises:
-            ConsentMissing: one of them was not given, or differs.
+        Raises ConsentMissing: one of them was not given, or differs.
         """
         if self.implied:
             return phrases

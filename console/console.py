@@ -129,8 +129,7 @@ def open_console(
 def require_terminal() -> None:
     """Refuse to draw where nobody would see it.
 
-    Raises:
-        UsageError: stdin or stdout is no terminal, or one that cannot be drawn on.
+    Raises UsageError: stdin or stdout is no terminal, or one that cannot be drawn on.
     """
     drawable = os.environ.get("TERM") != "dumb"
     if not (drawable and sys.stdin.isatty() and sys.stdout.isatty()):
@@ -262,7 +261,6 @@ def _schemas(url: str | None) -> Schemas | None:
 
 
 def _metastores(folder: Path | None) -> Iterator[MonitoredBackup]:
-    """The folder of metastore backups, where there is one."""
     from breakglass.services.metastore.settings import default_folder as data_folder
 
     place = folder or data_folder()

@@ -260,7 +260,6 @@ def how_it_was_left(
 
 
 def _advice(partition: PartitionTruth) -> str:
-    """What was to be done, by what the lab knows."""
     expected = partition.expectation
     if expected.verdict == "WAIT":
         return f"to start b{expected.broker}"

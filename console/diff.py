@@ -267,7 +267,6 @@ class _Writing:
                 self._run.append(run)
 
     def end(self) -> None:
-        """The run has ended."""
         from breakglass.services.divergence.align import PairKind
 
         run, count = self._run, self._count
@@ -295,7 +294,6 @@ def _span(start: int, end: int) -> str:
 
 
 def _item(item: Item) -> str:
-    """A record on one line; what could not be read, with the reason."""
     from breakglass.services.divergence.entry import UnreadableRange
     from breakglass.services.words.moments import time_text
     from breakglass.services.words.record_text import TextForm, preview

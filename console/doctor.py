@@ -55,15 +55,12 @@ def examine(connection: Connection, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"schema": SCHEMA, "todo": todo, "checks": checks})
     else:
-        _print(checks)
+        print_table(
+            COLUMNS,
+            [(check.state.value, check.name, check.found, check.action) for check in checks],
+        )
     if todo:
         raise typer.Exit(FAILED)
-
-
-def _print(checks: Sequence[Check]) -> None:
-    print_table(
-        COLUMNS, [(check.state.value, check.name, check.found, check.action) for check in checks]
-    )
 
 
 def _of_cluster(connection: Connection) -> Sequence[Check]:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.execution.target import PartitionOutcome, Skipped
     from breakglass.services.recovery.guarded.given_up import GivenUp
     from breakglass.services.recovery.judgement.assessment import Assessment
-    from breakglass.services.recovery.judgement.cut_by_return import CutByReturn
     from breakglass.services.recovery.judgement.loss import Loss
     from breakglass.services.recovery.judgement.starting import PassedOver
     from breakglass.services.recovery.rescue.results import RescuedPartition
@@ -60,7 +59,18 @@ def triage_partitions(found: Triage, *, brief: bool = False) -> Iterator[dict[st
             "loses": None if assessment.loss is None else _loss(assessment.loss),
             "unread_at_least": assessment.unread.at_least,
             "unproved": assessment.unproved,
-            "cut_by_return": _cut(assessment.cut_by_return),
+            "cut_by_return": (
+                None
+                if assessment.cut_by_return is None
+                else {
+                    "broker": assessment.cut_by_return.broker,
+                    "held_by": assessment.cut_by_return.holders,
+                    "records": assessment.cut_by_return.records,
+                    "at_least": assessment.cut_by_return.at_least,
+                    "approximate": assessment.cut_by_return.approximate,
+                    "rescue": assessment.cut_by_return.command,
+                }
+            ),
             "heard": {"answered": assessment.heard[0], "replicas": assessment.heard[1]},
         }
         yield judged if brief else {**judged, **_grounds(assessment)}
@@ -76,20 +86,6 @@ def passed_over_document(one: PassedOver) -> dict[str, Any]:
         "at_ms": one.at_ms,
         "source": one.source,
         "proved": one.proved,
-    }
-
-
-def _cut(cut: CutByReturn | None) -> dict[str, Any] | None:
-    """What the broker that is to be started cuts from others; None: provably nothing."""
-    if cut is None:
-        return None
-    return {
-        "broker": cut.broker,
-        "held_by": cut.holders,
-        "records": cut.records,
-        "at_least": cut.at_least,
-        "approximate": cut.approximate,
-        "rescue": cut.command,
     }
 
 

@@ -92,7 +92,10 @@ def drill(
             raise UsageError(
                 "a drill needs a terminal: run it in one, or let Breakglass play by --auto"
             ) from None
-    incidents = _incidents(_any_seed() if seed is None else seed, level, incident, kafka_version)
+    from random import SystemRandom
+
+    seed = SystemRandom().randrange(SEEDS) if seed is None else seed
+    incidents = _incidents(seed, level, incident, kafka_version)
     with redirect_stdout(sys.stderr if as_json and auto else sys.stdout):
         document = _played(incidents, FROM_FILE if incident else level, auto=auto, keep=keep)
     if as_json:
@@ -142,20 +145,10 @@ HISTORY_COLUMNS = (
 )
 
 
-def _any_seed() -> int:
-    from random import SystemRandom
-
-    return SystemRandom().randrange(SEEDS)
-
-
 def _incidents(
     seed: int, level: str, path: Path | None, kafka_version: str
 ) -> Iterator[LabIncident]:
-    """The incidents to try, in their order.
-
-    Raises:
-        UsageError: the file is of no incident.
-    """
+    """The incidents to try, in their order. Raises UsageError: the file is of no incident."""
     from dataclasses import replace
 
     from breakglass.services.lab.incidents.incident import from_json

@@ -52,15 +52,12 @@ class Played:
 
     @property
     def clock(self) -> str:
-        """The time so far."""
         return clock(time.monotonic() - self.began)
 
     def count_key(self) -> None:
-        """A key was typed in the console."""
         self.keys += 1
 
     def ended(self) -> Played:
-        """Stop the clock."""
         self.seconds = time.monotonic() - self.began
         return self
 
@@ -88,8 +85,7 @@ def by_breakglass(drill: Drill, connection: Connection) -> Played:
 def by_hand(drill: Drill, connection: Connection) -> Played:
     """Let a person recover, until nothing is offline or the person is done.
 
-    Raises:
-        KeyboardInterrupt: the console was ended by a signal, or the terminal is gone.
+    Raises KeyboardInterrupt: the console was ended by a signal, or the terminal is gone.
     """
     played = Played(KEYS)
     say(f"The clock runs.   {CHOICES}")
@@ -168,7 +164,6 @@ class _CountingTerminal:
         return content
 
     def shown(self, descriptor: int) -> bytes:
-        """What the shell shows."""
         if self._descriptor is None:
             self._descriptor = descriptor
             self._resize()

@@ -171,7 +171,6 @@ class Talk:
     journals: list[Path] = field(default_factory=list)
 
     def __call__(self, event: ActEvent) -> None:
-        """Say *event*; those that a command keeps to itself are passed over."""
         if isinstance(event, JournalOpened):
             self.journals.append(event.path)
             if self.announce:

@@ -146,7 +146,6 @@ def _end_of_unexpected(error: Exception) -> int:
 
 
 def _nobody_reads() -> bool:
-    """Whether the reader of stdout is gone."""
     polled = select.poll()
     polled.register(STDOUT, 0)
     return bool(polled.poll(0))

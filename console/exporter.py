@@ -132,8 +132,7 @@ def _places(connection: Connection, store: Sequence[str]) -> MonitoredPlaces:
 def replace_file(path: Path, content: bytes) -> None:
     """Replace the file at *path* at once: a reader sees the old content or the new.
 
-    Raises:
-        StorageError: it cannot be written; the old file is as it was.
+    Raises StorageError: it cannot be written; the old file is as it was.
     """
     try:
         # node_exporter reads files that end with .prom: the one beside does not.

@@ -172,7 +172,6 @@ def _opened(source: list[str] | None, *, while_running: bool) -> tuple[SourceLog
 
 
 def _move(connection: Connection, act: MoveGroups, consent: Consent, *, as_json: bool) -> int:
-    """Carry out the moves after consent; returns the exit code."""
     command = GuardedCommand(act, consent, connection)
     frozen = command.freeze()
     found = frozen.plan

@@ -39,7 +39,6 @@ class OlderNames:
             del param.opts[1:]
 
     def add_to(self, parser: _OptionParser, ctx: Context) -> None:
-        """Let *parser* read them."""
         for param, names in self.names.items():
             shown, param.opts = param.opts, list(names)
             try:
@@ -56,21 +55,17 @@ class HelpedCommand(TyperCommand):
         self.older = OlderNames(self.params)
 
     def make_parser(self, ctx: Context) -> _OptionParser:
-        """Read the older names, too."""
         parser = super().make_parser(ctx)
         self.older.add_to(parser, ctx)
         return parser
 
     def collect_usage_pieces(self, ctx: Context) -> list[str]:
-        """Write arguments without braces."""
         return ["[OPTIONS]", *_usage(self.get_params(ctx))]
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """Write the arguments, then each section of options."""
         write_params(self.get_params(ctx), ctx, formatter)
 
     def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """Say when to use which command, where there are several for one purpose."""
         write_guide(ctx, formatter)
 
 
@@ -82,18 +77,15 @@ class HelpedGroup(TyperGroup):
         self.older = OlderNames(self.params)
 
     def make_parser(self, ctx: Context) -> _OptionParser:
-        """Read the older names, too."""
         parser = super().make_parser(ctx)
         self.older.add_to(parser, ctx)
         return parser
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """Write each section of options, then each section of commands."""
         write_params(self.get_params(ctx), ctx, formatter)
         self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """Write each command with its whole summary."""
         rows = [
             (command.rich_help_panel, (name, summary_of(command)))
             for name in self.list_commands(ctx)
@@ -103,7 +95,6 @@ class HelpedGroup(TyperGroup):
         _write(rows, COMMANDS, formatter)
 
     def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """Say when to use which command, where there are several for one purpose."""
         write_guide(ctx, formatter)
 
 
@@ -162,7 +153,6 @@ def _name(argument: TyperArgument) -> str:
 
 
 def _names(option: TyperOption, ctx: Context) -> str:
-    """The names of *option* and what stands for its value."""
     names = " / ".join([", ".join(sorted(option.opts, key=len)), *option.secondary_opts])
     return names if option.is_flag else f"{names} {_metavar(option, ctx)}"
 

@@ -63,7 +63,6 @@ def hold(
 
 
 def _hold(connection: Connection, act: HoldElections, consent: Consent, *, as_json: bool) -> int:
-    """Show who would win, hold after consent; returns the exit code."""
     outcomes = Outcomes(quiet=as_json)
     command = GuardedCommand(act, consent, connection, hear=outcomes)
     frozen = command.freeze()

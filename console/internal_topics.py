@@ -20,8 +20,7 @@ from breakglass.services.model import INTERNAL_TOPICS, Unknown
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.model import PartitionState, TopicPartition
-    from breakglass.services.recovery.internal_topics.finding import InternalLoss, LostTail
-    from breakglass.services.recovery.internal_topics.meaning import LostState
+    from breakglass.services.recovery.internal_topics.finding import InternalLoss
     from breakglass.services.recovery.transactions.source import SourceLog
 
 app = new_app()
@@ -131,16 +130,12 @@ def _designees(
     return designee
 
 
-def _states(tail: LostTail, *, everything: bool) -> Iterator[LostState]:
-    return (state for state in tail.states if everything or not state.harmless)
-
-
 def _rows(found: Sequence[InternalLoss], *, everything: bool) -> Iterator[tuple[object, ...]]:
     from breakglass.services.recovery.internal_topics.meaning import value_text
 
     for loss in found:
         for tail in loss.tails:
-            for state in _states(tail, everything=everything):
+            for state in filter(lambda state: everything or not state.harmless, tail.states):
                 yield (
                     loss.partition,
                     state.key.kind,

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from breakglass.services.guard.journal import UnreadableJournal
-    from breakglass.services.incident.election_words import Sighting
-    from breakglass.services.recovery.guarded.check_again import StepAnswer
     from breakglass.services.recovery.timeline.account import Account, Brief
     from breakglass.services.recovery.timeline.shelf import Shelf
 
@@ -108,8 +106,12 @@ def observed(
         ]
         print_json({"schema": 1, "observations": documents})
     elif any(found.values()):
-        rows = [(id_, sighting) for id_, held in found.items() for sighting in sightings(held)]
-        print_table(OBSERVED_COLUMNS, [_sighting(id_, row) for id_, row in rows])
+        rows = (
+            (time_text(one.seen_at_ms), id_, one.who, one.acknowledged_by or None, one.sentence)
+            for id_, held in found.items()
+            for one in sightings(held)
+        )
+        print_table(OBSERVED_COLUMNS, rows)
     else:
         say("No election was seen from here to cost records.")
 
@@ -170,7 +172,8 @@ def check(connection: Connection, journal: Named = None, as_json: AsJson = False
             {"schema": 1, "journal": found.view.path, "answers": found.answers, "left": left}
         )
     elif found.answers:
-        print_table(ANSWER_COLUMNS, map(_answer, found.answers))
+        rows = ((one.step, one.partition, one.result, one.reason) for one in found.answers)
+        print_table(ANSWER_COLUMNS, rows)
     else:
         say("No outcome of that journal is unknown.")
     if left:
@@ -277,11 +280,6 @@ def _row(brief: Brief) -> tuple[object, ...]:
     )
 
 
-def _sighting(cluster_id: str, sighting: Sighting) -> tuple[object, ...]:
-    noted = sighting.acknowledged_by or None
-    return time_text(sighting.seen_at_ms), cluster_id, sighting.who, noted, sighting.sentence
-
-
 def _partitions(account: Account) -> Iterator[tuple[object, ...]]:
     from breakglass.services.recovery.timeline.ending import NOT_ELECTED
 
@@ -292,7 +290,3 @@ def _partitions(account: Account) -> Iterator[tuple[object, ...]]:
         kept = "order not put back" if ending.order_kept and ending.result != NOT_ELECTED else ""
         reason = "; ".join(filter(None, (ending.reason, kept)))
         yield ending.partition, ending.result, leader, epoch, price, saved or None, reason
-
-
-def _answer(answer: StepAnswer) -> tuple[object, ...]:
-    return answer.step, answer.partition, answer.result, answer.reason

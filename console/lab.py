@@ -104,7 +104,7 @@ def status(state: State = None, as_json: AsJson = False) -> None:
         {
             "id": node.id,
             "role": node.layout.role,
-            "state": _state(node),
+            "state": "down" if not node.running else "paused" if node.paused else "running",
             "fenced": fenced.get(node.id),
             "address": str(node.address()),
             "pid": node.pid,
@@ -289,12 +289,6 @@ def _summary(cluster: Cluster) -> dict[str, object]:
         "bootstrap_servers": cluster.bootstrap_servers,
         "controller_bootstrap": cluster.controller_bootstrap,
     }
-
-
-def _state(node: Node) -> str:
-    if not node.running:
-        return "down"
-    return "paused" if node.paused else "running"
 
 
 def _fenced(cluster: Cluster) -> dict[int, bool]:

@@ -193,8 +193,6 @@ def hold(
 
 @dataclass(slots=True)
 class _Call:
-    """One call under way."""
-
     connection: Connection
     client: ReadClient
     snapshot: ClusterSnapshot
@@ -206,7 +204,6 @@ class _Call:
     """Partitions for which no election was held."""
 
     def run(self, duration: float) -> int:
-        """Hold the elections; returns the exit code."""
         from breakglass.services.recovery.execution.target import exit_code
 
         states = self._states()
@@ -227,7 +224,6 @@ class _Call:
         return electing.ended([skipped.result for skipped in self.unheld])
 
     def _states(self) -> list[PartitionState]:
-        """The partitions named, as far as they exist."""
         if self.elections is None:
             return list(self.snapshot.partitions)
         by_name = {state.partition: state for state in self.snapshot.partitions}
@@ -360,7 +356,6 @@ class _Call:
                 yield priced(evidence, target, assessment.gone)
 
     def _leave(self, partition: TopicPartition, result: RecoveryResult, reason: str) -> None:
-        """Say why *partition* gets no election."""
         self.unheld.append(Skipped(partition, None, result, reason, None))
         say(f"{partition}  {result}: {reason}")
 

@@ -63,8 +63,7 @@ class Look:
 def decide_look(options: LookOptions, folder: Path) -> Look:
     """Decide by *options*, the settings and themes in the config *folder*, and the environment.
 
-    Raises:
-        UsageError: no theme has the name given as an option.
+    Raises UsageError: no theme has the name given as an option.
     """
     from breakglass.themes.files import read_themes
 
@@ -105,7 +104,6 @@ def colors_left_to_the_theme() -> Iterator[None]:
 def _theme(
     options: LookOptions, settings: Settings, own: tuple[Theme, ...], problems: list[str]
 ) -> str | None:
-    """The theme that was named, if it exists."""
     known = _names(own)
     if options.theme is not None:
         if options.theme not in known:

@@ -57,7 +57,27 @@ def list_objects(
         document = {"schema": 1, "metastore": told, "inconsistencies": wrong, "degraded": degraded}
         print_json(document)
     else:
-        _print_metastore(metastore, wrong)
+        rows = [
+            (found.kind.value, name, found.topic or "-", found.query or "-", wrong.get(name, ""))
+            for name, found in sorted(metastore.sources.items())
+        ]
+        rows += [("type", name, "-", "-", "") for name in sorted(metastore.types)]
+        if rows:
+            print_table(OBJECTS, rows)
+        queries = [
+            (
+                query.id,
+                "paused" if query.paused else "running",
+                ", ".join(query.sources),
+                query.sink or "-",
+            )
+            for query in sorted(metastore.queries.values(), key=lambda query: query.offset)
+        ]
+        if queries:
+            print()
+            print_table(QUERIES, queries)
+        counted = f"{len(metastore.sources):,} streams and tables, {len(metastore.types):,} types"
+        say(f"{counted}, {len(queries):,} queries; digest {metastore.digest}")
     if degraded is not None:
         say(f"not read on: {degraded}")
     raise typer.Exit(1 if degraded else 0)
@@ -218,27 +238,3 @@ def _entry(command: AppliedCommand) -> dict[str, Any]:
         "id": str(command.id),
         "statement": command.command.statement,
     }
-
-
-def _print_metastore(metastore: Metastore, wrong: dict[str, str]) -> None:
-    rows = [
-        (found.kind.value, name, found.topic or "-", found.query or "-", wrong.get(name, ""))
-        for name, found in sorted(metastore.sources.items())
-    ]
-    rows += [("type", name, "-", "-", "") for name in sorted(metastore.types)]
-    if rows:
-        print_table(OBJECTS, rows)
-    queries = [
-        (
-            query.id,
-            "paused" if query.paused else "running",
-            ", ".join(query.sources),
-            query.sink or "-",
-        )
-        for query in sorted(metastore.queries.values(), key=lambda query: query.offset)
-    ]
-    if queries:
-        print()
-        print_table(QUERIES, queries)
-    counted = f"{len(metastore.sources):,} streams and tables, {len(metastore.types):,} types"
-    say(f"{counted}, {len(queries):,} queries; digest {metastore.digest}")

@@ -67,8 +67,7 @@ def reaching(connection: Connection, config: Path | None) -> Connection:
 
     Says on stderr which keys of the file have no effect.
 
-    Raises:
-        BadConnectionSettings: the file cannot be used.
+    Raises BadConnectionSettings: the file cannot be used.
     """
     from breakglass.services.metastore.settings import read_server_config
 

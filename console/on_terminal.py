@@ -123,7 +123,6 @@ class StrayOutput:
         """What it was, while it is led aside."""
 
     def begin(self) -> None:
-        """Lead it aside."""
         if self._before is not None:
             return
         if self._aside is None:
@@ -132,7 +131,6 @@ class StrayOutput:
         os.dup2(self._aside, STDERR)
 
     def end(self) -> None:
-        """Lead it back."""
         if self._before is None:
             return
         os.dup2(self._before, STDERR)

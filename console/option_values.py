@@ -17,8 +17,7 @@ T = TypeVar("T")
 def names_in(given: str | Sequence[str] | None) -> tuple[str, ...]:
     """The names in ``A,B``, given once or repeated, each once; none where nothing was given.
 
-    Raises:
-        UsageError: what was given has no name, or a wildcard, which no list of names takes.
+    Raises UsageError: what was given has no name, or a wildcard, which no list of names takes.
     """
     text = given if isinstance(given, str) else ",".join(given or ())
     found = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
@@ -56,8 +55,7 @@ def amount(option: str, read: Callable[[str], T]) -> Callable[[object], T]:
 def store_of(address: str, key_from: str | None) -> Store:
     """The place of topic backups.
 
-    Raises:
-        UsageError: *address* is not a place, or there is no key where it should be.
+    Raises UsageError: *address* is not a place, or there is no key where it should be.
     """
     from breakglass.services.topic_backup.store.store import open_store
 
@@ -74,8 +72,7 @@ def key_of(key_from: str | None) -> Key | None:
 def broker_ids(given: Sequence[str] | None, option: str) -> tuple[int, ...]:
     """The brokers that *option* names: ``4 7``, ``4,7``, ``b4``, or given again and again.
 
-    Raises:
-        UsageError: a word of it is no id.
+    Raises UsageError: a word of it is no id.
     """
     from breakglass.services.words.broker_ids import brokers_among
 
@@ -108,8 +105,7 @@ def pairs_in(
 ) -> dict[str, str]:
     """What each *option* says, by the name before its first ``=``.
 
-    Raises:
-        UsageError: one is not of the *form*, or has no value and may not be *empty*.
+    Raises UsageError: one is not of the *form*, or has no value and may not be *empty*.
     """
     found = {}
     for text in given or ():
@@ -123,8 +119,7 @@ def pairs_in(
 def moment_ms(text: str | None, option: str) -> int | None:
     """The milliseconds since 1970 of a moment; None where nothing was given.
 
-    Raises:
-        UsageError: what *option* says is none.
+    Raises UsageError: what *option* says is none.
     """
     from breakglass.services.words.moments import moment_in
 

@@ -18,8 +18,7 @@ def partitions_named(
 ) -> tuple[TopicPartition, ...]:
     """The partitions of *names*, each once; ``orders-*`` stands for those of *known*.
 
-    Raises:
-        UsageError: a name that is none, or a topic of which nothing is known.
+    Raises UsageError: a name that is none, or a topic of which nothing is known.
     """
     found = (partition for name in names for partition in _named(name, known))
     return tuple(dict.fromkeys(found))
@@ -30,8 +29,7 @@ def leaders_named(
 ) -> Mapping[TopicPartition, int]:
     """The leader of each partition, from ``orders-3=1`` or ``orders-*=b1``.
 
-    Raises:
-        UsageError: a text that is not of this form, or a partition with two leaders.
+    Raises UsageError: a text that is not of this form, or a partition with two leaders.
     """
     leaders: dict[TopicPartition, int] = {}
     for text in texts:
@@ -47,11 +45,7 @@ def leaders_named(
 
 
 def require_topics(names: Collection[str], snapshot: ClusterSnapshot) -> None:
-    """See that the cluster has every topic of *names*.
-
-    Raises:
-        UsageError: it has not.
-    """
+    """See that the cluster has every topic of *names*. Raises UsageError: it has not."""
     known = {state.partition.topic for state in snapshot.partitions}
     unknown = [name for name in names if name not in known]
     if unknown:

@@ -223,8 +223,7 @@ def _edit(path: Path, change: Callable[[Plan], Plan], out: Path | None, *, as_js
 def _save(before: PlanText, after: Plan, out: Path | None) -> None:
     """Write *after* to *out*, or back over what was read if it is still that.
 
-    Raises:
-        EvidenceChanged: somebody else wrote the file in the meantime.
+    Raises EvidenceChanged: somebody else wrote the file in the meantime.
     """
     from breakglass.services.recovery.plan.file import write_plan
     from breakglass.services.recovery.plan.json_text import read_text

@@ -118,15 +118,6 @@ def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
     for broker, reason in sorted(found.evidence.silent.items()):
         say(f"? b{broker}: {reason}")
     say(f"The plan {totals_of(made)}.")
-    _say_waiting(made)
-    _say_left_out(made, out)
-    say(f"digest: {made.spoken_digest}")
-    if out is not None:
-        say(f"Written to {out}: read it with `breakglass plan show {out}`.")
-
-
-def _say_waiting(made: Plan) -> None:
-    """Elections that are not needed, or lose less, if a broker can be started."""
     from breakglass.services.recovery.judgement.starting import AS_IT_WAS
 
     waiting = [
@@ -147,6 +138,10 @@ def _say_waiting(made: Plan) -> None:
             "--without-waiting leaves them out, --gone ID says that broker never returns with its "
             "disk."
         )
+    _say_left_out(made, out)
+    say(f"digest: {made.spoken_digest}")
+    if out is not None:
+        say(f"Written to {out}: read it with `breakglass plan show {out}`.")
 
 
 def _say_left_out(made: Plan, out: Path | None) -> None:

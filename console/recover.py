@@ -87,11 +87,7 @@ def min_isr(
             }
             for forgetting in plan.found
         ]
-        return {
-            "settings": plan.changes,
-            "forgotten": forgotten,
-            "outcomes": outcomes.documents,
-        }
+        return {"settings": plan.changes, "forgotten": forgotten, "outcomes": outcomes.documents}
 
     raise typer.Exit(_guarded(command, outcomes, connection, told))
 
@@ -144,7 +140,6 @@ def _guarded(
     connection: Connection,
     told: Callable[[T], dict[str, object]],
 ) -> int:
-    """Show what *command* rests on, and do it; returns the exit code."""
     frozen = command.freeze()
     say_facts(frozen.facts)
     for remark in frozen.remarks:
@@ -244,8 +239,6 @@ def recover_plan(
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call under way."""
-
     connection: Connection
     client: ReadClient
     path: Path
@@ -259,7 +252,6 @@ class _Call:
     gone: Collection[int] = ()
 
     def run(self) -> int:
-        """Show, elect, look after; returns the exit code."""
         from breakglass.console.documents import election_document
         from breakglass.console.electing import Electing, report, report_aside
         from breakglass.services.recovery.execution.routes import route_for

@@ -187,7 +187,6 @@ class RescueFindings:
 
 
 def _rescue_by_plan(wanted: RescueOptions, plan: Path) -> int:
-    """Save what the elections of *plan* cut off; returns the exit code."""
     from breakglass.console.evidence import appraised
     from breakglass.console.plan_edits import opened
 
@@ -299,7 +298,6 @@ Look = Callable[["ReadClient"], RescueFindings]
 
 
 def _rescue(wanted: RescueOptions, look: Look) -> int:
-    """Save what *look* finds and report it; returns the exit code."""
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.recovery.rescue.rescue import new_folder
 

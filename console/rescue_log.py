@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from breakglass.console.exits import FAILED, INTERRUPTED
 from breakglass.console.output import Column, print_json, print_table, say
@@ -52,7 +52,33 @@ def rescue_logs(wanted: FromLog) -> int:
         starts = _starts(wanted, chosen, cluster_id)
         results = list(_saved(chosen, wanted.to, cluster_id, starts, stop))
     if wanted.as_json:
-        print_json(_document(cluster_id, folders, results))
+        print_json(
+            {
+                "schema": 1,
+                "cluster_id": cluster_id,
+                "from": [
+                    {"path": folder.path, "broker": folder.broker, "passed_over": folder.aside}
+                    for folder in folders
+                ],
+                "succeeded": all(result.whole for result in results),
+                "partitions": [
+                    {
+                        "topic": result.partition.topic,
+                        "partition": result.partition.partition,
+                        "log": result.log,
+                        "start": result.start,
+                        "end": result.end,
+                        "records": result.records,
+                        "bytes": result.bytes,
+                        "path": result.path,
+                        "rescued": result.whole,
+                        "reason": result.reason,
+                        "missing": result.damage,
+                    }
+                    for result in results
+                ],
+            }
+        )
     else:
         _print(results)
     _say_what_is_missing(results)
@@ -171,36 +197,6 @@ def _print(results: Sequence[CopiedLog]) -> None:
         for result in results
     ]
     print_table(COLUMNS, rows)
-
-
-def _document(
-    cluster_id: str | None, folders: Sequence[BrokerFolder], results: Sequence[CopiedLog]
-) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "cluster_id": cluster_id,
-        "from": [
-            {"path": folder.path, "broker": folder.broker, "passed_over": folder.aside}
-            for folder in folders
-        ],
-        "succeeded": all(result.whole for result in results),
-        "partitions": [
-            {
-                "topic": result.partition.topic,
-                "partition": result.partition.partition,
-                "log": result.log,
-                "start": result.start,
-                "end": result.end,
-                "records": result.records,
-                "bytes": result.bytes,
-                "path": result.path,
-                "rescued": result.whole,
-                "reason": result.reason,
-                "missing": result.damage,
-            }
-            for result in results
-        ],
-    }
 
 
 COLUMNS = (

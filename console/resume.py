@@ -145,8 +145,6 @@ def _view(cluster_id: str, name: str | None) -> JournalView | None:
 
 @dataclass(slots=True)
 class _Call:
-    """One call under way."""
-
     connection: Connection
     client: ReadClient
     stop: StopSignal
@@ -156,7 +154,6 @@ class _Call:
     rescued: list[RescuedPartition] = field(default_factory=list)
 
     def run(self) -> int:
-        """Show what is left, carry on, look after; returns the exit code."""
         from breakglass.console.electing import (
             Talk,
             ended,

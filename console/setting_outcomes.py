@@ -34,7 +34,6 @@ class Outcomes:
     journal: Path | None = None
 
     def __call__(self, event: ActEvent) -> None:
-        """Say *event*."""
         if isinstance(event, JournalOpened):
             self.journal = event.path
         if not isinstance(event, TargetOutcome):
@@ -49,14 +48,12 @@ class Outcomes:
 
     @property
     def documents(self) -> list[dict[str, object]]:
-        """The results, as JSON."""
         return [
             {"topic": outcome.target, "result": outcome.result, "reason": outcome.text}
             for outcome in self.told
         ]
 
     def ended(self, ending: Ending) -> int:
-        """The exit code; what to do next is said."""
         if ending.text:
             say(ending.text)
         results = {outcome.result for outcome in self.told}

@@ -21,7 +21,6 @@ class StopSignal:
         self._before: dict[int, object] = {}
 
     def armed(self) -> None:
-        """From now on, end between two batches only."""
         self._armed = True
 
     def __enter__(self) -> StopSignal:

@@ -44,8 +44,7 @@ def stores_in(given: Sequence[str]) -> NamedStores:
 
     An address without one of these kinds is a place of topic backups.
 
-    Raises:
-        UsageError: two folders of metastore backups are named.
+    Raises UsageError: two folders of metastore backups are named.
     """
     found: dict[str, list[str]] = {"backup": [], "checkpoint": [], "metastore": []}
     for text in given:

@@ -24,7 +24,6 @@ from breakglass.console.wiring import Connection
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.services.guard.act import ActEvent
     from breakglass.services.recovery.acts.end_transactions import EndedTransaction
     from breakglass.services.recovery.transactions.finding import (
         TransactionEnding,
@@ -117,7 +116,7 @@ def finish(
             Consent(tuple(consent or ())),
             connection,
             stop=stop,
-            hear=_hear,
+            hear=say_event,
         )
         frozen = command.freeze()
         for remark in frozen.remarks:
@@ -142,10 +141,6 @@ def _search(
 
     opened = open_sources(sources or (), while_running=while_running)
     return TransactionSearch(names_in(topics), opened, abort)
-
-
-def _hear(event: ActEvent) -> None:
-    say_event(event)
 
 
 def _report(done: Sequence[EndedTransaction], found: TransactionsFound, *, as_json: bool) -> int:

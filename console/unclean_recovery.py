@@ -205,8 +205,6 @@ def recover(connection: Connection, wanted: UncleanRecoveryRequest, consent: Con
 
 @dataclass(slots=True)
 class _Call:
-    """One call under way."""
-
     connection: Connection
     client: ReadClient
     wanted: UncleanRecoveryRequest
@@ -220,7 +218,6 @@ class _Call:
     """Targeted partitions that have a leader, where their replicas are to be shown."""
 
     def run(self) -> int:
-        """Judge, show, write or elect; returns the exit code."""
         self._report_selection()
         from breakglass.console.electing import Electing, report, report_aside
         from breakglass.services.recovery.execution.batches import ExecutionLimits
@@ -280,7 +277,18 @@ class _Call:
                 self._write(whole, self.wanted.output)
         left = electing.look_after()
         if self.wanted.as_json:
-            self._print(electing, whole, left)
+            from breakglass.console.documents import (
+                election_document,
+                led_partitions,
+                triage_partitions,
+            )
+
+            cluster_id = self.selection.snapshot.cluster_id
+            document = election_document(cluster_id, electing, self.unheld, left)
+            if self.wanted.show_replica_info and whole is not None:
+                document["evidence"] = list(triage_partitions(whole))
+                document["led"] = led_partitions(self.led)
+            print_json(document)
         code = electing.ended()
         if code == OUTCOME_UNKNOWN or not self.failures:
             return code
@@ -389,25 +397,9 @@ class _Call:
     def _leave(
         self, partition: TopicPartition, result: RecoveryResult, reason: str, words: str = ""
     ) -> None:
-        """Say why *partition* gets no election."""
         self.unheld.append(Skipped(partition, None, result, reason, None))
         self.failures += 1
         say(f"{partition}  {words or result}: {reason}")
-
-    def _print(self, electing: Electing, found: Triage | None, left: object) -> None:
-        """The same as one document; with --show-replica-info, the evidence as triage has it."""
-        from breakglass.console.documents import (
-            election_document,
-            led_partitions,
-            triage_partitions,
-        )
-
-        cluster_id = self.selection.snapshot.cluster_id
-        document = election_document(cluster_id, electing, self.unheld, left)
-        if self.wanted.show_replica_info and found is not None:
-            document["evidence"] = list(triage_partitions(found))
-            document["led"] = led_partitions(self.led)
-        print_json(document)
 
 
 def _priced(found: Triage, choice: TargetChoice) -> list[Priced]:

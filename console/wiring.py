@@ -52,7 +52,6 @@ class Connection:
         return self.named or bool(set_there and not self.own)
 
     def armed(self) -> Connection:
-        """The same connection, allowed to change the cluster."""
         return replace(self, write=True)
 
     def with_file(self, client_file: ClientFile | None) -> Connection:
@@ -62,8 +61,7 @@ class Connection:
     def to(self, bootstrap_server: str | None, command_config: str | None) -> Connection:
         """The connection to another cluster than the one that options or environment name.
 
-        Raises:
-            UsageError: the options name that one, too.
+        Raises UsageError: the options name that one, too.
         """
         from breakglass.services.errors import UsageError
 
@@ -112,8 +110,7 @@ class Connection:
     def require_write(self, doing: str) -> None:
         """Refuse *doing* in a read-only session, before anything that can mutate exists.
 
-        Raises:
-            ReadOnly: `--write` was not given.
+        Raises ReadOnly: `--write` was not given.
         """
         if not self.write:
             raise ReadOnly(f"{doing} changes the cluster: add --write")
@@ -121,8 +118,7 @@ class Connection:
     def power(self, doing: str, access: ReadAccess | None = None) -> Power:
         """What can change the cluster, as *access* reads it.
 
-        Raises:
-            ReadOnly: `--write` was not given.
+        Raises ReadOnly: `--write` was not given.
         """
         self.require_write(doing)
         from breakglass.services.session import Power

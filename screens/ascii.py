@@ -57,7 +57,6 @@ class AsciiFilter(LineFilter):
 
     @override
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return *segments* in ASCII."""
         return [
             segment
             if segment.text.isascii()

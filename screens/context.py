@@ -94,11 +94,9 @@ class Known:
         return any(not observation.acknowledged for observation in self.observations)
 
     def age(self, now: float) -> float | None:
-        """Seconds since the last truth was read; None before the first."""
         return None if self.read_at is None else now - self.read_at
 
     def stale(self, now: float) -> bool:
-        """Too old to be acted on without a new look."""
         age = self.age(now)
         return age is not None and age > max(3 * self.interval, 5.0)
 
@@ -182,5 +180,4 @@ class Context:
 
     @property
     def armed(self) -> bool:
-        """Whether this session may change the cluster."""
         return self.power is not None

@@ -100,7 +100,16 @@ def help_lines(screen: Screen[Any]) -> tuple[HelpLine, ...]:
     """Everything that *screen* and what is focused on it answer to, as far as it is ours."""
     merged: dict[tuple[str, str], list[ActiveBinding]] = {}
     for active in screen.active_bindings.values():
-        if active.binding.description and not _in_textuals_words(active):
+        # What scrolls a box by a binding of Textual is no key of ours to tell of.
+        if active.binding.description and not any(
+            isinstance(bound, Binding)
+            and active.binding.description == bound.description
+            and active.tooltip == bound.tooltip
+            and active.binding.key in bound.key.split(",")
+            for owner in type(active.node).__mro__
+            if owner.__module__.startswith("textual.")
+            for bound in vars(owner).get("BINDINGS", ())
+        ):
             place = (_where(active), active.binding.action)
             merged.setdefault(place, []).append(active)
     lines = [_line(where, held, screen.app) for (where, _), held in merged.items()]
@@ -111,19 +120,6 @@ _ORDER = ("this screen", "in the list", "everywhere")
 _TEXTUALS_OWN = frozenset(
     binding.action for binding in Screen.BINDINGS if isinstance(binding, Binding)
 )
-
-
-def _in_textuals_words(active: ActiveBinding) -> bool:
-    """Whether a class of Textual's binds it: what scrolls a box is no key of ours to tell of."""
-    return any(
-        isinstance(bound, Binding)
-        and active.binding.description == bound.description
-        and active.tooltip == bound.tooltip
-        and active.binding.key in bound.key.split(",")
-        for owner in type(active.node).__mro__
-        if owner.__module__.startswith("textual.")
-        for bound in vars(owner).get("BINDINGS", ())
-    )
 
 
 def _where(active: ActiveBinding) -> str:
@@ -186,7 +182,6 @@ class Page(Screen[None]):
         yield KeyBar()
 
     def body(self) -> Iterator[Widget]:
-        """The widgets between the two bars."""
         yield from ()
 
     def show_known(self) -> None:
@@ -272,7 +267,6 @@ class FilteredPage(Page):
 
     @property
     def filtering(self) -> bool:
-        """Whether words are being typed."""
         return self.filter_input.display
 
     def action_filter(self) -> None:
@@ -332,7 +326,6 @@ class ConsentPage(Page):
         return self.query_one(ConsentPanel)
 
     def ask(self, phrase: str | None) -> None:
-        """Ask for *phrase* from its beginning; None: for nothing."""
         self.consent.ask(phrase)
         self.consent.restart()
 

@@ -78,7 +78,6 @@ class Refresher:
         self.ask()
 
     def set_interval(self, seconds: float) -> None:
-        """Wait *seconds* between two refreshes."""
         self._context.known.interval = seconds
         self._schedule()
 
@@ -101,7 +100,6 @@ class Refresher:
         return True
 
     def ended(self) -> None:
-        """The thread is done: the next may begin."""
         self._context.known.reading = False
         if self._wanted:
             self._begin()

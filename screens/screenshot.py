@@ -46,8 +46,7 @@ def self_contained(svg: str) -> str:
 def save_screenshot(svg: str, folder: Path, now: datetime | None = None) -> Path:
     """Write *svg* to a new file that only its owner can read.
 
-    Raises:
-        StorageError: it cannot be written.
+    Raises StorageError: it cannot be written.
     """
     moment = now or datetime.now(UTC)
     path = folder / f"{moment:%Y%m%dT%H%M%S.%fZ}.svg"

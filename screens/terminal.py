@@ -63,7 +63,6 @@ class Terminal:
 
     @property
     def theme(self) -> str:
-        """The name of the theme that suits it."""
         if self.colors is Colors.NONE:
             return "breakglass-monochrome"
         kind = "ansi-" if self.colors is Colors.SIXTEEN else ""

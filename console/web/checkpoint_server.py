@@ -106,7 +106,6 @@ class CheckpointApi:
         self._changing = asyncio.Lock()
 
     def application(self) -> web.Application:
-        """What aiohttp runs."""
         application = web.Application(middlewares=[self._answer], client_max_size=LARGEST)
         backup = f"{BACKUPS}/{{id}}"
         application.add_routes(
@@ -123,7 +122,6 @@ class CheckpointApi:
 
     @web.middleware
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Check the token, turn errors into answers, count."""
         try:
             if not bears(request, self._token):
                 raise HttpFailure(401, WITHOUT_TOKEN)

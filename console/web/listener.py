@@ -133,8 +133,7 @@ def is_loopback(host: str) -> bool:
 def server_tls(certificate: Path, key: Path) -> ssl.SSLContext:
     """TLS 1.2 or newer with this certificate chain and its private key, both in PEM.
 
-    Raises:
-        UsageError: the files cannot be used, or the key has a password.
+    Raises UsageError: the files cannot be used, or the key has a password.
     """
 
     def no_password() -> str:
@@ -267,8 +266,7 @@ async def serve_until(
 
     Requests under way then have *answer_seconds* to be answered.
 
-    Raises:
-        UsageError: it cannot listen there.
+    Raises UsageError: it cannot listen there.
     """
     # Before any request: aiohttp answers bytes that are no request, too.
     web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]

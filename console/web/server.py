@@ -53,7 +53,6 @@ class Session(AppService):
     async def _open_app_process(
         self, width: int = 80, height: int = 24
     ) -> asyncio.subprocess.Process:
-        """Start it without a shell."""
         process = await asyncio.create_subprocess_exec(
             *self._words,
             stdin=asyncio.subprocess.PIPE,
@@ -65,7 +64,6 @@ class Session(AppService):
         return process
 
     async def end(self) -> None:
-        """Ask it to end, and see to it."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.stop(), END_SECONDS)
         if self._process is not None:
@@ -99,7 +97,6 @@ class Dashboard:
         """Consoles that are asked to end."""
 
     def application(self) -> web.Application:
-        """What aiohttp runs."""
         application = web.Application(middlewares=[self._access.middleware])
         application.add_routes(
             [

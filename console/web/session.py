@@ -24,10 +24,10 @@ from textual.messages import ExitApp
 from textual.screen import Screen
 from typing_extensions import override
 
+from breakglass.console.app import LimitedConsole
 from breakglass.console.console import make_context
 from breakglass.console.exits import guarded
 from breakglass.console.key_order import wait_until_settled
-from breakglass.console.limited import LimitedConsole
 from breakglass.console.look import LookOptions, colors_left_to_the_theme, decide_look
 from breakglass.console.on_terminal import leave, run_in_loop
 from breakglass.console.stores import stores_in

@@ -100,8 +100,8 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
         LineColumn("Size", _size, right=True),
         LineColumn("First", _first, right=True, least_width=100),
         LineColumn("Last", _last, right=True, least_width=100),
-        LineColumn("Records", _records, right=True, least_width=110),
-        LineColumn("Segments", _segments, right=True, least_width=76),
+        LineColumn("Records", lambda line: _counts(line, "records"), right=True, least_width=110),
+        LineColumn("Segments", lambda line: _counts(line, "segments"), right=True, least_width=76),
         LineColumn("Lost", _lost, right=True),
         LineColumn("Verified", verified, least_width=120),
     )
@@ -166,14 +166,6 @@ def _first(line: Line) -> Cell:
 
 def _last(line: Line) -> Cell:
     return Cell(count(line.part.last_offset)) if isinstance(line, BackupPartitionLine) else EMPTY
-
-
-def _records(line: Line) -> Cell:
-    return _counts(line, "records")
-
-
-def _segments(line: Line) -> Cell:
-    return _counts(line, "segments")
 
 
 def _lost(line: Line) -> Cell:
@@ -412,30 +404,26 @@ def document(line: Line) -> dict[str, Any]:
             topics = [topic.name for topic in held.topics]
             return {"url": line.place.url, "newest_ms": held.newest_ms, "topics": topics}
         case TopicLine():
-            return _copied_topic(line)
+            status = line.held.status
+            if status is None:
+                return {"topic": line.held.name, "state": line.state, "unread": line.held.unread}
+            last = status.verified
+            return {
+                "topic": line.held.topic,
+                "generation": line.held.generation,
+                "folder": status.folder,
+                "state": line.state,
+                "commit": status.commit,
+                "committed_at_ms": status.committed_at_ms,
+                "verified_at_ms": last.at_ms if last else None,
+                "verified_how": last.how if last else None,
+                "verified_against": last.against if last else None,
+                "verified_now": status.verified_now,
+                **_lag(line.lag),
+                "partitions": [_copied_partition(partition) for partition in line.held.partitions],
+            }
         case BackupPartitionLine():
             return {"topic": line.held.name, **_copied_partition(line.part), **_lag(line.lag)}
-
-
-def _copied_topic(line: TopicLine) -> dict[str, Any]:
-    status = line.held.status
-    if status is None:
-        return {"topic": line.held.name, "state": line.state, "unread": line.held.unread}
-    last = status.verified
-    return {
-        "topic": line.held.topic,
-        "generation": line.held.generation,
-        "folder": status.folder,
-        "state": line.state,
-        "commit": status.commit,
-        "committed_at_ms": status.committed_at_ms,
-        "verified_at_ms": last.at_ms if last else None,
-        "verified_how": last.how if last else None,
-        "verified_against": last.against if last else None,
-        "verified_now": status.verified_now,
-        **_lag(line.lag),
-        "partitions": [_copied_partition(partition) for partition in line.held.partitions],
-    }
 
 
 def _copied_partition(part: PartitionStatus) -> dict[str, Any]:
@@ -547,7 +535,6 @@ class BackupsScreen(FilteredPage):
         self._show(replace(self._view, order=orders[place % len(orders)]))
 
     def action_open(self, opened: bool) -> None:
-        """Open or close what the cursor is on, or in."""
         line = self._table.current
         match line:
             case PlaceLine():
@@ -637,7 +624,6 @@ class BackupsScreen(FilteredPage):
             yield Fact("Shown", tuple(told))
 
     def _look(self) -> None:
-        """Look at what is due, in threads."""
         if self._surveying:
             return
         self._surveying = True

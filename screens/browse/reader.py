@@ -66,8 +66,6 @@ class BrowseReader(Reader[BrowseSubject]):
     """What the screens of records ask for, beside what every reader does."""
 
     def open(self, screen: Screen[Any], subject: BrowseSubject, offset: int | None) -> Task:
-        """Open *subject* and read about *offset*, or from its start on."""
-
         def work(comparison: Comparison, task: Task) -> None:
             sources = {
                 id(source): source for source in (comparison.left, comparison.right)
@@ -125,8 +123,6 @@ class BrowseReader(Reader[BrowseSubject]):
         return self._begin(Task(screen, f"Reading the record at offset {offset:,}"), subject, work)
 
     def moment(self, screen: Screen[Any], subject: BrowseSubject, moment_ms: int) -> Task:
-        """Go to the first record of that time or later."""
-
         def work(comparison: Comparison, task: Task) -> None:
             reading = Reading(go_on=task.go_on)
             found = first_at(comparison.left, moment_ms, reading)

@@ -220,7 +220,6 @@ class MapLine(Widget):
         self._offset = 0
 
     def show(self, cells: Minimap | None, offset: int) -> None:
-        """Draw *cells*, and where *offset* is among them."""
         if cells is not self._map or offset != self._offset:
             self._map, self._offset = cells, offset
             self.refresh()
@@ -467,7 +466,6 @@ class AskLine(Input):
         return self.has_class("shown")
 
     def ask(self, asked: AskPurpose, value: str) -> None:
-        """Show the line with *value* in it."""
         self._asked, self.placeholder, self.value = asked, asked.value, value
         self.add_class("shown")
         self.focus()

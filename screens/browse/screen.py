@@ -418,7 +418,6 @@ class BrowseScreen(FilteredPage):
         self._tell()
 
     def action_open(self, opened: bool) -> None:
-        """Open or close what the cursor is on, or in."""
         branch = self._table.current
         if branch is None:
             return

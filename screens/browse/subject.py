@@ -35,7 +35,6 @@ class BrowseSubject:
 
     @property
     def titles(self) -> tuple[str, str]:
-        """Both addresses."""
         return str(self.left), str(self.right or "")
 
     @property

@@ -228,7 +228,22 @@ def line_facts(line: Line | None) -> Iterator[Fact]:
         case CheckpointLine():
             yield from _checkpoint(line.url, line.found)
         case CheckpointPartitionLine():
-            yield from _partition(line)
+            reason = why_failed(line.part, line.found)
+            if reason is not None:
+                yield Fact("Failed", (LinePart(reason, Role.FAILED),))
+            yield Fact("Holds", (LinePart(_holds(line)),))
+            for copy in line.part.copies:
+                status = copy.copy.status
+                at = f"  begun {time_text(copy.created_at_ms)}  {time_text(copy.updated_at_ms)}"
+                yield Fact(f"Node {copy.id.node}", (LinePart(status, ROLES[status]), LinePart(at)))
+            last = line.found.verified
+            if last is not None and line.part.number in last.damage:
+                yield Fact("Damaged", (LinePart(last.damage[line.part.number], Role.FAILED),))
+            cut = line.found.cut
+            for name, group in sorted(cut.groups.items()) if cut is not None else ():
+                offset = group.offsets.get(line.part.number)
+                if offset is not None:
+                    yield Fact("Group", (LinePart(f"{name} resumes at {count(offset)}"),))
 
 
 def _store(line: StoreLine) -> Iterator[Fact]:
@@ -317,25 +332,6 @@ def _holds(line: CheckpointPartitionLine) -> str:
     return f"{records} records; cut at {ends}, {transit} in transit"
 
 
-def _partition(line: CheckpointPartitionLine) -> Iterator[Fact]:
-    reason = why_failed(line.part, line.found)
-    if reason is not None:
-        yield Fact("Failed", (LinePart(reason, Role.FAILED),))
-    yield Fact("Holds", (LinePart(_holds(line)),))
-    for copy in line.part.copies:
-        status = copy.copy.status
-        at = f"  begun {time_text(copy.created_at_ms)}  {time_text(copy.updated_at_ms)}"
-        yield Fact(f"Node {copy.id.node}", (LinePart(status, ROLES[status]), LinePart(at)))
-    last = line.found.verified
-    if last is not None and line.part.number in last.damage:
-        yield Fact("Damaged", (LinePart(last.damage[line.part.number], Role.FAILED),))
-    cut = line.found.cut
-    for name, group in sorted(cut.groups.items()) if cut is not None else ():
-        offset = group.offsets.get(line.part.number)
-        if offset is not None:
-            yield Fact("Group", (LinePart(f"{name} resumes at {count(offset)}"),))
-
-
 @dataclass(eq=False)
 class CheckpointsLooked(Message):
     """The stores of checkpoints have been looked at, or the reason why not."""
@@ -401,7 +397,6 @@ class CheckpointsScreen(Page):
         super().action_ask_refresh()
 
     def action_open(self, opened: bool) -> None:
-        """Open or close the checkpoint that the cursor is on, or in."""
         line = self._table.current
         if not isinstance(line, CheckpointLine | CheckpointPartitionLine):
             return

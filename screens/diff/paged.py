@@ -36,12 +36,10 @@ class Waiting:
 
     @property
     def busy(self) -> bool:
-        """Something is being read."""
         return self._awaited is not None or self._beside is not None
 
     @property
     def of_list(self) -> bool:
-        """The list waits for something."""
         return self._awaited is not None
 
     @property
@@ -55,7 +53,6 @@ class Waiting:
         return task is self._beside
 
     def concerns(self, task: Task) -> bool:
-        """*task* is one of the two that count."""
         return task in (self._awaited, self._beside)
 
     def begin(self, task: Task) -> None:
@@ -74,14 +71,12 @@ class Waiting:
         self._reached = offset
 
     def end(self, task: Task) -> None:
-        """*task* is done."""
         if task is self._awaited:
             self._awaited = self._reached = None
         elif task is self._beside:
             self._beside = self._reached = None
 
     def abandon(self) -> None:
-        """Give up whatever is being read."""
         for task in (self._awaited, self._beside):
             if task is not None:
                 task.abandon()
@@ -110,19 +105,15 @@ class PagedPairs(Page):
 
     @property
     def extent(self) -> Extent | None:
-        """What the list may show; None until that is known."""
         raise NotImplementedError
 
     def read_around(self, offset: int) -> Task:
-        """Begin to read what is around *offset*."""
         raise NotImplementedError
 
     def read_beyond(self, window: Window, *, above: bool) -> Task:
-        """Begin to read what comes before *window*, or after it."""
         raise NotImplementedError
 
     def draw(self) -> None:
-        """Show all that is around the list as it is now."""
         raise NotImplementedError
 
     def draw_doing(self) -> None:
@@ -131,7 +122,6 @@ class PagedPairs(Page):
 
     @property
     def busy(self) -> bool:
-        """Something is being read."""
         return self._waiting.busy
 
     @property
@@ -140,7 +130,6 @@ class PagedPairs(Page):
 
     @property
     def _offset(self) -> int:
-        """Where the cursor is."""
         current = self._pairs.current
         return self._pairs.window.start if current is None else current.offset
 
@@ -195,7 +184,6 @@ class PagedPairs(Page):
             self._begin(self.read_around(offset))
 
     def _begin(self, task: Task) -> None:
-        """Wait for *task*, and for none before it."""
         self._waiting.begin(task)
         self.set_timer(SOON_SECONDS, self.draw_doing)
 

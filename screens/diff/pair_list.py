@@ -99,22 +99,18 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
 
     @property
     def current(self) -> RecordPair | None:
-        """The pair under the cursor."""
         pairs = self._window.pairs
         return pairs[self._place] if self._place < len(pairs) else None
 
     @property
     def stacked(self) -> bool:
-        """The sides stand below each other."""
         return self._single or self._width < STACKED_BELOW
 
     @property
     def marked(self) -> frozenset[int]:
-        """The offsets that are marked."""
         return self._marked
 
     def set_marked(self, marked: frozenset[int]) -> None:
-        """Mark the records at these offsets, and no others."""
         self._marked = marked
         self.refresh()
 
@@ -123,13 +119,11 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
         return self._manner
 
     def set_sides(self, titles: Titles, marks: tuple[OffsetMark, ...]) -> None:
-        """Name the sides in the header, and mark some offsets."""
         self._titles, self._marks = titles, marks
         self._lay_out()
         self.refresh()
 
     def set_extent(self, extent: Extent) -> None:
-        """Of everything that there is to be paged through."""
         if extent != self._extent:
             self._extent = extent
             self.refresh()
@@ -156,7 +150,6 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
         return None if place is None else self._window.pairs[place].offset
 
     def previous_run(self) -> int | None:
-        """The same before the cursor."""
         place = self._window.previous_run(self._place)
         return None if place is None else self._window.pairs[place].offset
 
@@ -169,12 +162,10 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
             self.post_message(self.EdgeNear(top=False))
 
     def set_manner(self, manner: Manner) -> None:
-        """Write records in another way."""
         self._manner = manner
         self.refresh()
 
     def redact(self, hide: bool) -> None:
-        """Draw lengths in place of what records hold."""
         self.set_manner(replace(self._manner, redacted=hide))
 
     def action_move(self, by: int) -> None:
@@ -260,17 +251,14 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
 
     @property
     def _width(self) -> int:
-        """Of the lines, beside the bar."""
         return max(self.size.width - 1, 0)
 
     @property
     def _height(self) -> int:
-        """In lines, below the header."""
         return self.size.height - 1
 
     @property
     def _seen(self) -> Sequence[tuple[RecordPair | None, OffsetMark | None]]:
-        """What stands on the lines of the screen."""
         rows = self._rows[self._top : self._top + max(self._height, 0)]
         return [(row.pair, row.mark) for row in rows]
 
@@ -307,7 +295,6 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
         )
 
     def _lines_of(self, place: int) -> Extent:
-        """The rows of a pair, without marks before it."""
         rows = self._rows
         start = bisect_left(rows, place, key=lambda row: row.place)
         while start < len(rows) and rows[start].pair is None and rows[start].place == place:
@@ -318,12 +305,10 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
         return Extent(start, end)
 
     def _region(self, place: int) -> Region:
-        """Where a pair stands on the screen."""
         lines = self._lines_of(place)
         return Region(0, lines.start - self._top + 1, self.size.width, lines.end - lines.start)
 
     def _cursor_line(self) -> int:
-        """The first line of the pair under the cursor."""
         lines = self._lines_of(self._place)
         return lines.start if lines.start < lines.end else 0
 

@@ -47,7 +47,6 @@ class Task:
         self._abandoned = threading.Event()
 
     def abandon(self) -> None:
-        """Nobody waits for it any more."""
         self._abandoned.set()
 
     def go_on(self) -> None:
@@ -169,8 +168,7 @@ Work = Callable[[Comparison, Task], None]
 def connect_to(context: Context) -> Iterator[Compare]:
     """Compare replicas by the session's own access, or by the records of its bundle.
 
-    Raises:
-        Unreachable: no bootstrap server answers.
+    Raises Unreachable: no bootstrap server answers.
     """
     if context.bundle is not None:
         yield context.bundle.comparison
@@ -195,8 +193,6 @@ class Reader(Generic[T]):
         self._closed = False
 
     def around(self, screen: Screen[Any], facing: T, offset: int) -> Task:
-        """Read about *offset*; a `ComparisonRead` tells."""
-
         def work(comparison: Comparison, task: Task) -> None:
             window = around(comparison, offset, Reading(go_on=task.go_on))
             task.tell(ComparisonRead(task, window, offset))
@@ -204,8 +200,6 @@ class Reader(Generic[T]):
         return self._begin(Task(screen, f"Reading around offset {offset:,}"), facing, work)
 
     def below(self, screen: Screen[Any], facing: T, window: Window) -> Task:
-        """Read on where *window* ends."""
-
         def work(comparison: Comparison, task: Task) -> None:
             page = page_from(comparison, window.end, Reading(go_on=task.go_on))
             task.tell(ComparisonRead(task, window.below(page), None))
@@ -213,8 +207,6 @@ class Reader(Generic[T]):
         return self._begin(Task(screen, f"Reading from offset {window.end:,}"), facing, work)
 
     def above(self, screen: Screen[Any], facing: T, window: Window) -> Task:
-        """Read what lies before *window*."""
-
         def work(comparison: Comparison, task: Task) -> None:
             page = page_before(comparison, window.start, Reading(go_on=task.go_on))
             task.tell(ComparisonRead(task, window.above(page), None))

@@ -151,7 +151,6 @@ Lines = Sequence[str] | None
 
 
 def _fields(pair: RecordPair, writing: Writing) -> Iterator[tuple[str, Lines, Lines]]:
-    """Each field's name, and its lines on both sides."""
     left = pair.left if isinstance(pair.left, RecordEntry) else None
     right = pair.right if isinstance(pair.right, RecordEntry) else None
     ours, theirs = ({} if side is None else _lines(side, writing) for side in (left, right))
@@ -276,7 +275,6 @@ class RecordView(ScrollView, can_focus=True, inherit_bindings=False):
         self._drawn: list[Drawn] = []
 
     def show(self, pair: RecordPair | None, form: TextForm) -> None:
-        """Show the records of *pair* as *form*."""
         self._pair, self._form = pair, form
         self._write()
         found = (
@@ -294,13 +292,11 @@ class RecordView(ScrollView, can_focus=True, inherit_bindings=False):
         self._write()
 
     def redact(self, hide: bool) -> None:
-        """Draw lengths in place of what the records hold."""
         self._redacted = hide
         self._write()
 
     @property
     def stacked(self) -> bool:
-        """The sides stand below each other."""
         return self._single or self.size.width < STACKED_BELOW
 
     def action_move(self, by: int) -> None:
@@ -407,7 +403,6 @@ def _stacked(line: RecordLine, width: int) -> Iterator[Drawn]:
 
 
 def _folds(text: str | None, width: int) -> Sequence[Span]:
-    """*text* cut into stretches of *width* cells."""
     if text is None:
         return ()
     if text.isascii():
@@ -483,11 +478,9 @@ class RecordPage(Page):
 
     @property
     def busy(self) -> bool:
-        """The record is being read."""
         return self._awaited is not None
 
     def read_record(self) -> Task:
-        """Begin to read all of it; `RecordRead` tells."""
         raise NotImplementedError
 
     def heading(self, pair: RecordPair, form: str) -> Text:

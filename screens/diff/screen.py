@@ -80,7 +80,6 @@ class ChosenSides:
         return ""
 
     def swap(self, incident: Incident | None) -> None:
-        """Swap the sides."""
         found = self._assessment(incident)
         if not isinstance(found, Unknown):
             chosen = self._chosen(found.evidence, found.best)
@@ -108,7 +107,6 @@ class ChosenSides:
 
 
 def _silence(evidence: PartitionEvidence) -> str:
-    """Why the others cannot be read."""
     reasons = [
         replica.log_end.reason
         for replica in evidence.replicas

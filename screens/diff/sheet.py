@@ -54,12 +54,10 @@ class Sheet:
 
     @property
     def stacked(self) -> bool:
-        """The sides stand below each other."""
         return self.single or self.width < STACKED_BELOW
 
     @property
     def bar(self) -> Style:
-        """Of what stands beside the lines."""
         return self.plain + self.styles(Role.MUTED)
 
     def header(self, titles: Titles) -> Strip:
@@ -138,7 +136,6 @@ class Sheet:
 
     @property
     def _half(self) -> int:
-        """Width of one side."""
         return max((self.width - self._head_width - 1 - len(BETWEEN)) // 2, 1)
 
 

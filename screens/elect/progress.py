@@ -146,12 +146,10 @@ class ElectionProgress:
     def begin(
         self, partitions: Iterable[TopicPartition], standing: PartitionStanding = WAITING
     ) -> None:
-        """All of *partitions* stand alike, and wait for what comes of them."""
         self.standings = dict.fromkeys(partitions, standing)
         self.total = len(self.standings)
 
     def take(self, event: ActEvent) -> None:
-        """Fold *event* in."""
         if isinstance(event, JournalOpened):
             self.journal = event.path
         elif isinstance(event, RescueProgressed):
@@ -165,7 +163,6 @@ class ElectionProgress:
             self.told(event.outcomes)
 
     def end(self, ending: Ending) -> None:
-        """The run is over."""
         self.finished, self.result = True, ending.result
 
     def told(self, outcomes: Iterable[PartitionOutcome]) -> None:
@@ -175,7 +172,6 @@ class ElectionProgress:
             self.standings[outcome.partition] = standing_of(outcome)
 
     def count(self, *results: RecoveryResult) -> int:
-        """How many partitions ended in one of *results*."""
         return sum(outcome.result in results for outcome in self.outcomes.values())
 
     @property

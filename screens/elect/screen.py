@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.widget import Widget
 
 from breakglass.screens.context import Context, Known
@@ -199,7 +198,6 @@ class GuardedPage(ConsentPage):
     # Steps.
 
     def _freeze(self) -> None:
-        """Read what is to be carried out, from the beginning."""
         self.state.phase = Phase.READING
         self._begin(lambda worker: worker.freeze())
         self._say("")
@@ -229,12 +227,9 @@ class GuardedPage(ConsentPage):
             self.context,
             replace(self.act, rescue=self.state.rescue),
             self.post_message,
-            self._to_app,
+            lambda message: self.app.post_message(message),
             left_out=frozenset(self._left_out),
         )
-
-    def _to_app(self, message: Message) -> None:
-        self.app.post_message(message)
 
     def _in_thread(self, work: Callable[[], object]) -> None:
         self.app.run_worker(work, group="election", thread=True, exit_on_error=False)
@@ -319,7 +314,6 @@ class GuardedPage(ConsentPage):
             self._say("")
 
     def _review(self, note: str = "", role: Role | None = None) -> None:
-        """Show what is asked for, from its beginning."""
         self._counting = False
         self.consent.restart()
         self._say(note, role)
@@ -479,31 +473,14 @@ def _reviewed(state: ElectionState) -> ElectionSubject | None:
     return state.subject if state.phase is Phase.REVIEW else None
 
 
-def _rescues(state: ElectionState) -> bool:
-    subject = _reviewed(state)
-    return subject is not None and subject.rescue.records > 0
-
-
-def _elects(state: ElectionState) -> bool:
-    subject = _reviewed(state)
-    return subject is not None and bool(subject.wanted)
-
-
-def _asks_alone(state: ElectionState) -> bool:
-    subject = _reviewed(state)
-    return subject is not None and bool(subject.why_alone)
-
-
-def _is_unsettled(state: ElectionState) -> bool:
-    return state.phase is Phase.DONE and state.progress.count(RecoveryResult.UNKNOWN) > 0
-
-
 _MEANT: dict[str, Callable[[ElectionState], bool]] = {
-    "rescue": _rescues,
-    "leave_out": _elects,
-    "leave_out_alone": _asks_alone,
+    "rescue": lambda state: bool((one := _reviewed(state)) and one.rescue.records > 0),
+    "leave_out": lambda state: bool((one := _reviewed(state)) and one.wanted),
+    "leave_out_alone": lambda state: bool((one := _reviewed(state)) and one.why_alone),
     "stop": lambda state: state.phase is Phase.RUNNING,
-    "check_again": _is_unsettled,
+    "check_again": lambda state: (
+        state.phase is Phase.DONE and state.progress.count(RecoveryResult.UNKNOWN) > 0
+    ),
     "go_on": lambda state: state.resumable,
     "ledger": lambda state: state.phase is Phase.DONE and state.progress.journal is not None,
     "groups": lambda state: (
@@ -532,7 +509,6 @@ class PickedPartitions:
     partitions: tuple[TopicPartition, ...]
 
     def __call__(self, front: Front) -> ElectionSubject:
-        """The elections, with their prices."""
         incident = self.known.incident
         with front.reading() as client:
             if incident is not None and all(map(partial(_judged, incident), self.partitions)):
@@ -569,7 +545,6 @@ class PlannedElections:
     plan: Plan
 
     def __call__(self, front: Front) -> ElectionSubject:
-        """The elections, with their prices."""
         from breakglass.services.recovery.plan.appraisal import appraise
         from breakglass.services.recovery.plan.check import require_cluster
 

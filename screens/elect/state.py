@@ -106,7 +106,6 @@ class ElectionState:
     note_role: Role | None = None
 
     def say(self, note: str, role: Role | None = None) -> None:
-        """Say *note* until something else is said."""
         self.note, self.note_role = note, role
 
     def review(
@@ -122,7 +121,6 @@ class ElectionState:
         self.progress.standings = {name: changed(why) for name, why in self.changed.items()}
 
     def reread(self, subject: ElectionSubject) -> None:
-        """Everything was agreed to."""
         self.phase, self.changed = Phase.REREADING, {}
         self.progress = ElectionProgress()
         partitions = [priced.partition for priced in subject.wanted]
@@ -165,7 +163,6 @@ class ElectionState:
 
     @property
     def remarks(self) -> Iterator[str]:
-        """What else is to be known before consenting."""
         if self.subject is not None and self.phase in (Phase.READING, Phase.REVIEW):
             if self.intro:
                 yield self.intro
@@ -182,7 +179,6 @@ class ElectionState:
         return tuple(sorted(self.every_row, key=lambda row: -self.standing(row).weight))
 
     def standing(self, row: ElectionRow) -> PartitionStanding:
-        """Where *row* stands now."""
         return self.progress.standings.get(row.partition, row.asked)
 
     def reason(self, row: ElectionRow | None) -> Iterator[str]:
@@ -201,7 +197,6 @@ class ElectionState:
 
     @property
     def summary(self) -> Iterator[str]:
-        """What is still to be done, once it is over."""
         if self.phase is Phase.DONE:
             if self.answered:
                 yield self.answered

@@ -102,7 +102,6 @@ class GuardedView(Vertical):
 
     @property
     def table(self) -> LineTable[ElectionRow]:
-        """The partitions."""
         return self.query_one("#partitions", LineTable)
 
     @property
@@ -110,7 +109,6 @@ class GuardedView(Vertical):
         return self.query_one(ConsentPanel)
 
     def show(self) -> None:
-        """Draw the state as it is now."""
         state = self.state
         self._put("headline", state.headline)
         self._put("remarks", "\n".join(state.remarks))
@@ -159,7 +157,6 @@ class GuardedView(Vertical):
         yield self._lines(f"> {inert(asked.phrase)} ")
 
     def _lines(self, text: str) -> int:
-        """How many *text* takes."""
         width = max(self.size.width - PADDING, 1)
         return len(Text(text).wrap(self.app.console, width)) if text else 0
 

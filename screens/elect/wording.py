@@ -12,7 +12,7 @@ from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
 from breakglass.services.model import Unknown
 from breakglass.services.recovery.acts.add_replicas import waits_for
 from breakglass.services.recovery.execution.target import RecoveryResult
-from breakglass.services.recovery.guarded.aftermath import Aftermath, GroupPastEnd, left_open_text
+from breakglass.services.recovery.guarded.aftermath import Aftermath, left_open_text
 from breakglass.services.recovery.guarded.check_again import CheckedAgain
 from breakglass.services.recovery.guarded.election_quote import empty_over_unread
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
@@ -190,7 +190,13 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
             yield "Looking for open transactions and groups past the log end."
     else:
         yield from _transactions(aftermath.open_transactions, progress)
-        yield from _groups(aftermath.groups_past_end)
+        told = (
+            f"Group {lag.group} committed {lag.committed:,} on {lag.partition}, whose log ends at "
+            f"{lag.log_end:,}: clients without epochs meet OFFSET_OUT_OF_RANGE; o, or `breakglass "
+            f"groups reset`, mends it."
+            for lag in aftermath.groups_past_end
+        )
+        yield from _some(told, len(aftermath.groups_past_end), "groups past the end")
         yield from (
             f"When this was read, {reason}. `breakglass groups past-end` looks again."
             for reason in aftermath.groups_unread
@@ -240,16 +246,6 @@ def _transactions(
         return
     told = (f"{left_open_text(transaction)}." for transaction in found)
     yield from _some(told, len(found), "open transactions")
-
-
-def _groups(found: Sequence[GroupPastEnd]) -> Iterator[str]:
-    told = (
-        f"Group {lag.group} committed {lag.committed:,} on {lag.partition}, whose log ends at "
-        f"{lag.log_end:,}: clients without epochs meet OFFSET_OUT_OF_RANGE; o, or `breakglass "
-        f"groups reset`, mends it."
-        for lag in found
-    )
-    yield from _some(told, len(found), "groups past the end")
 
 
 def _some(told: Iterable[str], number: int, what: str) -> Iterator[str]:

@@ -89,17 +89,14 @@ class ActProgress:
 
     @property
     def steps(self) -> list[tuple[str, LinePart]]:
-        """The last lines, each with its label."""
         lines = self._lines[-SHOWN:]
         return [*lines, ("", LinePart(self._underway, Role.RUNNING))] if self._underway else lines
 
     def begin(self, targets: Iterable[str]) -> None:
-        """Nothing came of *targets* yet."""
         self.clear()
         self._rows = {target: OutcomeRow(target, "asked", Role.MUTED) for target in targets}
 
     def clear(self) -> None:
-        """Forget what was said."""
         self._lines.clear()
         self._underway = ""
 
@@ -109,7 +106,6 @@ class ActProgress:
         self._lines.append((label, LinePart(text, role)))
 
     def take(self, event: ActEvent) -> None:
-        """Fold *event* in."""
         self.begun = True
         if isinstance(event, JournalOpened):
             self.say(f"journal: {event.path}")

@@ -100,7 +100,6 @@ class GuardedWorker(Generic[T]):
     """Something may have been done."""
 
     def freeze(self) -> None:
-        """Find out what would be done."""
         self.guarded(lambda: self.show(GuardedRun(self.act, self.front).freeze()))
 
     def show(self, frozen: Frozen[T], changed: tuple[Change, ...] = ()) -> None:
@@ -128,7 +127,6 @@ class GuardedWorker(Generic[T]):
             self.follow(run, agreed, ending)
 
     def follow(self, run: GuardedRun[T], agreed: Frozen[T], ending: Ending) -> None:
-        """Do what is left after the act and changes no cluster."""
         try:
             text = run.follow(agreed, ending)
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the page shows it
@@ -145,12 +143,10 @@ class GuardedWorker(Generic[T]):
 
     @property
     def front(self) -> Front:
-        """The page, as the act knows it."""
         context = self.context
         return Front(context.access, self.hear, self.stopping, context.state_folder, self._reading)
 
     def hear(self, event: ActEvent) -> None:
-        """Report *event*."""
         self.report(ActReported(self.number, event))
 
     def began(self, fresh: Frozen[T]) -> None:  # noqa: ARG002
@@ -158,7 +154,6 @@ class GuardedWorker(Generic[T]):
         self._begun = True
 
     def stopping(self) -> bool:
-        """Whether nothing new may begin."""
         return self.gone() or self.stop_asked.is_set()
 
     def gone(self) -> bool:
@@ -166,7 +161,6 @@ class GuardedWorker(Generic[T]):
         return self.left.is_set() or self.context.stopping.is_set()
 
     def report(self, message: Message) -> None:
-        """Post *message* to the page."""
         self._post(self.post, message)
 
     def guarded(self, step: Callable[[], object]) -> None:
@@ -184,7 +178,6 @@ class GuardedWorker(Generic[T]):
 
     @contextmanager
     def _reading(self) -> Iterator[ReadClient]:
-        """A client that `give_up` closes."""
         with self.context.reading() as client:
             self._looking = client
             try:

@@ -187,7 +187,6 @@ class JournalScreen(Page):
 
     @property
     def brief(self) -> Brief | None:
-        """The journal under the cursor, if it can be read."""
         current = self.journals.current
         return current if isinstance(current, Brief) else None
 

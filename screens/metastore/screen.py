@@ -315,7 +315,6 @@ class MetastoreScreen(Page):
             self._table.move_to(wanted.key)
 
     def action_service(self) -> None:
-        """Look at the next service."""
         topics = self._topics()
         if len(topics) < 2 or self._busy:
             return

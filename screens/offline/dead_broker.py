@@ -1,12 +1,13 @@
-"""Shows what a dead broker would lose if it started now, from its log folders on this machine.
+"""Brokers that are down: which are gone, and what one would lose if it started now.
 
-It reads folders, rescues and the cluster: a read-only session may do it too.
+That is seen in its log folders on this machine. Folders, rescues and the cluster are only read: a
+read-only session may do it too.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -17,7 +18,7 @@ from breakglass.screens.context import Context
 from breakglass.screens.messages import CopyAsked
 from breakglass.screens.offline.messages import ReturnChecked
 from breakglass.screens.page import Page
-from breakglass.screens.widgets.dialog import Prompt
+from breakglass.screens.widgets.dialog import Field, Prompt
 from breakglass.screens.widgets.replica_table import (
     Line,
     ReplicaTable,
@@ -27,6 +28,7 @@ from breakglass.screens.widgets.replica_table import (
 )
 from breakglass.services.errors import BreakglassError, Refused
 from breakglass.services.recovery.remembered.store import ReplicaMemory
+from breakglass.services.words.broker_ids import brokers_in
 from breakglass.services.words.figures import partitions_text
 from breakglass.themes.roles import Role
 
@@ -38,6 +40,42 @@ ABOUT = (
     "Each folder of its log.dirs, as this machine has them: mounted, or copied. Separate them by "
     "commas. They are only read."
 )
+
+
+class GonePrompt(Prompt):
+    """Begins with those declared *gone* so far, and offers those that are *silent*.
+
+    A broker that is not registered may be named.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *Prompt.BINDINGS,
+        Binding("tab", "fill", "Those that do not answer", priority=True),
+    ]
+
+    def __init__(self, gone: Collection[int], silent: Collection[int]) -> None:
+        self._silent = " ".join(map(str, silent))
+        offered = f" Brokers that do not answer: {self._silent}." if silent else ""
+        super().__init__(
+            "Which brokers will never come back with their data?",
+            about="Broker ids, separated by blanks or commas. Breakglass stops waiting for these "
+            "brokers and does not propose to start them. This changes the verdicts, not the "
+            f"cluster; an empty line undoes it.{offered}",
+            value=" ".join(map(str, gone)),
+            fault=fault_in,
+        )
+
+    def action_fill(self) -> None:
+        self.query_one(Field).value = self._silent
+
+
+def fault_in(text: str) -> str:
+    """Why *text* names no brokers; empty if it does, or is empty."""
+    try:
+        brokers_in(text)
+    except ValueError:
+        return "Name brokers by their ids: 4 7."
+    return ""
 
 
 def folders_prompt(given: str) -> Prompt:

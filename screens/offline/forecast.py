@@ -13,7 +13,6 @@ from textual.screen import ModalScreen
 from breakglass.screens.widgets.replica_table import Line, ReplicaTable, TablePiece, reason_lines
 from breakglass.services.incident import cells
 from breakglass.services.incident.forecast import Forecast, Outlook, forecast_of
-from breakglass.services.incident.groups import PartitionGroup
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.recovery.judgement.starting import IF_AS_IT_WAS
 from breakglass.themes.roles import Role
@@ -73,16 +72,13 @@ def _outlook(outlook: Outlook, width: int) -> Iterator[Line]:
             TablePiece(number if not place else " " * len(number)),
             TablePiece(line.text[3:], role),
         )
-    names = [_name(topic) for topic in outlook.topics]
+    names = [
+        cells.name_text(topic if len(topic.rows) > 1 else topic.rows[0]) for topic in outlook.topics
+    ]
     shown = ", ".join(names[:MOST_TOPICS])
     more = f", and {len(names) - MOST_TOPICS:,} more topics" if len(names) > MOST_TOPICS else ""
     for (line,) in reason_lines([shown + more], width - 9):
         yield (TablePiece(" " * len(number) + line.text[3:], Role.MUTED),)
-
-
-def _name(group: PartitionGroup) -> str:
-    """A group of one is that partition."""
-    return cells.name_text(group if len(group.rows) > 1 else group.rows[0])
 
 
 def _fate(outlook: Outlook) -> str:

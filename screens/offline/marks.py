@@ -45,14 +45,12 @@ class Marks:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """All that are marked, sorted."""
         held = sorted(self._numbers.items())
         return tuple(
             [TopicPartition(topic, number) for topic, numbers in held for number in sorted(numbers)]
         )
 
     def show(self, groups: Mapping[GroupKey, PartitionGroup]) -> None:
-        """These groups are listed from now on."""
         self._groups = groups
         self._members.clear()
         self._whole.clear()
@@ -78,7 +76,6 @@ class Marks:
         self._whole.clear()
 
     def _of_topics(self, rows: Iterable[IncidentRow]) -> dict[str, set[int]]:
-        """The partitions of *rows* whose topics have marks."""
         found: dict[str, set[int]] = {}
         for row in rows:
             partition = row.state.partition
@@ -91,7 +88,6 @@ class Marks:
         self._whole.clear()
 
     def _marked(self, line: Listed) -> bool:
-        """Whether all that *line* stands for is marked."""
         held = self._held(line)
         if isinstance(line, PartitionGroup) and len(held) < len(line.rows):
             # Most groups are drawn while none, or few, of their partitions are marked.
@@ -100,7 +96,6 @@ class Marks:
         return numbers == held or frozenset(numbers) <= frozenset(held)
 
     def _held(self, line: Listed) -> Numbers:
-        """What is marked of its topic."""
         return self._numbers.get(topic_of(line), frozenset())
 
     def _numbers_of(self, line: Listed) -> Numbers:

@@ -117,7 +117,6 @@ AT_ONCE = 2_000
 
 
 def _share(room: int) -> int:
-    """Lines of a long list, with its header."""
     return max(room * SHARE // 100, LEAST_LINES)
 
 
@@ -176,7 +175,6 @@ class PartitionList(LineTable[Listed]):
             self._list()
 
     def look(self, view: ListingView) -> None:
-        """List as *view* wants it from now on."""
         if view != self.view:
             self.view = view
             self._list()
@@ -231,7 +229,6 @@ class PartitionList(LineTable[Listed]):
             super().action_choose()
 
     def action_open(self, opened: bool) -> None:
-        """Open or close the group the cursor is on, or in."""
         line = self.current
         if line is None:
             return
@@ -341,7 +338,6 @@ class PartitionList(LineTable[Listed]):
         self.post_message(self.Changed())
 
     def _put_back(self) -> None:
-        """Put the cursor where it belongs."""
         if self._wanted is not None:
             if self.current is not None and line_key(self.current) != self._wanted:
                 self.move_to(self._wanted)

@@ -344,8 +344,7 @@ class OfflineScreen(FilteredPage):
         self.app.push_screen(ForecastScreen(rows, f"{what}, as last seen {seen}" if seen else what))
 
     def action_gone(self) -> None:
-        """Ask which brokers never come back with what they held; none takes it all back."""
-        from breakglass.screens.offline.gone import GonePrompt
+        from breakglass.screens.offline.dead_broker import GonePrompt
 
         silent = () if self._incident is None else sorted(self._incident.silent)
         self.app.push_screen(GonePrompt(self.context.watch.gone, silent), self._declare_gone)
@@ -357,7 +356,6 @@ class OfflineScreen(FilteredPage):
             self.app.post_message(GoneDeclared(brokers_in(given)))
 
     def action_dead_broker(self) -> None:
-        """Ask for the log folders of a broker that is down."""
         from breakglass.screens.offline.dead_broker import folders_prompt
 
         self.app.push_screen(folders_prompt(self._folders), self._check_return)

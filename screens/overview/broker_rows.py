@@ -43,7 +43,6 @@ class BrokerRow:
 
     @property
     def dirs(self) -> Cell:
-        """How many log directories, and how many of them are offline."""
         figure = self.health.voice.log_dirs
         offline = self.health.offline_dirs
         if isinstance(offline, Unknown) or isinstance(figure.value, Unknown):
@@ -54,7 +53,6 @@ class BrokerRow:
 
     @property
     def behind(self) -> Cell:
-        """Replicas of it that are not in sync."""
         held = self.health.held
         number = held.replicas - held.in_sync
         return Cell(count(number), Role.WAITING if number else None)

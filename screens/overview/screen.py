@@ -43,7 +43,6 @@ from breakglass.screens.widgets.facts import NO_AGE, Fact, Facts
 from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.overlay import Overlay
-from breakglass.screens.widgets.sparkline import sparkline
 from breakglass.screens.widgets.status_bar import LinePart, age_text
 from breakglass.services import patience
 from breakglass.services.health.answers import LANE
@@ -73,6 +72,8 @@ if TYPE_CHECKING:
 OTHER_COLUMNS = 40
 """What the columns beside the course take."""
 NARROWEST = 8
+LEVELS = "▁▂▃▄▅▆▇█"
+"""Zero has the lowest alone: one partition is seen among thousands. `screens.ascii` has signs."""
 
 
 class TroubleRow(NamedTuple):
@@ -119,6 +120,19 @@ _OF: dict[Trouble, Callable[[Sample], int]] = {
     Trouble.UNDER_MIN_ISR: lambda sample: sample.under_min_isr,
     Trouble.UNDER_REPLICATED: lambda sample: sample.under_replicated,
 }
+
+
+def sparkline(values: Sequence[int | None]) -> str:
+    """One block for each of *values*, the highest as high as can be; None leaves a gap."""
+    highest = max((value for value in values if value is not None), default=0)
+    return "".join(" " if value is None else _level(value, highest) for value in values)
+
+
+def _level(value: int, highest: int) -> str:
+    if value <= 0:
+        return LEVELS[0]
+    top = len(LEVELS) - 1
+    return LEVELS[max(1, -(-value * top // highest))]
 
 
 def _row(trouble: Trouble, health: Health, now_ms: int, room: int) -> TroubleRow:
@@ -215,7 +229,6 @@ class _Writing:
 
 
 def _brokers(brokers: Sequence[BrokerHealth], trouble: str) -> Iterator[LinePart]:
-    """How many there are, and how many of them are in which trouble."""
     yield LinePart(f"{len(brokers):,}")
     kinds = {
         "not registered": sum(broker.registration is None for broker in brokers),
@@ -467,8 +480,7 @@ class Asking:
     def ask(self, brokers: tuple[Broker, ...]) -> None:
         """Refresh the context's health from *brokers*, which are those of the last snapshot.
 
-        Raises:
-            BreakglassError: nobody could be asked.
+        Raises BreakglassError: nobody could be asked.
         """
         if self._client is None:
             self._client = self._stack.enter_context(self._context.reading())
@@ -601,7 +613,6 @@ class OverviewScreen(Page):
         super().action_ask_refresh()
 
     def action_interval(self, by: int) -> None:
-        """One step up or down among `INTERVALS`."""
         now = self.context.known.interval
         steps = [seconds for seconds in INTERVALS if (seconds > now if by > 0 else seconds < now)]
         if steps:

@@ -94,7 +94,10 @@ class LeaderDialog(Dialog[int]):
         told = [_price(candidate)]
         if candidate.own_consent:
             told.append(f"Needs its own consent: {candidate.own_consent}.")
-        self.say(" ".join(told), _role(candidate))
+        self.say(
+            " ".join(told),
+            Role.LOST if _wipes(candidate) else Role.UNKNOWN if candidate.own_consent else None,
+        )
 
     def _columns(self) -> Sequence[LineColumn[ReplicaCandidate]]:
         return (
@@ -133,12 +136,6 @@ def _price(candidate: ReplicaCandidate) -> str:
     if _wipes(candidate):
         return f"b{candidate.broker} is EMPTY: electing it DESTROYS {counted}."
     return f"Electing b{candidate.broker} loses {counted}."
-
-
-def _role(candidate: ReplicaCandidate) -> Role | None:
-    if _wipes(candidate):
-        return Role.LOST
-    return Role.UNKNOWN if candidate.own_consent else None
 
 
 def _loses(candidate: ReplicaCandidate) -> Cell:

@@ -36,16 +36,12 @@ class Desk:
 
     @property
     def busy(self) -> bool:
-        """Something is being done."""
         return self._busy
 
     def change(self, act: Callable[[Draft], tuple[Draft, str]]) -> None:
-        """Do *act* to the draft; it ends in `DraftChanged` or `DraftRefused`."""
         self.begin(lambda draft: act(_required(draft)))
 
     def begin(self, act: Callable[[Draft | None], tuple[Draft, str]]) -> None:
-        """The same with a draft or without."""
-
         def job(draft: Draft | None) -> Message:
             from breakglass.screens.plan.viewing import view_of
 
@@ -55,7 +51,6 @@ class Desk:
         self.ask(job)
 
     def ask(self, job: Job) -> None:
-        """Do *job* in its turn."""
         self._waiting.append(job)
         self._next()
 

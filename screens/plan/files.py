@@ -53,8 +53,7 @@ MOST_BYTES = 1024 * 1024 * 1024
 def editor_command(environ: Mapping[str, str] = os.environ) -> list[str]:
     """The operator's editor as words of a command.
 
-    Raises:
-        UsageError: none is named that exists, and none is found.
+    Raises UsageError: none is named that exists, and none is found.
     """
     named = environ.get("VISUAL") or environ.get("EDITOR")
     if not named:

@@ -66,10 +66,6 @@ STATUS_ROLES = {
 }
 
 
-def _verdict(row: PlanRow) -> Cell:
-    return Cell(row.verdict or "?", VERDICT_ROLES.get(row.verdict))
-
-
 def _leader(row: PlanRow) -> Cell:
     """Elected whom; a sign of its own where that is not what is recommended."""
     sign = "≠" if row.departs else ""
@@ -104,7 +100,7 @@ def columns_for(width: int) -> tuple[LineColumn[PlanRow], ...]:
     """The columns of a table of so many characters; names give way before sentences are there."""
     wide = width >= WIDE
     columns: tuple[LineColumn[PlanRow], ...] = (
-        LineColumn("Verdict", _verdict),
+        LineColumn("Verdict", lambda row: Cell(row.verdict or "?", VERDICT_ROLES.get(row.verdict))),
         LineColumn("Topic-partition", _partition_cell, shrinks=not wide, tail="-"),
         LineColumn("Elects", _leader),
         LineColumn("Best", _recommended),
@@ -150,14 +146,12 @@ class PlanFilter(NamedTuple):
     contains: str = ""
 
     def rows(self, rows: Sequence[PlanRow]) -> Sequence[PlanRow]:
-        """Those of *rows* that are shown."""
         if not self:
             return rows
         keeps, contains = KINDS[self.kind].keeps, self.contains
         return [row for row in rows if keeps(row) and contains in str(row.partition)]
 
     def __bool__(self) -> bool:
-        """Whether it leaves out any."""
         return bool(self.kind or self.contains)
 
     def words(self, shown: int, total: int) -> str:
@@ -371,27 +365,23 @@ class PlanScreen(Page):
     @override
     def body(self) -> Iterator[Widget]:
         yield PlanSummary()
-        yield LineTable(columns_for(0), _partition, empty=NO_PLAN)
+        yield LineTable(columns_for(0), lambda row: row.partition, empty=NO_PLAN)
         yield RowDetail()
 
     @property
     def view(self) -> PlanView | None:
-        """What is shown; None: there is no plan."""
         return self.desk.view
 
     @property
     def incident(self) -> Incident | None:
-        """What is known of the cluster."""
         return self.context.known.incident
 
     @property
     def current(self) -> PlanRow | None:
-        """The row under the cursor."""
         return self._table.current
 
     @property
     def marked(self) -> tuple[TopicPartition, ...]:
-        """What is marked, in the plan's order."""
         rows = () if self.view is None else self.view.rows
         return tuple([row.partition for row in rows if row.partition in self._marked])
 
@@ -411,7 +401,6 @@ class PlanScreen(Page):
         self._make(partitions)
 
     def say(self, text: str, *, failed: bool = False) -> None:
-        """Show *text* as what was done last."""
         summary = self.query_one(PlanSummary)
         summary.said, summary.failed = text, failed
 
@@ -450,14 +439,12 @@ class PlanScreen(Page):
             self.hold(known.incident)
 
     def hold(self, incident: Incident) -> None:
-        """Check the plan against *incident*."""
         from breakglass.screens.plan import acts
 
         self._against = incident
         self.desk.change(lambda draft: acts.hold(draft, incident))
 
     def renew(self) -> None:
-        """Rest the plan on what was read last."""
         from breakglass.screens.plan import acts
 
         incident = self.incident
@@ -645,7 +632,6 @@ class PlanScreen(Page):
         self.query_one(PlanSummary).showing = "; ".join(filter(None, (marked, shown)))
 
     def _meant(self) -> Collection[TopicPartition]:
-        """What is marked, or the row under the cursor."""
         if self.marked:
             return self.marked
         return [] if self.current is None else [self.current.partition]
@@ -655,10 +641,6 @@ _NEED_A_PLAN = {
     *("leader", "out_or_in", "leave_out", "rules", "undo", "redo", "approve", "save", "elect"),
     *("edit_text", "notes", "mark", "next_kind", "find", "diff"),
 }
-
-
-def _partition(row: PlanRow) -> TopicPartition:
-    return row.partition
 
 
 def _make(

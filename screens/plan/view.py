@@ -38,6 +38,5 @@ class PlanView:
     """Partitions that are treated otherwise than recommended."""
 
     def row(self, partition: TopicPartition) -> PlanRow | None:
-        """The row of *partition*, if the plan knows it."""
         place = self.places.get(partition)
         return None if place is None else self.rows[place]

@@ -243,7 +243,6 @@ class ConsentPanel(Vertical):
 
     @property
     def asked(self) -> str | None:
-        """The phrase that is asked for; None: none is."""
         return self.field.wanted or None
 
     def ask(self, phrase: str | None) -> None:
@@ -259,7 +258,6 @@ class ConsentPanel(Vertical):
         self.cancel.focus()
 
     def focus_other(self) -> None:
-        """From the way out to the field, or back."""
         (self.cancel if self.field.has_focus or self.field.disabled else self.field).focus()
 
     @on(Cancel.Typed)

@@ -58,18 +58,15 @@ class Dialog(ModalScreen[T | None], Generic[T]):
             yield Static(id="keys", markup=False)
 
     def body(self) -> Iterator[Widget]:
-        """The widgets between title and keys."""
         yield from ()
 
     def on_mount(self) -> None:
         self.query_one("#keys", Static).update(self._keys())
 
     def say(self, text: str, role: Role | None = Role.FAILED) -> None:
-        """Show *text* above the keys."""
         self.query_one("#said", Static).update(self.styled(bounded(text, TEXT_LENGTH), role))
 
     def styled(self, text: str, role: Role | None = None) -> Text:
-        """*text*, inert, in the style of *role*."""
         return Text(inert(text), role_style(self.app, role) if role else "")
 
     def action_leave(self) -> None:

@@ -112,7 +112,6 @@ class KeyBar(Widget):
         return ending.append(" ? help", role_style(self.app, Role.KEY))
 
     def _shown(self) -> Iterator[tuple[Binding, bool]]:
-        """The bindings that ask to be shown, each action once."""
         told: set[str] = set()
         active_bindings = self.screen.active_bindings.values()
         offers: Callable[[ActiveBinding], bool] = getattr(self.app, "offers_key", lambda _: True)

@@ -107,7 +107,6 @@ def _over(widths: Sequence[int], width: int) -> int:
 
 
 def _cells(text: str) -> int:
-    """How wide *text* is drawn."""
     return len(text) if text.isascii() and text.isprintable() else cell_len(inert(text))
 
 

@@ -107,12 +107,10 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
 
     @property
     def cursor(self) -> int:
-        """Number of the row under the cursor; 0 in an empty table."""
         return self._cursor
 
     @property
     def current(self) -> T | None:
-        """The row under the cursor."""
         return self._rows[self._cursor] if self._cursor < len(self._rows) else None
 
     def set_rows(self, rows: Sequence[T], *, marked: Container[Hashable] | None = None) -> None:
@@ -131,21 +129,18 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved(self, self.current))
 
     def set_marked(self, marked: Container[Hashable]) -> None:
-        """Mark the rows whose keys are in *marked*, and no others."""
         first, self._marked = self._marked is None, marked
         if first:
             self._arrange()
         self.refresh()
 
     def set_empty(self, text: str) -> None:
-        """Say *text* while there are no rows."""
         if text != self._empty:
             self._empty = text
             if not self._rows:
                 self.refresh()
 
     def set_columns(self, columns: Sequence[LineColumn[T]]) -> None:
-        """Show other columns."""
         self._columns = tuple(columns)
         self._needed = self._measure()
         self._arrange()
@@ -158,7 +153,6 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         return number is not None
 
     def find(self, key: Hashable) -> int | None:
-        """The number of the row of *key*; None if there is none."""
         return next((at for at, row in enumerate(self._rows) if self._key(row) == key), None)
 
     def action_move(self, by: int) -> None:
@@ -211,7 +205,12 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         """The header stays; below it are the rows that are scrolled to."""
         width, plain = self.size.width, self._plain or self.rich_style
         if y == 0:
-            return self._header(width)
+            style = self._style(Role.HEADING)
+            segments = [Segment(" " * self._signs, style)]
+            for column, wide in self._layout:
+                segments.append(Segment(fitted(column.title, wide, right=column.right), style))
+                segments.append(Segment(" " * GAP, style))
+            return _line(segments, width, style)
         number = y - 1 + self.scroll_offset.y
         if not self._rows:
             told = wrap(inert(self._empty), max(width - 2, 1))[y - 1 : y]
@@ -221,14 +220,6 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         if number >= len(self._rows):
             return Strip.blank(width, plain)
         return self._row(number, width, plain)
-
-    def _header(self, width: int) -> Strip:
-        style = self._style(Role.HEADING)
-        segments = [Segment(" " * self._signs, style)]
-        for column, wide in self._layout:
-            segments.append(Segment(fitted(column.title, wide, right=column.right), style))
-            segments.append(Segment(" " * GAP, style))
-        return _line(segments, width, style)
 
     def _row(self, number: int, width: int, plain: Style) -> Strip:
         row = self._rows[number]
@@ -320,7 +311,6 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         return needed_widths(self._columns, sample)
 
     def _arrange(self) -> None:
-        """Which columns are shown, and how wide each is."""
         self._layout = arranged(self._columns, self._needed, self.size.width - self._signs)
 
 

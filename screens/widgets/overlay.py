@@ -22,7 +22,6 @@ class Overlay(ModalScreen[None]):
     """
 
     def content(self) -> RenderableType:
-        """What stands in the box."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
@@ -30,5 +29,4 @@ class Overlay(ModalScreen[None]):
             yield Static(self.content(), markup=False)
 
     def show_again(self) -> None:
-        """Show the content as it is now."""
         self.query_one(Static).update(self.content())

@@ -47,10 +47,6 @@ MakeLines = Callable[[int], Iterable[Line]]
 """Folds lines for so many cells."""
 
 
-def _no_lines(_: int) -> Iterable[Line]:
-    return ()
-
-
 class ReplicaTable(ScrollView, can_focus=True, inherit_bindings=False):
     """Lines about one partition, made to fit; scrolls where they are more than there is room."""
 
@@ -66,7 +62,7 @@ class ReplicaTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._make: MakeLines = _no_lines
+        self._make: MakeLines = lambda _: ()
         self._lines: Sequence[Line] = ()
         self._folded_to = 0
         """The width that the lines were made for."""
@@ -232,7 +228,6 @@ def _figure(text: str) -> TablePiece:
 
 
 def _fitting(titles: Sequence[str], rows: Sequence[Sequence[TablePiece]], width: int) -> list[int]:
-    """The columns there is room for."""
     columns = list(range(len(titles)))
     wanted = min(_width(AGAINST, titles, rows), MOST_AGAINST)
     for column in GIVE_WAY:

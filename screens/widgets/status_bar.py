@@ -7,7 +7,7 @@ is no newer truth, or what helps most.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -124,7 +124,7 @@ def _fitting(parts: list[LinePart], width: int) -> list[LinePart]:
     """*parts* in a line of *width*: the name is cut, what is spare is left out."""
     for spare in (0, 1, 2):
         kept = [part for part in parts if not 0 < part.spare <= spare]
-        over = _length(kept) - width
+        over = sum(cell_len(part.text) for part in kept) + 2 * len(kept) - 1 - width
         if over <= 0:
             return kept
         if spare and cell_len(kept[0].text) - over >= NAME_LEAST:
@@ -132,10 +132,6 @@ def _fitting(parts: list[LinePart], width: int) -> list[LinePart]:
     name = kept[0]
     room = max(cell_len(name.text) - over, NAME_LEAST)
     return [LinePart(set_cell_size(name.text, room - 1) + CUT, name.role), *kept[1:]]
-
-
-def _length(parts: Sequence[LinePart]) -> int:
-    return sum(cell_len(part.text) for part in parts) + 2 * len(parts) - 1
 
 
 def _parts(context: Context, now: float) -> Iterator[LinePart]:

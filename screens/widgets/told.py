@@ -24,7 +24,6 @@ class StyledLines(Static):
         """That the last words took."""
 
     def tell(self, text: Text) -> None:
-        """Show *text*, folded by words to the width there is."""
         lines = self._count(text)
         if lines != self._lines or text != self._told:
             self._told = text
@@ -32,7 +31,6 @@ class StyledLines(Static):
             self._lines = lines
 
     def _count(self, text: Text) -> int:
-        """The lines that *text* takes."""
         width = max(self.size.width, 1)
         if text.no_wrap:
             return text.plain.count("\n") + 1

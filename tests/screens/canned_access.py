@@ -49,7 +49,6 @@ class CannedAccess:
 
     @property
     def as_access(self) -> ReadAccess:
-        """The same for a context."""
         return cast("ReadAccess", self)
 
 

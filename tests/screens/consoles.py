@@ -103,5 +103,4 @@ class Asked:
 
 
 def watch_of(console: BreakglassApp) -> CannedWatch:
-    """The canned watch behind *console*."""
     return cast("CannedWatch", console.context.watch)

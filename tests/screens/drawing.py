@@ -60,15 +60,12 @@ def stopped_clock() -> float:
 
 
 class TextFile(SingleFileSnapshotExtension):
-    """One text file for each snapshot."""
-
     _write_mode = WriteMode.TEXT
     file_extension = "txt"
 
 
 @pytest.fixture
 def kept(snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch) -> SnapshotAssertion:
-    """The snapshots of this test; no cursor blinks."""
     for widget in (Input, TextArea):
         monkeypatch.setattr(widget.cursor_blink, "_default", False)
     return snapshot.use_extension(TextFile)
@@ -99,7 +96,6 @@ def sizes_as_before(kept: SnapshotAssertion) -> DrawnInSizes:
 
 
 async def at_rest(pilot: Pilot[Any]) -> None:
-    """Wait until some turns of the loop in a row change nothing that is drawn."""
     for _ in range(3):
         await rests(pilot)
 
@@ -129,7 +125,6 @@ def drawing(app: App[Any]) -> str:
 
 
 def _cells(strip: Strip) -> list[tuple[str, str]]:
-    """The characters of *strip*, each with its style in words."""
     return [
         (character, words)
         for text, style, _ in Segment.simplify(strip)

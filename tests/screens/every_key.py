@@ -49,7 +49,6 @@ async def _press(pilot: Pilot[Any], key: str, pressed: dict[str, list[str]]) -> 
 
 
 async def _show(pilot: Pilot[Any], mode: str) -> None:
-    """The main screen of *mode*, with nothing above it."""
     console = pilot.app
     if console.current_mode != mode:
         await console.switch_mode(mode)

@@ -82,7 +82,6 @@ def records() -> list[BundledRecords]:
 async def opened(
     incident: Incident, folder: Path, *start: str, size: tuple[int, int] = (80, 24), **parts: Any
 ) -> AsyncIterator[tuple[Pilot[Any], BundleConsole]]:
-    """The console on a bundle of *incident*, once that is known."""
     console = bundle_console(incident, folder, *start, **parts)
     async with console.run_test(size=size) as pilot:
         await until(pilot, lambda: console.context.known.incident is not None, "the incident")
@@ -90,7 +89,6 @@ async def opened(
 
 
 def enabled(console: BundleConsole) -> dict[str, bool]:
-    """Whether each action of the screen can be asked for."""
     active = console.screen.active_bindings.values()
     return {one.binding.action: one.enabled for one in active}
 

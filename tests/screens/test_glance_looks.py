@@ -45,7 +45,6 @@ async def glance(
     size: tuple[int, int] = (80, 24),
     **options: Any,
 ) -> AsyncIterator[Pilot[Any]]:
-    """A console on the screen *start*."""
     told = readings or (nothing_offline(),)
     console = console_on(*told, start=start, clock=stopped_clock, **options)
     console.context.health.now_ms = minutes or Clock()

@@ -51,7 +51,6 @@ ARMED = cast("Power", object())
 async def journal_of(
     folder: Path, *readings: Any, words: str = "", size: tuple[int, int] = (80, 24), **options: Any
 ) -> AsyncIterator[Pilot[Any]]:
-    """The screen of the journals in *folder*, once it shows *words*."""
     told = readings or (nothing_offline(),)
     console = console_on(*told, start="journal", state_folder=folder, **options)
     async with console.run_test(size=size) as pilot:
@@ -248,8 +247,6 @@ async def test_r_asks_for_a_resume_where_the_session_may_change_the_cluster(tmp_
 
 
 class OnFakes:
-    """Access to fake brokers."""
-
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
 

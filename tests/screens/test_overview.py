@@ -81,7 +81,6 @@ def told(console: BreakglassApp) -> bool:
 
 
 def short_of(number: int, *isr: int, topic: str = "orders") -> PartitionState:
-    """A partition of b1, b2 and b4 with that ISR."""
     return replace(online_partition(topic, number, isr[0]), isr=isr)
 
 
@@ -202,8 +201,6 @@ async def test_why_a_minimum_and_brokers_are_not_known_is_told_beside_a_lower_bo
 
 
 class Backups:
-    """A kind of backup."""
-
     name = "topics"
 
     def glance(self, deadline: Deadline) -> BackupGlance:
@@ -295,7 +292,6 @@ SILENT = ConnectFailed("b1 does not answer")
 
 
 def console(incident: Incident, clock: Clock, start: str) -> BreakglassApp:
-    """One that reads *incident*, and nothing after it."""
     return console_on(incident, SILENT, start=start, clock=clock)
 
 

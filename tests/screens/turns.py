@@ -78,12 +78,10 @@ def owes_nothing(app: App[Any]) -> bool:
 
 
 async def hides(pilot: Pilot[Any], words: str) -> None:
-    """Wait until *words* are not on the screen."""
     await until(pilot, lambda: words not in text(pilot.app), f"no {words}")
 
 
 async def opens(pilot: Pilot[Any], kind: type[Any]) -> Any:
-    """Wait until a screen of that *kind* is on top, and return it."""
     await until(pilot, lambda: isinstance(pilot.app.screen, kind), kind.__name__)
     await rests(pilot)
     return pilot.app.screen
@@ -113,7 +111,6 @@ def line_with(app: Any, words: str) -> str:
 
 
 def text(app: Any) -> str:
-    """What the app's screen shows."""
     return "\n".join(lines(app))
 
 
@@ -123,7 +120,6 @@ def flat(app: Any) -> str:
 
 
 def notices(app: Any) -> str:
-    """What notifications say."""
     return " ".join(notification.message for notification in app._notifications)
 
 

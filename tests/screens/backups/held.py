@@ -90,7 +90,6 @@ def every_state() -> LocationHeld:
 
 
 def ends_of(*lags: tuple[str, int, int | Unknown]) -> LiveEnds:
-    """Where partitions end: (topic, partition, end)."""
     ends = {TopicPartition(name, number): end for name, number, end in lags}
     return LiveEnds(CLUSTER, ends, {name: TOPIC_ID for name, _, _ in lags})
 
@@ -122,8 +121,6 @@ Held: TypeAlias = LocationHeld | StorageError | Callable[[], LocationHeld]
 
 
 class Places:
-    """What a watch reads in place of folders."""
-
     def __init__(self, held: Mapping[str, Held]) -> None:
         self.held = dict(held)
         self.reads: list[str] = []
@@ -137,8 +134,6 @@ class Places:
 
 
 class CannedBackups(BackupWatch):
-    """A watch whose jobs and clock a test sets."""
-
     def __init__(self, places: Places, jobs: Sequence[SeenJob] = ()) -> None:
         self.jobs = tuple(jobs)
         self.at_ms = NOW_MS
@@ -148,7 +143,6 @@ class CannedBackups(BackupWatch):
 
 
 def backups_of(watch: BackupWatch, **options: Any) -> BreakglassApp:
-    """A console that begins on the backups that *watch* tells of."""
     console = console_on(nothing_offline(), **options)
     plugged = replace(console.context, backups=watch)
     return BreakglassApp(plugged, theme=console.theme, start="backups")

@@ -76,7 +76,6 @@ async def opened(
 
 
 def rows(pilot: Pilot[Any]) -> list[str]:
-    """The first words of the table's lines."""
     table = screen_of(pilot.app).query_one("#backups")  # type: ignore[arg-type]
     top, height = table.region.y, table.region.height
     shown = [line.replace(">", " ", 1).split() for line in lines(pilot.app)[top + 1 : top + height]]

@@ -90,7 +90,6 @@ def pair(
 
 
 def browser(*places: Path | str, key: Key | None = None, **options: Any) -> BreakglassApp:
-    """A console that begins on the tree of these places."""
     console = console_on(nothing_offline(), **options)
     watch = BackupWatch(list(map(str, places)), key=key, jobs=lambda _: [])
     context = replace(console.context, backups=watch, key=key)
@@ -106,7 +105,6 @@ def records_of(console: Any) -> RecordsScreen:
 async def shown(
     pilot: Pilot[Any], left: SourceAddress, right: SourceAddress | None = None
 ) -> RecordsScreen:
-    """Open the records and wait until nothing is read any more."""
     pilot.app.post_message(BrowseAsked(left, right))
     await until(pilot, lambda: isinstance(pilot.app.screen, RecordsScreen), "the records")
     await idle(pilot)
@@ -119,7 +117,6 @@ async def closed(pilot: Pilot[Any]) -> None:
 
 
 async def fill(pilot: Pilot[Any], key: str, words: str) -> None:
-    """Press *key*, write *words* into the field that it shows, press Enter."""
     await pilot.press(key)
     await until(pilot, lambda: isinstance(pilot.app.focused, Input), "the field")
     field = pilot.app.focused
@@ -129,7 +126,6 @@ async def fill(pilot: Pilot[Any], key: str, words: str) -> None:
 
 
 async def under(pilot: Pilot[Any], *key: str) -> None:
-    """Open the tree down to *key* and put the cursor there."""
     screen = tree_of(pilot.app)
     table = screen.query_one("#tree", LineTable)
     for level in range(1, len(key) + 1):
@@ -149,7 +145,6 @@ def at_offset(console: Any) -> int | None:
 
 
 async def to(pilot: Pilot[Any], offset: int) -> None:
-    """Wait until the cursor is on *offset* and nothing is read any more."""
     await until(pilot, lambda: at_offset(pilot.app) == offset, f"offset {offset}")
     await idle(pilot)
 
@@ -163,7 +158,6 @@ async def to_segments(pilot: Pilot[Any]) -> None:
 
 
 async def to_records(pilot: Pilot[Any]) -> None:
-    """Two records are marked, one was found."""
     await shown(pilot, parse_address("backup:backups/orders/0"))
     await fill(pilot, "g", "90")
     await idle(pilot)
@@ -190,7 +184,6 @@ def within(folder: str | Path) -> Iterator[None]:
 
 
 def tree_of(console: Any) -> BrowseScreen:
-    """The tree, whatever is shown over it."""
     screen = console.screen_stack[0]
     assert isinstance(screen, BrowseScreen)
     return screen

@@ -483,7 +483,6 @@ async def test_whatever_is_damaged_the_screen_shows_the_rest_and_where(
 
 
 async def _all_of_it(pilot: Pilot[None]) -> list[RecordPair]:
-    """Every pair there is, from the first to the last."""
     found: dict[int, RecordPair] = {}
     for _ in range(3 * END):
         await idle(pilot)

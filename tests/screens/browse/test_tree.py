@@ -28,16 +28,7 @@ from breakglass.services.topic_backup.layout import segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.incidents import CLUSTER
-from tests.screens.browse.opened import (
-    a_place,
-    browser,
-    closed,
-    fill,
-    idle,
-    orders,
-    under,
-    within,
-)
+from tests.screens.browse.opened import a_place, browser, closed, fill, idle, orders, under, within
 from tests.screens.consoles import Asked
 from tests.screens.turns import hides, line_with, lines, notices, opens, shows, until
 from tests.unit.divergence.test_log_source import write
@@ -59,7 +50,6 @@ def place(tmp_path: Path) -> Iterator[Path]:
 async def tree(
     place: Path, *key: str, size: tuple[int, int] = (120, 40)
 ) -> AsyncIterator[Pilot[Any]]:
-    """The tree of *place*, opened down to *key*."""
     async with browser(place).run_test(size=size, notifications=True) as pilot:
         await shows(pilot, "torn")
         if key:
@@ -68,7 +58,6 @@ async def tree(
 
 
 def under_cursor(console: Any) -> str:
-    """The name on the line of the cursor."""
     line = next((line for line in lines(console) if line.startswith(">")), "")
     words = line.removeprefix(">").replace("▸", " ").replace("▾", " ").split()
     return " ".join(words[:2]) if words[:1] in (["partition"], ["from"]) else "".join(words[:1])

@@ -128,7 +128,6 @@ class ToldAccess:
 
 
 def armed_on(watch: Canned, state: Path | None = None, **options: Any) -> BreakglassApp:
-    """A console on the checkpoints of *watch*, begun with --write."""
     access = cast("ReadAccess", ToldAccess())
     return checkpoints_of(watch, access=access, power=ARMED, state_folder=state, **options)
 

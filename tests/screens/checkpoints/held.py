@@ -80,7 +80,6 @@ def copied(store: BackupStore, id: int, *numbers: int) -> None:
 
 
 def verified(store: BackupStore, id: int, damage: Mapping[int, str] | None = None) -> None:
-    """Read five minutes ago."""
     nodes = dict.fromkeys((1, 2, 3), 0)
     found = VerifiedDocument(NOW_MS - 5 * MINUTE, nodes, 3, 30_000, damage or {})
     store.note_verified(id, found)
@@ -92,8 +91,6 @@ def _manifest(position: int, file: StoredFile) -> ManifestDocument:
 
 @dataclass(frozen=True, slots=True)
 class Canned(CheckpointWatch):
-    """A watch whose stores a test sets."""
-
     stores: list[SeenStore] = field(default_factory=list)
 
     def look(self) -> tuple[SeenStore, ...]:
@@ -105,7 +102,6 @@ def canned(*stores: SeenStore) -> Canned:
 
 
 def seen(store: BackupStore, url: str = BANK) -> SeenStore:
-    """The store as it is now, under the address of the bank's."""
     return SeenStore(url, store.all(), NOW_MS)
 
 
@@ -114,7 +110,6 @@ def unread() -> SeenStore:
 
 
 def checkpoints_of(watch: CheckpointWatch, **options: Any) -> BreakglassApp:
-    """A console that begins on the checkpoints that *watch* tells of."""
     console = console_on(nothing_offline(), **options)
     plugged = replace(console.context, checkpoints=watch)
     return BreakglassApp(plugged, theme=console.theme, start="checkpoints")

@@ -59,7 +59,6 @@ def store(tmp_path: Path) -> BackupStore:
 
 @pytest.fixture
 def watch(store: BackupStore) -> Canned:
-    """The bank's store under its real address."""
     return canned(seen(store, store.address))
 
 
@@ -85,7 +84,6 @@ async def leaves(pilot: Pilot[Any]) -> None:
 
 
 def journalled(folder: Path) -> list[dict[str, Any]]:
-    """The entries of the newest journal below *folder*."""
     path = max(folder.rglob("*.jsonl"))
     return [json.loads(line) for line in path.read_text().splitlines()]
 

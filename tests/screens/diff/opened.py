@@ -85,8 +85,6 @@ class Replicas:
 
 @dataclass
 class Opened:
-    """A diff screen that is shown."""
-
     pilot: Pilot[Any]
     screen: DiffScreen
     replicas: Replicas
@@ -105,7 +103,6 @@ class Opened:
 
     @property
     def told(self) -> str:
-        """All words of the screen, wherever lines are broken."""
         return flat(self.app)
 
     async def until(self, so: Any, what: str) -> None:
@@ -127,7 +124,6 @@ class Opened:
             await self.at_offset(offset)
 
     async def opens_record(self) -> RecordView:
-        """Enter on the record under the cursor, until it is read."""
         await self.press("enter")
         page = await opens(self.pilot, RecordScreen)
         await self.until(lambda: not page.busy, "the record")
@@ -147,7 +143,6 @@ class Opened:
         failure: BreakglassError | None = None,
         held_back: bool = False,
     ) -> Opened:
-        """Show the first offline partition of *incident* over this screen."""
         known = incident or diverged_incident()
         self.app.context.known.incident = known
         replicas = Replicas(logs, failure=failure)
@@ -174,7 +169,6 @@ class Opened:
         await self.until(unchanged, "a screen that stays as it is")
 
     async def at_offset(self, offset: int) -> None:
-        """Wait until the cursor is on *offset* and nothing is read any more."""
         await self.until(
             lambda: self.at == offset and not self.screen.busy, f"offset {offset}, not {self.at}"
         )

@@ -43,7 +43,6 @@ HOSTILE = b'{"a": "\x1b[2J\x07[bold red]x[/]", "b": "\xe2\x80\xae"}' + b"\xff\x0
 
 
 def with_values(one: bytes, other: bytes) -> dict[int, Sequence[Item]]:
-    """The logs of `opened`, where offset 100 holds these values."""
     logs = {broker: [*LEDGER_LOGS[broker]] for broker in (1, 2)}
     for broker, value, epoch in ((1, one, 2), (2, other, 1)):
         logs[broker][100] = entry(100, epoch=epoch)._replace(value=content_of(value, 10**8))

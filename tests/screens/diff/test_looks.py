@@ -30,7 +30,6 @@ def payment(offset: int, account: str, epoch: int) -> RecordEntry:
 
 
 def logs() -> dict[int, Sequence[Item]]:
-    """Two logs that differ in every way soon after they part."""
     shared: list[Item] = [payment(offset, "acc", 0) for offset in range(100)]
     ours: list[Item] = [payment(offset, "acx", 2) for offset in range(100, 125)]
     theirs: list[Item] = [payment(offset, "acc", 1) for offset in range(100, 150)]

@@ -36,7 +36,6 @@ keeps = st.sampled_from([ROWS, Keep(value=7, headers=1)])
 
 @st.composite
 def items(draw: st.DrawFn) -> Item | None:
-    """Anything that can stand on a side."""
     kind = draw(st.sampled_from(["entry", "entry", "entry", "none", "damage", "marker"]))
     if kind == "none":
         return None

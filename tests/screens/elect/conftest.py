@@ -59,8 +59,6 @@ class Gate:
 
 @dataclass
 class Electing:
-    """A console on a cluster whose partitions are offline."""
-
     session: Session
     consoles: list[BreakglassApp] = field(default_factory=list)
 
@@ -70,16 +68,13 @@ class Electing:
 
     @property
     def steps(self) -> list[str]:
-        """What was asked of the controller."""
         return self.session.controller.steps
 
     def incident(self, *gone: int) -> Incident:
-        """The cluster as it is now; brokers of *gone* are not worth waiting for."""
         *_, found = triage(self.session.read, 30.0, gone=gone)
         return Incident.of(found)
 
     def console(self, *, write: bool = True, gone: Sequence[int] = (3,)) -> BreakglassApp:
-        """A console on the cluster as it is now."""
         power = self.session.power
         made = console_on(
             self.incident(*gone),
@@ -92,7 +87,6 @@ class Electing:
 
     @property
     def results(self) -> list[str | None]:
-        """How each journal ended, the newest first."""
         return [journal.result for journal in self.session.journals()]
 
     @property
@@ -101,7 +95,6 @@ class Electing:
         return not self.steps and set(self.results) <= {"nothing done"}
 
     def gate(self) -> Gate:
-        """What the next election waits for."""
         gate = Gate()
         self.session.controller.next(ElectLeadersRequest, gate.act)
         return gate
@@ -156,7 +149,6 @@ class Electing:
         plan: Any = None,
         console: BreakglassApp | None = None,
     ) -> AsyncIterator[Screen]:
-        """The screen of an election, as soon as everything is shown."""
         console = console or self.console(write=write, gone=gone)
         async with console.run_test(size=size) as pilot:
             await until(pilot, lambda: console.context.known.incident, "the cluster")
@@ -171,7 +163,6 @@ class Electing:
     async def resumed(
         self, journal: Path, *, write: bool = True, size: tuple[int, int] = SIZE
     ) -> AsyncIterator[Screen]:
-        """The screen of a journal, as soon as everything is shown."""
         console = self.console(write=write)
         async with console.run_test(size=size) as pilot:
             console.post_message(ResumeAsked(journal))
@@ -183,8 +174,6 @@ class Electing:
 
 @dataclass
 class Screen:
-    """One guarded screen, and the keys pressed on it."""
-
     console: BreakglassApp
     pilot: Pilot[Any]
 
@@ -200,18 +189,15 @@ class Screen:
 
     @property
     def text(self) -> str:
-        """All on one line, for sentences that are wrapped."""
         return flat(self.console)
 
     @property
     def phrase(self) -> str:
-        """The one that is asked for."""
         asked = self.page.state.next_asked
         assert asked is not None, "nothing is asked for"
         return asked.phrase
 
     async def asks(self, *partitions: TopicPartition, plan: Any = None) -> None:
-        """Ask for an election, from the list of what is offline, and wait for its screen."""
         while self.phase is not None:
             await self.press("escape")
             await self.settles()
@@ -223,7 +209,6 @@ class Screen:
         await self.pilot.press(*keys)
 
     async def type_phrase(self) -> None:
-        """Go from Cancel to the field, and type what is asked for."""
         await self.press("tab", *self.phrase)
 
     async def agree(self) -> None:
@@ -244,19 +229,16 @@ class Screen:
         await until(self.pilot, so, what)
 
     async def settles(self) -> None:
-        """Wait until nothing moves on the screen any more."""
         await at_rest(self.pilot)
 
     async def comes_to(self, phase: Phase) -> None:
         await self.until(lambda: self.phase is phase, f"{phase}, not {self.phase}")
 
     async def shows(self, *words: str) -> None:
-        """Wait until all of these *words* are on the screen."""
         for one in words:
             await shows(self.pilot, one)
 
     async def elect(self) -> None:
-        """Agree, and wait for the end."""
         await self.agree()
         await self.comes_to(Phase.DONE)
 

@@ -116,7 +116,6 @@ async def fail_at_the_canary(electing: Electing, gate: Gate) -> None:
 
 
 def is_free(locks: Path) -> bool:
-    """Whether nothing changes the cluster any more."""
     try:
         ClusterLock.acquire(CLUSTER_ID, locks).release()
     except AlreadyRunning:

@@ -42,7 +42,6 @@ JOURNAL = STATE / "journal" / "cluster-prod-eu-1" / "20231114T221320.000000Z.jso
 async def opened(
     incident: Incident, look: Look = LOOK, *, write: bool = True
 ) -> AsyncIterator[Screen]:
-    """The election of all of *incident*, before consent."""
     console = console_on(
         incident,
         access=NOWHERE,
@@ -71,7 +70,6 @@ def agreed(screen: Screen, phase: Phase) -> None:
 
 
 def outcomes(screen: Screen) -> Sequence[PartitionOutcome]:
-    """One of each kind, as far as there are partitions."""
     subject = screen.page.state.subject
     assert subject is not None
     fenced = "b1 is fenced: start it, wait until it is unfenced, then continue"

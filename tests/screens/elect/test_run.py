@@ -194,7 +194,6 @@ async def test_s_stops_after_the_batch_and_r_takes_the_journal_up(electing: Elec
 
 
 async def resumes(screen: Screen) -> None:
-    """Take the journal up by its key."""
     await screen.press("r")
     await opens(screen.pilot, ResumeScreen)
     await screen.comes_to(Phase.REVIEW)

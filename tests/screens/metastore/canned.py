@@ -73,7 +73,6 @@ def shop() -> list[CommandRecord]:
 def look_of(
     topic: Sequence[CommandRecord], stored: Sequence[CommandRecord] | None = None, **changes: Any
 ) -> ServiceLook:
-    """What is seen of a service with these commands and this backup."""
     entries: list[AppliedCommand] = []
     replay = Replay(entries.append)
     for record in topic:
@@ -115,8 +114,6 @@ def console_seeing(**named: Any) -> BreakglassApp:
 
 
 def watch_that(look: Callable[[], ServiceLook]) -> type:
-    """In place of `ServiceWatch`."""
-
     class Watch:
         def __init__(self, *_: object) -> None:
             pass
@@ -138,7 +135,6 @@ async def at_view(
     size: tuple[int, int] = (80, 24),
     theme: str = "breakglass-dark",
 ) -> AsyncIterator[Pilot[None]]:
-    """The screen once these *keys* were pressed and *words* are there."""
     with patch("breakglass.screens.metastore.screen.ServiceWatch", watch_that(look)):
         console = console_seeing(theme=theme, clock=stopped_clock)
         async with console.run_test(size=size) as pilot:

@@ -20,8 +20,6 @@ from tests.screens.turns import hides, lines, opens, shows, text, until
 
 @dataclass
 class OfflinePage:
-    """The list of offline partitions, and what is opened from it."""
-
     pilot: Pilot[Any]
     console: BreakglassApp
 
@@ -39,7 +37,6 @@ class OfflinePage:
 
     @property
     def under_cursor(self) -> str:
-        """The line the cursor is on."""
         return next(line for line in self.lines if line.startswith(">"))
 
     @property
@@ -67,7 +64,6 @@ class OfflinePage:
         await until(self.pilot, so, what)
 
     async def lists(self, *names: str) -> None:
-        """Wait until the list begins with these."""
         await self.until(lambda: self.names[: len(names)] == [*names], f"{names}")
 
     async def shows(self, *words: str) -> None:
@@ -86,7 +82,6 @@ class OfflinePage:
 async def opened(
     *readings: Incident | BreakglassError, size: tuple[int, int] = (80, 24), **options: Any
 ) -> AsyncIterator[OfflinePage]:
-    """The console on its list of offline partitions, once it shows something."""
     console = console_on(*readings, **options)
     async with console.run_test(size=size) as pilot:
         page = OfflinePage(pilot, console)

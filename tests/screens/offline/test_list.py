@@ -15,8 +15,7 @@ from textual.widgets import Input
 
 from breakglass.screens.messages import CopyAsked, DiffAsked, ElectionAsked, OfflineAsked, PlanAsked
 from breakglass.screens.offline import partition_list
-from breakglass.screens.offline.dead_broker import folders_in
-from breakglass.screens.offline.gone import fault_in
+from breakglass.screens.offline.dead_broker import fault_in, folders_in
 from breakglass.screens.offline.partition import PartitionScreen
 from breakglass.screens.offline.rescue import RescueScreen, prepare
 from breakglass.screens.page import HelpScreen

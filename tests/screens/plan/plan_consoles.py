@@ -54,68 +54,56 @@ class PlanPage:
 
     @property
     def leaders(self) -> dict[str, int]:
-        """The plan's elections."""
         return {str(one): leader for one, leader in self.view.draft.plan.leaders.items()}
 
     @property
     def said(self) -> str:
-        """What the screen says was done last."""
         return self.screen.query_one(PlanSummary).said
 
     async def press(self, *keys: str, says: str = "") -> None:
-        """Press *keys*; wait until the screen *says* that something was done."""
         await self.pilot.press(*keys)
         if says:
             await until(self.pilot, lambda: says in self.said, f"{says!r}, not {self.said!r}")
 
     async def idle(self) -> None:
-        """Wait until everything asked of the plan is done."""
         await self.pilot.pause()
         await until(self.pilot, lambda: not self.screen.desk.busy, "the plan to be done with")
 
     async def known(self) -> None:
-        """Wait until the cluster has been read."""
         state = self.console.context.known
         await until(self.pilot, lambda: state.incident and not state.reading, "the cluster")
 
     async def make(self) -> None:
-        """Make a plan of all that is offline."""
         await self.known()
         await self.press("p")
         await until(self.pilot, lambda: self.screen.view is not None, "a plan")
         await self.idle()
 
     async def at(self, partition: TopicPartition) -> None:
-        """Put the cursor on the row of *partition*."""
         assert self.screen.query_one(LineTable).move_to(partition), text(self.console)
         await self.pilot.pause()
 
     async def ask(self, key: str, kind: type[Dialog[Any]]) -> Any:
-        """Open a dialog of that *kind* by its *key*."""
         await self.press(key)
         return await opens(self.pilot, kind)
 
     async def closes(self) -> None:
-        """Wait until the Plan screen is on top, and all is done."""
         await opens(self.pilot, PlanScreen)
         await self.idle()
 
     async def choose(self, key: str, kind: type[Dialog[Any]], *keys: str, says: str = "") -> None:
-        """Answer the dialog behind *key* by *keys*."""
         await self.ask(key, kind)
         await self.press(*keys)
         await self.closes()
         await self.press(says=says)
 
     async def fill(self, given: str, field: str = "Input") -> None:
-        """Fill the field of the dialog on top, and press Enter there."""
         entry = self.console.screen.query_one(field, Input)
         entry.focus()
         entry.value = given
         await self.press("enter")
 
     async def write(self, key: str, kind: type[Dialog[Any]], given: str, says: str = "") -> None:
-        """Fill the one field of the dialog behind *key*."""
         await self.ask(key, kind)
         await self.fill(given)
         await self.closes()
@@ -143,7 +131,6 @@ async def planning(
 
 @asynccontextmanager
 async def planned(*readings: Any, **options: Any) -> AsyncIterator[PlanPage]:
-    """The Plan screen with a plan of all that is offline."""
     async with planning(*readings, **options) as page:
         await page.make()
         yield page

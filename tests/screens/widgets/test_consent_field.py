@@ -64,7 +64,6 @@ class Form(App[None]):
 
 @asynccontextmanager
 async def typing(*keys: str, wanted: str = PHRASE) -> AsyncIterator[tuple[Pilot[None], Form]]:
-    """A form after *keys*."""
     form = Form(wanted)
     async with form.run_test(size=(60, 10)) as pilot:
         await pilot.press(*keys)
@@ -105,7 +104,6 @@ async def test_enter_gives_what_was_typed_and_words_say_at_once_if_it_is_not_the
 
 
 def key(name: str, at: float) -> Key:
-    """A key that came at that moment."""
     made = Key(name, "\r" if name == "enter" else name)
     made.time = at
     return made

@@ -12,9 +12,9 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from breakglass.screens.ascii import in_ascii
+from breakglass.screens.overview.screen import LEVELS, sparkline
 from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.sparkline import LEVELS, sparkline
 from breakglass.screens.widgets.told import StyledLines
 from breakglass.themes.palettes import DARK
 from breakglass.themes.roles import Role, theme_role_style
@@ -55,7 +55,6 @@ class Tables(App[None]):
 async def shown(
     rows: Iterable[int] = range(10), *columns: LineColumn[int], size: tuple[int, int] = (80, 8)
 ) -> AsyncIterator[tuple[Pilot[None], Tables]]:
-    """A table of ten rows, unless *rows* says otherwise."""
     app = Tables(rows, columns or COLUMNS)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
@@ -206,8 +205,6 @@ def test_the_highest_is_full_only_zero_is_empty_and_every_level_has_a_sign_in_as
 
 
 class Telling(App[None]):
-    """Two of them, one below the other."""
-
     def compose(self) -> ComposeResult:
         yield StyledLines(id="first")
         yield StyledLines(id="second")

@@ -30,8 +30,6 @@ def offline_on(cluster: FakeCluster, topic: str, count: int) -> list[TopicPartit
 
 @dataclass(frozen=True)
 class Fakes:
-    """The brokers, and the program run against them."""
-
     cluster: FakeCluster
     controller: FakeController
 
@@ -44,7 +42,6 @@ class Fakes:
         return "--bootstrap-server", ",".join(servers)
 
     def run(self, *arguments: object) -> Ended:
-        """Run a command on this cluster that reads what replicas hold."""
         return breakglass(*arguments, *self.named, "--recovery-duration-ms", HANG_MS)
 
     def leaders(self) -> dict[str, int | None]:
@@ -53,7 +50,6 @@ class Fakes:
 
 @contextmanager
 def fakes() -> Iterator[Fakes]:
-    """The cluster, ended afterwards."""
     with FakeCluster(3) as cluster:
         cluster.story.fenced = {3}
         yield Fakes(cluster, FakeController(cluster))

@@ -20,7 +20,6 @@ BARE = """{"partitions": [
 
 
 def plan_file(folder: Path, *evidence: PartitionEvidence, name: str = "plan.json") -> Path:
-    """A plan over *evidence* in a new file."""
     path = folder / name
     write_plan(planned(*evidence), path)
     return path
@@ -38,5 +37,4 @@ def leaders_in(path: Path) -> dict[str, int]:
 
 
 def shown(path: Path) -> Any:
-    """The document that `plan show` prints of the plan in *path*."""
     return breakglass("plan", "show", path, "--json").document

@@ -28,7 +28,6 @@ KEYS = [
 
 
 def typed(*pieces: str, gap: float = GAP) -> list[str]:
-    """What comes of *pieces*, each after a pause."""
     clock = Clock()
     keys = KeyPieces(clock)
 

@@ -19,7 +19,6 @@ from breakglass.services import errors
 
 @pytest.fixture(autouse=True)
 def garbage_collector() -> Iterator[None]:
-    """As it was before the test."""
     thresholds = gc.get_threshold()
     yield
     gc.unfreeze()

@@ -113,7 +113,6 @@ WORD = "SEEN: "
 
 @pytest.fixture
 def seen(user_folders: Path) -> Observations:
-    """What a console saw of the cluster, in the user's state folder."""
     found = Observations(CLUSTER_ID)
     found.add([SEEN])
     return found

@@ -77,7 +77,6 @@ def killed(killed_at: KilledAt) -> JournalView:
 
 @pytest.fixture
 def locked() -> Iterator[None]:
-    """Another process works on this cluster."""
     lock = ClusterLock.acquire(CLUSTER_ID, state_folder() / "locks")
     yield
     lock.release()

@@ -26,7 +26,6 @@ def document(*arguments: object, code: int = 0) -> Any:
 
 @pytest.fixture
 def journal(user_folders: Path, tmp_path: Path) -> Path:
-    """The journal of an incident in the state folder, and a newer one that is of no recovery."""
     path = incidents.incident(state_folder(), tmp_path)
     journals.group_reset(state_folder(), incidents.CLUSTER)
     return path

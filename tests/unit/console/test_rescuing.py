@@ -19,7 +19,6 @@ UNUSED = Connection(ConnectionOptions("127.0.0.1:1"))
 
 
 def rescued(number: int, root: Path, *, reason: str = "") -> RescuedPartition:
-    """Ten records of one partition, saved from b2."""
     path = root / "b2" / "orders" / str(number)
     saved = (Saved(2, (Span(100, 110),), 10, 500, path),)
     return RescuedPartition(TopicPartition("orders", number), 1, () if reason else saved, reason)

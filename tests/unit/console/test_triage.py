@@ -122,8 +122,6 @@ TakeAway = Callable[[Fakes], None]
 
 
 def denying(request_class: Any, response_class: Any, code: int, *, whole: bool) -> TakeAway:
-    """Lets every broker refuse one api."""
-
     def deny(broken: Fakes) -> None:
         for broker in broken.cluster.brokers.values():
             broker.serve(

@@ -320,7 +320,6 @@ WORDS = ("state", "backupId", "partitionId")
 
 
 def shape(value: Any) -> Any:
-    """Keys and types; the values of `WORDS`."""
     if isinstance(value, dict):
         return {key: one if key in WORDS else shape(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -48,7 +48,6 @@ def authority() -> Identity:
 
 @pytest.fixture
 def server(tmp_path: Path, authority: Identity) -> tuple[Path, Path]:
-    """A certificate for this machine, and its key."""
     identity = authority.signs("checkpoints", "127.0.0.1")
     certificate, key = tmp_path / "server.pem", tmp_path / "server.key"
     certificate.write_text(identity.chain_pem)
@@ -90,7 +89,6 @@ def test_each_server_refuses_to_send_its_token_without_tls(command: tuple[str, .
 
 @asynccontextmanager
 async def served(listener: HttpListener, answer: Callable[[], bytes]) -> AsyncIterator[int]:
-    """The port of a server of metrics, until the end of the block."""
     stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()
     application = metrics_application(answer, SECRET)
     serving = asyncio.create_task(serve_until(application, listener, stop, port.set_result))
@@ -136,7 +134,6 @@ async def test_s04_a_peer_that_sends_no_request_has_no_connection_after_its_dead
 
 
 async def _to_the_end(reader: asyncio.StreamReader) -> bytes:
-    """What comes before the connection ends, in whatever way."""
     with suppress(ConnectionError):
         return await reader.read()
     return b""
