@@ -236,7 +236,9 @@ class Journal:
         """
         while True:
             try:
-                _write(descriptor, line)
+                view = memoryview(line)
+                while view:
+                    view = view[os.write(descriptor, view) :]
                 os.fsync(descriptor)
             except OSError as error:
                 if error.errno not in FULL or not (
@@ -321,12 +323,6 @@ def _open_alone(path: Path, flags: int) -> int:
         os.close(descriptor)
         raise
     return descriptor
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _item(pair: tuple[TopicPartition, Mapping[str, Any]]) -> dict[str, Any]:
