@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakglass.services.incident.groups import PartitionGroup, span_text
+from breakglass.services.incident.groups import PartitionGroup, Sum, span_text
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import Unknown
 from breakglass.services.words.figures import count, unread_figure
@@ -48,11 +48,7 @@ def epoch_text(listed: Listed) -> str:
 def loses_text(listed: Listed) -> str:
     """``50``, ``~50``, ``>= 50``, ``?``; ``-`` where nobody is chosen."""
     if isinstance(listed, PartitionGroup):
-        value = listed.loss.at_least
-        if not isinstance(value, int):
-            return count(value)
-        sign = "" if listed.loss.exact else ">= "
-        return f"{sign}{'~' if listed.approximate and value else ''}{value:,}"
+        return _sum_text(listed.loss, about=listed.approximate)
     about = "~" if listed.approximate and isinstance(listed.loss, int) and listed.loss else ""
     return about + count(listed.loss)
 
@@ -73,3 +69,11 @@ def _unread(brokers: tuple[int, ...], at_least: int | Unknown | None) -> str:
 def heard_text(listed: Listed) -> str:
     """``2 of 3`` replicas have answered."""
     return "-" if listed.heard is None else f"{listed.heard[0]} of {listed.heard[1]}"
+
+
+def _sum_text(total: Sum, *, about: bool) -> str:
+    value = total.at_least
+    if not isinstance(value, int):
+        return count(value)
+    sign = "" if total.exact else ">= "
+    return f"{sign}{'~' if about and value else ''}{value:,}"
