@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +24,6 @@ from breakglass.services.errors import (
     UnsupportedSchema,
 )
 from breakglass.services.file_lock import lock
-from breakglass.services.guard.journal_reserve import FULL, Reserve
 from breakglass.services.guard.journal_view import (
     SCHEMA,
     UNKNOWN,
@@ -47,6 +48,56 @@ __all__ = [
     "list_journals",
     "read",
 ]
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+AT_LEAST = 1024 * 1024
+"""Bytes given back at once: some file systems take their time to hand out a few blocks."""
+
+
+class Reserve:
+    """Space kept free on a folder's file system while a journal is written. Not for many threads.
+
+    The file has no name, so that the space is free again however its process ends. Where another
+    program fills the disk in the middle, the journal gets its lines from here.
+    """
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._descriptor: int | None = descriptor
+        self._size = size
+
+    @classmethod
+    def take(cls, folder: Path, size: int) -> Reserve:
+        """Reserve *size* bytes where *folder* is.
+
+        Raises:
+            OSError: there is no room for them.
+        """
+        descriptor, name = tempfile.mkstemp(prefix=".reserve-", dir=folder)
+        try:
+            os.unlink(name)
+            os.posix_fallocate(descriptor, 0, size)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return cls(descriptor, size)
+
+    def give(self, size: int) -> bool:
+        """Give at least *size* bytes back to the file system; False when no reserve is left."""
+        if self._descriptor is None or not self._size:
+            return False
+        self._size = max(0, self._size - max(2 * size, AT_LEAST))
+        try:
+            os.ftruncate(self._descriptor, self._size)
+            os.fsync(self._descriptor)
+        except OSError:
+            self.close()
+        return True
+
+    def close(self) -> None:
+        """Give everything back; closing twice does nothing."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 class Journal:
@@ -236,7 +287,9 @@ class Journal:
         """
         while True:
             try:
-                _write(descriptor, line)
+                view = memoryview(line)
+                while view:
+                    view = view[os.write(descriptor, view) :]
                 os.fsync(descriptor)
             except OSError as error:
                 if error.errno not in FULL or not (
@@ -321,12 +374,6 @@ def _open_alone(path: Path, flags: int) -> int:
         os.close(descriptor)
         raise
     return descriptor
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _item(pair: tuple[TopicPartition, Mapping[str, Any]]) -> dict[str, Any]:

@@ -209,10 +209,6 @@ def _entry(line: bytes, place: JournalLine) -> JournalEntry | MalformedInput:
             f"journal {place.path} line {place.line} has schema version {document['schema']} and "
             f"this release knows {SCHEMA}: use the release that wrote it"
         )
-    return _known_entry(document, place)
-
-
-def _known_entry(document: dict[str, Any], place: JournalLine) -> JournalEntry | MalformedInput:
     try:
         kind = EntryKind(document["kind"])
         items = {

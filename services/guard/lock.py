@@ -69,7 +69,15 @@ class ClusterLock:
             raise StorageError(_unusable(path, str(error.strerror))) from error
 
         def taken() -> str:
-            return _told_off(cluster_id, os.pread(descriptor, 4096, 0))
+            signature = os.pread(descriptor, 4096, 0)
+            holder = _signature(signature)
+            who = holder.get("who", "another process")
+            since = f" since {holder['since']}" if "since" in holder else ""
+            pid = f" (process {holder['pid']})" if "pid" in holder else ""
+            return (
+                f"{who}{pid} has been changing cluster {cluster_id}{since}: wait until it ends, "
+                "then look at the cluster again"
+            )
 
         try:
             lock(descriptor, taken, lambda reason: _unusable(path, reason))
@@ -109,17 +117,6 @@ def signature(cluster_id: str, folder: Path) -> dict[str, Any]:
         return {}
     finally:
         os.close(descriptor)
-
-
-def _told_off(cluster_id: str, signature: bytes) -> str:
-    holder = _signature(signature)
-    who = holder.get("who", "another process")
-    since = f" since {holder['since']}" if "since" in holder else ""
-    pid = f" (process {holder['pid']})" if "pid" in holder else ""
-    return (
-        f"{who}{pid} has been changing cluster {cluster_id}{since}: wait until it ends, then look "
-        "at the cluster again"
-    )
 
 
 def _signature(text: bytes) -> dict[str, Any]:

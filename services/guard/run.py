@@ -92,7 +92,11 @@ class GuardedRun(Generic[T]):
             BreakglassError: the act failed; the journal says how far it came.
         """
         require_phrases(phrases, agreed.asked)
-        self._begin_once()
+        if not self._begun.acquire(blocking=False):
+            raise AlreadyRunning(
+                "this was begun already, and a consent is good for one run: wait until that ends, "
+                "then look at the cluster again"
+            )
         act, front = self._act, self._front
         with act.open_journal(agreed, front.state_folder) as journal:
             with _recorded(journal, lambda _: NOTHING_DONE):
@@ -111,13 +115,6 @@ class GuardedRun(Generic[T]):
     def follow(self, agreed: Frozen[T], ending: Ending) -> str:
         """Do the work that follows the act and changes no cluster; returns how it ended."""
         return self._act.follow(self._front, agreed, ending)
-
-    def _begin_once(self) -> None:
-        if not self._begun.acquire(blocking=False):
-            raise AlreadyRunning(
-                "this was begun already, and a consent is good for one run: wait until that ends, "
-                "then look at the cluster again"
-            )
 
     def _look_again(self, agreed: Frozen[T]) -> Frozen[T]:
         read = self._frozen_at

@@ -176,9 +176,12 @@ def read_replicas(
                 presence.reported(holders - evidence.silent.keys())
             return circumstances(evidence)
 
+        # A go looks through *part* alone.
+        topics = {state.partition.topic for state in part}
+        settings = {topic: known for topic, known in snapshot.settings.items() if topic in topics}
         for judged in read_and_judge(
             client,
-            _only(snapshot, part),
+            replace(snapshot, partitions=tuple(part), settings=settings),
             part,
             Deadline.after(patience.ONE_BROKER),
             native=native,
@@ -196,13 +199,6 @@ def _goes(states: Sequence[PartitionState]) -> Iterator[Sequence[PartitionState]
     yield states[:FIRST_GO]
     for start in range(FIRST_GO, len(states), GO):
         yield states[start : start + GO]
-
-
-def _only(snapshot: ClusterSnapshot, part: Sequence[PartitionState]) -> ClusterSnapshot:
-    """*snapshot* with *part* alone, which is what a go looks through."""
-    topics = {state.partition.topic for state in part}
-    settings = {topic: known for topic, known in snapshot.settings.items() if topic in topics}
-    return replace(snapshot, partitions=tuple(part), settings=settings)
 
 
 EVERYTHING_SECONDS = 30.0

@@ -84,7 +84,14 @@ def _sentence(together: Sequence[ElectionSeen]) -> str:
     first = together[0]
     seen_at = clock_text(_first_seen(together))
     if first.empty:
-        what = f"b{first.leader} was elected EMPTY, seen at {seen_at}: {_emptied(together)}"
+        topics: dict[str, list[ElectionSeen]] = {}
+        for election in together:
+            topics.setdefault(election.partition.topic, []).append(election)
+        shown = [_topic(elections) for elections in list(topics.values())[:MOST_TOPICS]]
+        rest = sum(len(elections) for elections in list(topics.values())[MOST_TOPICS:])
+        more = f", and {rest:,} partition{'s' * (rest != 1)} more" if rest else ""
+        emptied = ", ".join(shown) + more
+        what = f"b{first.leader} was elected EMPTY, seen at {seen_at}: {emptied}"
         return "; ".join([what, *_holders(first.holders, "a log")])
     what = (
         f"{_names(together)} {'was' if len(together) == 1 else 'were'} elected by somebody else, "
@@ -92,16 +99,6 @@ def _sentence(together: Sequence[ElectionSeen]) -> str:
         f"had {first.best_end:,}"
     )
     return "; ".join([what, *_missing(first, len(together))])
-
-
-def _emptied(together: Sequence[ElectionSeen]) -> str:
-    topics: dict[str, list[ElectionSeen]] = {}
-    for election in together:
-        topics.setdefault(election.partition.topic, []).append(election)
-    shown = [_topic(elections) for elections in list(topics.values())[:MOST_TOPICS]]
-    rest = sum(len(elections) for elections in list(topics.values())[MOST_TOPICS:])
-    more = f", and {rest:,} partition{'s' * (rest != 1)} more" if rest else ""
-    return ", ".join(shown) + more
 
 
 def _topic(elections: Sequence[ElectionSeen]) -> str:
@@ -150,11 +147,6 @@ def _holders(holders: Sequence[ReplicaAhead], what: str) -> Iterator[str]:
         where = "its log folder is" if len(down) == 1 else "their log folders are"
         yield f"do not start {named(down)} before {where} copied: {they} {what}"
     if cut:
-        yield f"{_listed(cut)} {'has' if len(cut) == 1 else 'have'} been truncated"
-
-
-def _listed(brokers: Sequence[int]) -> str:
-    """``b1``, ``b1 and b2``, ``b1, b2 and b3``."""
-    if len(brokers) == 1:
-        return named(brokers)
-    return f"{named(brokers[:-1])} and b{brokers[-1]}"
+        # ``b1``, ``b1 and b2``, ``b1, b2 and b3``.
+        listed = named(cut) if len(cut) == 1 else f"{named(cut[:-1])} and b{cut[-1]}"
+        yield f"{listed} {'has' if len(cut) == 1 else 'have'} been truncated"

@@ -49,21 +49,8 @@ def ordered(rows: Sequence[IncidentRow], order: RowOrder = RowOrder.URGENCY) -> 
     """*rows*, which are sorted by partition, as *order* wants them."""
     if order is RowOrder.TOPIC:
         return list(rows)
-    listed = _by_urgency(rows)
-    if order is not RowOrder.URGENCY:
-        listed.sort(key=_KEYS[order])
-    return listed
-
-
-Kind = tuple[bool, int, int, str]
-"""If it is no time bomb, place of an internal topic and of the verdict, action: what is first."""
-
-
-def _by_urgency(rows: Sequence[IncidentRow]) -> list[IncidentRow]:
-    """Time bombs, internal topics, then verdict, action and name.
-
-    There are few kinds of rows: each is compared once, and of a row nothing is kept but its kind.
-    """
+    # Time bombs, internal topics, then verdict, action and name. There are few kinds of rows:
+    # each is compared once, and of a row nothing is kept but its kind.
     rows_of: dict[Kind, list[IncidentRow]] = {}
     alike: dict[tuple[int, Verdict | None, int], list[IncidentRow]] = {}
     for row in rows:
@@ -76,7 +63,14 @@ def _by_urgency(rows: Sequence[IncidentRow]) -> list[IncidentRow]:
         if together is None:
             together = alike[like] = rows_of.setdefault(_kind(row, internal), [])
         together.append(row)
-    return list(chain.from_iterable(rows_of[kind] for kind in sorted(rows_of)))
+    listed = list(chain.from_iterable(rows_of[kind] for kind in sorted(rows_of)))
+    if order is not RowOrder.URGENCY:
+        listed.sort(key=_KEYS[order])
+    return listed
+
+
+Kind = tuple[bool, int, int, str]
+"""If it is no time bomb, place of an internal topic and of the verdict, action: what is first."""
 
 
 def _kind(row: IncidentRow, internal: int) -> Kind:

@@ -137,7 +137,21 @@ def _take(known: dict[Key, Observation], line: bytes) -> None:
         if fields["schema"] != SCHEMA:
             return
         if fields["kind"] == OBSERVED:
-            seen = _seen(fields)
+            missing = fields["missing"]
+            seen = ElectionSeen(
+                TopicPartition(str(fields["topic"]), int(fields["partition"])),
+                str(fields["topic_id"]),
+                int(fields["leader"]),
+                int(fields["leader_epoch"]),
+                int(fields["seen_at_ms"]),
+                int(fields["log_end"]),
+                bool(fields["empty"]),
+                int(fields["best"]),
+                int(fields["best_log_end"]),
+                None if missing is None else int(missing),
+                bool(fields["approximate"]),
+                tuple([_holder(holder) for holder in fields["holders"]]),
+            )
             before = known.get(seen.key)
             observed = Observation(seen, str(fields["who"])) if before is None else before
             # now, with what the session that saw it first wrote down.
@@ -178,24 +192,6 @@ def _document(election: ElectionSeen) -> dict[str, Any]:
             for holder in election.holders
         ],
     }
-
-
-def _seen(told: Mapping[str, Any]) -> ElectionSeen:
-    missing = told["missing"]
-    return ElectionSeen(
-        TopicPartition(str(told["topic"]), int(told["partition"])),
-        str(told["topic_id"]),
-        int(told["leader"]),
-        int(told["leader_epoch"]),
-        int(told["seen_at_ms"]),
-        int(told["log_end"]),
-        bool(told["empty"]),
-        int(told["best"]),
-        int(told["best_log_end"]),
-        None if missing is None else int(missing),
-        bool(told["approximate"]),
-        tuple([_holder(holder) for holder in told["holders"]]),
-    )
 
 
 def _holder(told: Mapping[str, Any]) -> ReplicaAhead:

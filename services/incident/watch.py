@@ -274,8 +274,20 @@ class IncidentWatch:
         self._presence.keep(frozenset().union(*{row.state.assignment for row in rows}))
         asked = {broker for state in states for broker in state.assignment}
         self._presence.roll_call(asked if afresh else asked - self._presence.silent.keys())
-        native = self._native_rpc(rows)
-        reading = self._contents_reading(len(places))
+        # What the brokers offer, found out once in a reading of everything.
+        if self._native is None:
+            deadline = Deadline.after(patience.REQUEST)
+            first = [row.state for row in rows[:1]]
+            self._native = offered_native(self._client, first, self._native_choice, deadline)
+        native = self._native
+        self._contents.keep(self._last.rows if self._last else ())
+        reading = ContinuedReading(
+            self._contents,
+            self._client,
+            self._effort,
+            lambda: self._closed,
+            Allowance.of(self._effort, len(places)),
+        )
         began = self._clock()
         reported = began if incident.judged else 0.0  # Report the first conclusions at once.
         for go in read_replicas(
@@ -303,17 +315,6 @@ class IncidentWatch:
         self._pending.spent(self._clock() - began)
         yield self._told(snapshot, rows)
 
-    def _contents_reading(self, logs: int) -> ContinuedReading:
-        """What reads the contents of so many logs, all goes of one reading together."""
-        self._contents.keep(self._last.rows if self._last else ())
-        return ContinuedReading(
-            self._contents,
-            self._client,
-            self._effort,
-            lambda: self._closed,
-            Allowance.of(self._effort, logs),
-        )
-
     def _circumstances(self, evidence: Evidence) -> Circumstances:
         return self._incident(evidence.snapshot, (), evidence.awaited).circumstances
 
@@ -340,11 +341,3 @@ class IncidentWatch:
     ) -> Incident:
         asked = frozenset[int]() if go is None else go.judged.evidence.awaited
         return self._known(self._incident(snapshot, tuple(rows), asked))
-
-    def _native_rpc(self, rows: list[IncidentRow]) -> NativeRpc:
-        """What the brokers offer, found out once in a reading of everything."""
-        if self._native is None:
-            deadline = Deadline.after(patience.REQUEST)
-            first = [row.state for row in rows[:1]]
-            self._native = offered_native(self._client, first, self._native_choice, deadline)
-        return self._native

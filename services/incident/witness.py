@@ -142,7 +142,19 @@ class Witness:
     def read(self, silent: Collection[int]) -> bool:
         """Read what is left to look at, except from *silent* brokers; true if anything is new."""
         before = self._observations
-        self._compare(silent)
+        # Read new leaders, and keep what they lack.
+        of_leader: dict[int, dict[TopicPartition, UUID]] = {}
+        for partition, row in self._returned.items():
+            if row.state.leader is not None:
+                of_leader.setdefault(row.state.leader, {})[partition] = row.state.topic_id
+        found: list[ElectionSeen] = []
+        for leader, ids in of_leader.items():
+            for partition, log in self._logs.read(leader, ids, silent).items():
+                if log is not None:
+                    back = self._returned.pop(partition)
+                    seen = election_seen(back.was, back.state, log, back.seen_at_ms)
+                    found += [] if seen is None else [seen]
+        self._keep(self._followed(found, silent))
         self._share()
         if time.monotonic() >= self._follow_at:
             unsettled = [
@@ -186,21 +198,6 @@ class Witness:
             # What was known of its ISR is in the newest metadata, not in older evidence.
             was = replace(was, state=row.state)
             self._returned[state.partition] = _Returned(was, state, seen_at_ms)
-
-    def _compare(self, silent: Collection[int]) -> None:
-        """Read new leaders, and keep what they lack."""
-        of_leader: dict[int, dict[TopicPartition, UUID]] = {}
-        for partition, row in self._returned.items():
-            if row.state.leader is not None:
-                of_leader.setdefault(row.state.leader, {})[partition] = row.state.topic_id
-        found: list[ElectionSeen] = []
-        for leader, ids in of_leader.items():
-            for partition, log in self._logs.read(leader, ids, silent).items():
-                if log is not None:
-                    back = self._returned.pop(partition)
-                    seen = election_seen(back.was, back.state, log, back.seen_at_ms)
-                    found += [] if seen is None else [seen]
-        self._keep(self._followed(found, silent))
 
     def _followed(
         self, seen: Sequence[ElectionSeen], silent: Collection[int]

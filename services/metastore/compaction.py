@@ -79,7 +79,14 @@ def compact(records: Sequence[CommandRecord]) -> Compacted:
         ):
             drop.add(index)
         elif index in gone:
-            kept.append(record._replace(value=_without_query(record.value or b"")))
+            # The command reduced to the object that it creates (KsqlPlan.withoutQuery).
+            value = record.value or b""
+            body = json.loads(value)
+            body["plan"]["queryPlan"] = None
+            without_query = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(
+                "utf-8", "surrogatepass"
+            )
+            kept.append(record._replace(value=without_query))
             stripped.append(record.offset)
         elif index not in drop:
             kept.append(record)
@@ -137,15 +144,6 @@ def _counts(entry: AppliedCommand) -> bool:
     """Whether the number of the next query derives from the command."""
     kind = entry.id.type
     return kind not in (*TOGGLES, EntityType.TERMINATE, EntityType.CLUSTER)
-
-
-def _without_query(value: bytes) -> bytes:
-    """The command reduced to the object that it creates (KsqlPlan.withoutQuery)."""
-    body = json.loads(value)
-    body["plan"]["queryPlan"] = None
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(
-        "utf-8", "surrogatepass"
-    )
 
 
 def _prove(told: Compacted) -> None:

@@ -290,7 +290,12 @@ def _checked(line: BackupLine, newest: int) -> CheckedLine:
     if line.problem is LineProblem.BLANK:
         return _refused(line, Finding.BLANK, f"line {number} is blank")
     if not line.usable:
-        return _refused(line, Finding.LINE, f"line {number} is {_state(line.problem)}")
+        state = {
+            LineProblem.TORN: "torn: it has no whole key followed by ':', or no end",
+            LineProblem.NULL_KEY: "without a key",
+            LineProblem.NULL_VALUE: "without a value",
+        }.get(line.problem or LineProblem.TORN, "torn")
+        return _refused(line, Finding.LINE, f"line {number} is {state}")
     try:
         key = CommandId.from_json(line.key)
     except InvalidCommandId as error:
@@ -330,14 +335,6 @@ def _refused(
     line: BackupLine, finding: Finding, message: str, key: CommandId | None = None
 ) -> CheckedLine:
     return CheckedLine(line, key, None, (LineFinding(line.number, finding, message),))
-
-
-def _state(problem: LineProblem | None) -> str:
-    return {
-        LineProblem.TORN: "torn: it has no whole key followed by ':', or no end",
-        LineProblem.NULL_KEY: "without a key",
-        LineProblem.NULL_VALUE: "without a value",
-    }.get(problem or LineProblem.TORN, "torn")
 
 
 def _shown(content: bytes) -> str:

@@ -271,11 +271,6 @@ def dangers(state: TopicState | None, topic: str, topic_id: str | None) -> Itera
             f"backup is of {topic_id}",
             {"topic_id": state.topic_id, "before": topic_id},
         )
-    yield from _settings(state, topic)
-    yield from _log(state, topic)
-
-
-def _settings(state: TopicState, topic: str) -> Iterator[Alarm]:
     wanted = (
         (RETENTION_TIME, FOREVER, Danger.RETENTION_TIME),
         (RETENTION_BYTES, FOREVER, Danger.RETENTION_BYTES),
@@ -285,6 +280,7 @@ def _settings(state: TopicState, topic: str) -> Iterator[Alarm]:
         held = state.settings.get(name)
         if held is not None and held.value is not None and held.value != good:
             yield _unsafe(topic, name, held, good, danger)
+    yield from _log(state, topic)
 
 
 def _unsafe(topic: str, name: str, held: Setting, good: str, danger: Danger) -> Alarm:

@@ -50,7 +50,6 @@ from breakglass.services.checkpoint.wording import level_of
 from breakglass.services.checkpoint.zeebe_api import STATES
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError
-from breakglass.services.health.brokers import BrokerHealth
 from breakglass.services.health.counts import Moves, PartitionCounts
 from breakglass.services.health.figure import Figure
 from breakglass.services.health.monitor import Health, Monitor
@@ -145,25 +144,21 @@ def read_health(readings: MeterReadings, health: Health) -> None:
     if isinstance(quorum, Quorum):
         readings.add(meters.QUORUM, quorum.leader is not None)
     if isinstance(brokers, tuple):
-        _read_brokers(readings, brokers)
-
-
-def _read_brokers(readings: MeterReadings, brokers: tuple[BrokerHealth, ...]) -> None:
-    readings.add(meters.BROKERS, len(brokers))
-    fenced = [broker.fenced for broker in brokers]
-    if not all(isinstance(state, Unknown) for state in fenced):
-        readings.add(meters.FENCED, sum(state is True for state in fenced))
-    asked = [broker for broker in brokers if isinstance(broker.voice.why_silent, str)]
-    if asked:
-        readings.add(meters.SILENT, sum(broker.voice.silent for broker in asked))
-    dirs = [
-        broker.offline_dirs
-        for broker in asked
-        if not broker.voice.silent and broker.voice.log_dirs.failed is None
-    ]
-    known_dirs = [number for number in dirs if isinstance(number, int)]
-    if known_dirs:
-        readings.add(meters.OFFLINE_DIRS, sum(known_dirs))
+        readings.add(meters.BROKERS, len(brokers))
+        fenced = [broker.fenced for broker in brokers]
+        if not all(isinstance(state, Unknown) for state in fenced):
+            readings.add(meters.FENCED, sum(state is True for state in fenced))
+        asked = [broker for broker in brokers if isinstance(broker.voice.why_silent, str)]
+        if asked:
+            readings.add(meters.SILENT, sum(broker.voice.silent for broker in asked))
+        dirs = [
+            broker.offline_dirs
+            for broker in asked
+            if not broker.voice.silent and broker.voice.log_dirs.failed is None
+        ]
+        known_dirs = [number for number in dirs if isinstance(number, int)]
+        if known_dirs:
+            readings.add(meters.OFFLINE_DIRS, sum(known_dirs))
 
 
 def _newest(figure: Figure[T]) -> T | Unknown:

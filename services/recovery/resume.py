@@ -165,15 +165,12 @@ class Resume:
             course.learn(led)
             yield led
         if found.targets:
-            yield from self._elect(found, course)
-
-    def _elect(self, found: Remains, course: Course) -> Iterator[tuple[PartitionOutcome, ...]]:
-        rescue = self.recovery.rescue
-        if rescue is not None:
-            rescue = _WithoutRescued(rescue, found.rescued)
-        for batch in replace(self.recovery, rescue=rescue).run(found.targets, course):
-            # Where leaders are designated, an order written before them is still to be put back.
-            yield self._still_written(self._restore(batch, found.offline), found.offline)
+            rescue = self.recovery.rescue
+            if rescue is not None:
+                rescue = _WithoutRescued(rescue, found.rescued)
+            for batch in replace(self.recovery, rescue=rescue).run(found.targets, course):
+                # Where leaders are designated, an order written before is still to be put back.
+                yield self._still_written(self._restore(batch, found.offline), found.offline)
 
     def _still_written(
         self, batch: tuple[PartitionOutcome, ...], parts: Sequence[JournalledPartition]

@@ -257,14 +257,11 @@ def _place(part: JournalledPartition, state: PartitionState | None) -> Remains:
         return _leaving(part, _no_longer_ours(target, state))
     if state.leader == target.designee and (ours or not part.elected):
         return Remains(led=(part,))
-    return Remains(done=(_online(target, state),))
-
-
-def _online(target: ElectionTarget, state: PartitionState) -> PartitionOutcome:
     led = "" if state.leader == target.designee else f"led by b{state.leader}"
-    return PartitionOutcome(
+    online = PartitionOutcome(
         target, RecoveryResult.ALREADY_ONLINE, led, state.leader, state.leader_epoch
     )
+    return Remains(done=(online,))
 
 
 def _leaving(part: JournalledPartition, reason: str) -> Remains:

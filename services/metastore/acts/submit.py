@@ -242,7 +242,12 @@ class _Observed:
             if reply.wrote_nothing:
                 raise StatementRejected(f"the server refused the statement: {reply.message}")
             return self._settled(reply)
-        return self._unanswered(reply.reason)
+        # The server may be at work: taking its transactional id would be what stops it.
+        try:
+            with_this = self._found()
+        except BreakglassError as error:
+            with_this = str(error)
+        return self._unknown(reply.reason if with_this is None else f"{reply.reason}; {with_this}")
 
     def _confirmed(self, reply: ServerAccepted) -> HandedStatement:
         """The command that the server named, once the log has it (M2)."""
@@ -280,14 +285,6 @@ class _Observed:
             f"the server could not write the statement: {reply.message}; the topic does not have "
             "it, so it can be submitted again"
         )
-
-    def _unanswered(self, reason: str) -> NoReturn:
-        """The server may be at work: taking its transactional id would be what stops it."""
-        try:
-            with_this = self._found()
-        except BreakglassError as error:
-            with_this = str(error)
-        self._unknown(reason if with_this is None else f"{reason}; {with_this}")
 
     def _found(self) -> str | None:
         """A sentence if a command of this id came after the statement was sent."""

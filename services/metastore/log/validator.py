@@ -86,7 +86,12 @@ class NameValidator:
             if needless:
                 return NothingToDo(needless)
             ddl = ddl_of(statement, metastore.types)
-            needed = _needs_server(statement, metastore)
+            made = statement.kind in (StatementKind.CREATE_SOURCE, StatementKind.CREATE_TYPE)
+            needed = (
+                "the servers that wrote this topic are older than 0.10, and plan in another form"
+                if made and metastore.newest_version == NO_VERSION
+                else needs_server(statement, statement.name in metastore.sources)
+            )
         except InvalidStatement as error:
             told = error.placed(text)
             raise StatementRejected(f"the statement was refused: {told}.") from None
@@ -117,13 +122,25 @@ class NameValidator:
             yield "the cluster was terminated"
         elif statement.kind is StatementKind.CREATE_SOURCE:
             yield from _taken(statement, metastore)
-            yield from _declared(statement)
+            if not statement.elements:
+                yield (
+                    "its columns would have to be read from a schema registry, which only a server "
+                    "does: add --server"
+                )
             yield from self._topic(statement.topic)
         elif statement.kind is StatementKind.CREATE_AS:
             yield from _taken(statement, metastore)
             yield from self._read(statement, metastore)
         elif statement.kind is StatementKind.INSERT_AS:
-            yield from _sink(statement, metastore)
+            sink = metastore.sources.get(statement.name)
+            if sink is None:
+                yield f"{statement.name} does not exist"
+            elif sink.kind is not EntityType.STREAM:
+                yield (
+                    f"INSERT INTO can only be used to insert into a stream. {sink.name} is a table"
+                )
+            elif sink.read_only:
+                yield f"Cannot insert into read-only stream: {sink.name}"
             yield from self._read(statement, metastore)
         elif statement.kind is StatementKind.DROP_SOURCE:
             yield from _dropped(statement, metastore)
@@ -133,7 +150,14 @@ class NameValidator:
             if statement.name != ALL and statement.name not in metastore.queries:
                 yield f"unknown query id {statement.name}"
         else:
-            yield from _typed(statement, metastore)
+            there = metastore.types.get(statement.name)
+            if statement.kind is StatementKind.CREATE_TYPE and there is not None:
+                yield (
+                    f"Cannot register custom type '{statement.name}' since it is already "
+                    f"registered with type: {there}"
+                )
+            if statement.kind is StatementKind.DROP_TYPE and there is None:
+                yield f"Type {statement.name} does not exist"
 
     def _read(self, statement: Statement, metastore: Metastore) -> Iterable[str]:
         for name in statement.sources:
@@ -185,24 +209,6 @@ def _taken(statement: Statement, metastore: Metastore) -> Iterable[str]:
         yield f"Cannot add {statement.entity} '{statement.name}': source ones are not replaced"
 
 
-def _declared(statement: Statement) -> Iterable[str]:
-    if not statement.elements:
-        yield (
-            "its columns would have to be read from a schema registry, which only a server does: "
-            "add --server"
-        )
-
-
-def _sink(statement: Statement, metastore: Metastore) -> Iterable[str]:
-    sink = metastore.sources.get(statement.name)
-    if sink is None:
-        yield f"{statement.name} does not exist"
-    elif sink.kind is not EntityType.STREAM:
-        yield f"INSERT INTO can only be used to insert into a stream. {sink.name} is a table"
-    elif sink.read_only:
-        yield f"Cannot insert into read-only stream: {sink.name}"
-
-
 def _dropped(statement: Statement, metastore: Metastore) -> Iterable[str]:
     source = metastore.sources.get(statement.name)
     if source is None:
@@ -234,24 +240,6 @@ def _altered(statement: Statement, metastore: Metastore) -> Iterable[str]:
 def _kind(statement: Statement, source: StreamOrTable) -> Iterable[str]:
     if source.kind is not statement.entity:
         yield f"Incompatible data source type is {source.kind}, but statement is {statement.entity}"
-
-
-def _typed(statement: Statement, metastore: Metastore) -> Iterable[str]:
-    there = metastore.types.get(statement.name)
-    if statement.kind is StatementKind.CREATE_TYPE and there is not None:
-        yield (
-            f"Cannot register custom type '{statement.name}' since it is already registered with "
-            f"type: {there}"
-        )
-    if statement.kind is StatementKind.DROP_TYPE and there is None:
-        yield f"Type {statement.name} does not exist"
-
-
-def _needs_server(statement: Statement, metastore: Metastore) -> str:
-    made = statement.kind in (StatementKind.CREATE_SOURCE, StatementKind.CREATE_TYPE)
-    if made and metastore.newest_version == NO_VERSION:
-        return "the servers that wrote this topic are older than 0.10, and plan in another form"
-    return needs_server(statement, statement.name in metastore.sources)
 
 
 def _version(metastore: Metastore) -> dict[str, int]:

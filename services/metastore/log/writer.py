@@ -165,18 +165,15 @@ class CommandWriter:
         record = CommandRecord(0, planned.id.to_json(), planned.value, None, headers)
         (offset,) = producer.send([record])
         one.planned, one.uncertain = planned, True
-        self._commit(producer)
-        self._log.read_to(offset + 1, one.deadline)
-        if self._log.found(one.mark) is None:
-            raise ClusterError("the commit was confirmed and the command is not in the log")
-        return self._done(one)
-
-    def _commit(self, producer: Transactions) -> None:
         try:
             producer.commit()
         except OutcomeUnknown:
             if not producer.commit_again():
                 raise
+        self._log.read_to(offset + 1, one.deadline)
+        if self._log.found(one.mark) is None:
+            raise ClusterError("the commit was confirmed and the command is not in the log")
+        return self._done(one)
 
     def _validated(self, one: _Attempts) -> Planned | NothingToDo:
         snapshot = self._log.metastore.snapshot()

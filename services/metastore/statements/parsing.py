@@ -324,7 +324,13 @@ def _create(cursor: TokenCursor) -> Statement:
     if entity is EntityType.TYPE:
         cursor.expect("AS")
         defined = cursor.rest()
-        text = _spelled(defined)
+        # The tokens as text with uniform spacing.
+        text = " ".join(
+            f"`{token.text}`" if token.form is TokenKind.NAME else token.text for token in defined
+        )
+        for sign in "<>(),":
+            text = text.replace(f" {sign}", sign)
+        text = text.replace("<  ", "<").replace("< ", "<").replace("( ", "(")
         if or_replace or read_only or not text:
             raise InvalidStatement("a type is CREATE TYPE NAME AS another type")
         made = Statement(StatementKind.CREATE_TYPE, entity, name, type_text=text)
@@ -440,16 +446,6 @@ def _after_is(query: list[Token], index: int) -> bool:
     return index > 0 and query[index - 1].is_word("IS", "NOT")
 
 
-def _spelled(found: list[Token]) -> str:
-    """The tokens as text with uniform spacing."""
-    text = " ".join(
-        f"`{token.text}`" if token.form is TokenKind.NAME else token.text for token in found
-    )
-    for sign in "<>(),":
-        text = text.replace(f" {sign}", sign)
-    return text.replace("<  ", "<").replace("< ", "<").replace("( ", "(")
-
-
 PRIMITIVES = frozenset(
     ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "TIME", "DATE", "TIMESTAMP", "BYTES")
 )
@@ -523,7 +519,18 @@ def sql_type(cursor: TokenCursor, types: Mapping[str, str], depth: int = 0) -> S
     if token.is_word("ARRAY", "MAP", "STRUCT") and cursor.sign("<"):
         found = _nested(cursor, token, types, depth)
     elif token.is_word("DECIMAL"):
-        found = _decimal(cursor, at)
+        cursor.expect("(")
+        precision = _whole(cursor)
+        cursor.expect(",")
+        scale = _whole(cursor)
+        cursor.expect(")")
+        if not 1 <= precision >= scale >= 0:
+            raise InvalidStatement(
+                f"DECIMAL({precision}, {scale}) needs a precision of 1 or more, and a scale from 0 "
+                "to the precision",
+                at,
+            )
+        found = SqlType("DECIMAL", digits=(precision, scale))
     elif token.form in (TokenKind.WORD, TokenKind.NAME):
         found = _named(token, types, depth)
         if cursor.sign("("):
@@ -553,21 +560,6 @@ def _nested(cursor: TokenCursor, token: Token, types: Mapping[str, str], depth: 
         parts.append(sql_type(cursor, types, depth + 1))
     cursor.expect(">")
     return SqlType(token.text, tuple(parts))
-
-
-def _decimal(cursor: TokenCursor, at: int) -> SqlType:
-    cursor.expect("(")
-    precision = _whole(cursor)
-    cursor.expect(",")
-    scale = _whole(cursor)
-    cursor.expect(")")
-    if not 1 <= precision >= scale >= 0:
-        raise InvalidStatement(
-            f"DECIMAL({precision}, {scale}) needs a precision of 1 or more, and a scale from 0 to "
-            "the precision",
-            at,
-        )
-    return SqlType("DECIMAL", digits=(precision, scale))
 
 
 def _whole(cursor: TokenCursor) -> int:

@@ -456,7 +456,9 @@ def _properties(side: str, form: str, name: str, settings: WithSettings) -> dict
     if side == "VALUE":
         schema = settings.text("VALUE_AVRO_SCHEMA_FULL_NAME") or schema
     elif schema is None and form == "AVRO":
-        schema = f"io.confluent.ksql.avro_schemas.{_camel(name)}Key"
+        # name by Guava's CaseFormat, from UPPER_UNDERSCORE to UPPER_CAMEL.
+        camel = "".join([word[:1].upper() + word[1:].lower() for word in name.split("_")])
+        schema = f"io.confluent.ksql.avro_schemas.{camel}Key"
     nullable = settings.text(f"{side}_PROTOBUF_NULLABLE_REPRESENTATION")
     if nullable is not None and not form.startswith("PROTOBUF"):
         raise settings.refused(
@@ -477,11 +479,6 @@ def _properties(side: str, form: str, name: str, settings: WithSettings) -> dict
     if empty:
         raise InvalidStatement(f"{empty[0]} cannot be empty")
     return set_
-
-
-def _camel(name: str) -> str:
-    """*name* by Guava's CaseFormat, from UPPER_UNDERSCORE to UPPER_CAMEL."""
-    return "".join([word[:1].upper() + word[1:].lower() for word in name.split("_")])
 
 
 def _carries(side: str, form: str, types: Sequence[SqlType], settings: WithSettings) -> None:

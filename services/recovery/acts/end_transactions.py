@@ -170,7 +170,17 @@ def _end(
     if not unchanged(now, ending.pending):
         text = "nothing was sent: it is no longer open as it was agreed to"
         return EndedTransaction(ending, TargetResult.FAILED, text)
-    request = journal.request(STEP, {ending.partition: _item(ending)}, doing=phrase_of(ending))
+    assert ending.marker is not None
+    item = {
+        "producer_id": ending.marker.producer_id,
+        "producer_epoch": ending.marker.producer_epoch,
+        "coordinator_epoch": ending.marker.coordinator_epoch,
+        "commit": ending.marker.commit,
+        "start_offset": ending.pending.start_offset,
+        "marker_found_in": ending.proven and ending.proven.source,
+        "missing": ending.missing if isinstance(ending.missing, int) else None,
+    }
+    request = journal.request(STEP, {ending.partition: item}, doing=phrase_of(ending))
     try:
         error_text = armed.end(
             ending.leader, ending.partition, ending.marker, Deadline.after(patience.COMMAND)
@@ -195,19 +205,6 @@ def unchanged(now: OpenTransaction | None, agreed: OpenTransaction) -> bool:
 
 
 _WRITTEN = attrgetter("producer_epoch", "last_sequence", "last_timestamp_ms")
-
-
-def _item(ending: TransactionEnding) -> dict[str, object]:
-    assert ending.marker is not None
-    return {
-        "producer_id": ending.marker.producer_id,
-        "producer_epoch": ending.marker.producer_epoch,
-        "coordinator_epoch": ending.marker.coordinator_epoch,
-        "commit": ending.marker.commit,
-        "start_offset": ending.pending.start_offset,
-        "marker_found_in": ending.proven and ending.proven.source,
-        "missing": ending.missing if isinstance(ending.missing, int) else None,
-    }
 
 
 def _observed(client: ReadClient, ending: TransactionEnding) -> EndedTransaction:

@@ -109,7 +109,14 @@ class ForgetLeaders(Act[PlannedForgetting]):
             ]
             topics = sorted({bomb.partition.topic for bomb in bombs})
             self._require(bombs, topics)
-            _require_settled(snapshot.cluster_id, topics, front)
+            # While an earlier change is not put back its value would be taken for the topic's own.
+            for view in owing_journals(snapshot.cluster_id, front.state_folder):
+                for change in owed(view):
+                    if change.name == MIN_ISR and change.topic in topics:
+                        raise Refused(
+                            f"journal {view.path} has {MIN_ISR} of {change.topic} still to put "
+                            f"back: `breakglass recover resume {view.path.stem} --write` first"
+                        )
             layers = layers_of(client, MIN_ISR, topics)
         states = [
             partition for partition in snapshot.partitions if partition.partition.topic in topics
@@ -225,20 +232,6 @@ def _why_useless(bomb: Assessment) -> str:
             f"order: hold it first, `breakglass hold --topic {topic} --write`"
         )
     return ""
-
-
-def _require_settled(cluster_id: str, topics: Sequence[str], front: Front) -> None:
-    """Refuse while an earlier change is not put back: its value would be taken for the topic's own.
-
-    Raises: Refused.
-    """
-    for view in owing_journals(cluster_id, front.state_folder):
-        for change in owed(view):
-            if change.name == MIN_ISR and change.topic in topics:
-                raise Refused(
-                    f"journal {view.path} has {MIN_ISR} of {change.topic} still to put back: "
-                    f"`breakglass recover resume {view.path.stem} --write` first"
-                )
 
 
 def _kept(

@@ -39,7 +39,6 @@ from breakglass.services.recovery.settings.looking import (
 )
 from breakglass.services.recovery.settings.unclean import UncleanWinner, unclean_winners
 from breakglass.services.recovery.settings.writing import SettingWriter
-from breakglass.services.snapshot import ClusterSnapshot
 
 OFF, ON = "false", "true"
 NOTHING = "Nothing is to be held: unclean election is off where a partition is offline."
@@ -72,13 +71,19 @@ class HoldElections(Act[PlannedHold]):
             wanted = [topic for topic in asked if self._to_hold(layers, topic)]
             found = judged(client, snapshot, wanted, patience.BRIEF, front.cluster.native_rpc)
         winners = tuple(unclean_winners(found.assessments, found.circumstances))
+        ids = ids_of(snapshot.partitions)
+        changes = [
+            SettingChange(topic, ids[topic], UNCLEAN_ELECTION, layers.of(topic).own, OFF)
+            for topic in wanted
+        ]
+        planned = PlannedHold(tuple(changes), partitions_of(snapshot.partitions, wanted), winners)
         return Frozen(
             snapshot.cluster_id,
             (ConsentPhrase(f"hold {topics_text(wanted)}"),) if wanted else (),
             tuple((topic, _told(layers.of(topic))) for topic in wanted),
             tuple(wanted),
             tuple(_remarks(winners)) if wanted else (NOTHING,),
-            _planned(snapshot, layers, wanted, winners),
+            planned,
         )
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[PlannedHold]) -> Ending:
@@ -99,20 +104,6 @@ class HoldElections(Act[PlannedHold]):
         told = layers.of(topic)
         # Only brokers can be asked, and the controllers' default may differ from theirs.
         return told.own != OFF if self.topics else told.effective == ON
-
-
-def _planned(
-    snapshot: ClusterSnapshot,
-    layers: Layers,
-    wanted: Sequence[str],
-    winners: tuple[UncleanWinner, ...],
-) -> PlannedHold:
-    ids = ids_of(snapshot.partitions)
-    changes = [
-        SettingChange(topic, ids[topic], UNCLEAN_ELECTION, layers.of(topic).own, OFF)
-        for topic in wanted
-    ]
-    return PlannedHold(tuple(changes), partitions_of(snapshot.partitions, wanted), winners)
 
 
 def _told(told: LayeredSetting) -> str:

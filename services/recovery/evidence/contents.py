@@ -118,7 +118,17 @@ class ContentsReading:
             else:
                 self._found[evidence.partition, replica.broker] = known
         if by_broker:
-            self._read_brokers(by_broker)
+            share = self._allowance.share(sum(map(len, by_broker.values())))
+            began, deadline = time.monotonic(), self._allowance.begin()
+            with ThreadPoolExecutor(len(by_broker), "contents") as pool:
+                work = {
+                    broker: pool.submit(self._read_broker, broker, logs, share, deadline)
+                    for broker, logs in by_broker.items()
+                }
+                for broker, reading in work.items():
+                    for partition, found in reading.result().items():
+                        self._found[partition, broker] = found
+            self._allowance.ended(time.monotonic() - began)
 
     def _at_once(self, replica: ReplicaLog) -> Found | None:
         """What is known of *replica* without reading it."""
@@ -130,19 +140,6 @@ class ContentsReading:
             # Epochs and contents are read by the same request, under the same ACL.
             return replica.epochs
         return SPENT if self._allowance.spent else None
-
-    def _read_brokers(self, by_broker: Mapping[int, Sequence[LogToRead]]) -> None:
-        share = self._allowance.share(sum(map(len, by_broker.values())))
-        began, deadline = time.monotonic(), self._allowance.begin()
-        with ThreadPoolExecutor(len(by_broker), "contents") as pool:
-            work = {
-                broker: pool.submit(self._read_broker, broker, logs, share, deadline)
-                for broker, logs in by_broker.items()
-            }
-            for broker, reading in work.items():
-                for partition, found in reading.result().items():
-                    self._found[partition, broker] = found
-        self._allowance.ended(time.monotonic() - began)
 
     def _read_broker(
         self, broker: int, logs: Sequence[LogToRead], share: int, deadline: Deadline

@@ -50,13 +50,31 @@ class Course:
             if outcome.result in (RecoveryResult.ELECTED, RecoveryResult.UNKNOWN):
                 self.begun = True
             if outcome.result is RecoveryResult.ELECTED_ANOTHER:
-                self.halt(_mismatch(outcome))
+                designee, leader = outcome.target.designee, outcome.leader
+                self.halt(
+                    f"stopped because {outcome.partition} elected b{leader}, not b{designee}: keep "
+                    f"broker {designee} down, for what it holds beyond b{leader} would be cut off, "
+                    "then plan again"
+                )
             elif outcome.result is RecoveryResult.UNKNOWN and _elected(outcome):
-                self.silent.setdefault(outcome.target.designee, _silence(outcome))
+                self.silent.setdefault(
+                    outcome.target.designee,
+                    f"b{outcome.target.designee} was elected for {outcome.partition} and does not "
+                    f"answer: check broker {outcome.target.designee}, then resume",
+                )
         if _unanswered(outcomes):
             self._lost += 1
             if self._lost >= LOST_IN_A_ROW:
-                self.halt(_no_answers(outcomes, unanswering()))
+                silent = unanswering()
+                first = _unanswered(outcomes)[0]
+                cure = "check the controllers, then resume"
+                if silent:
+                    state = "answers or is fenced" if len(silent) == 1 else "answer or are fenced"
+                    cure = f"wait until {named(silent)} {state}, then resume"
+                self.halt(
+                    f"stopped because the outcome of {first.partition} is unknown, and of one "
+                    f"before it: {cure}"
+                )
         elif any(outcome.result is RecoveryResult.ELECTED for outcome in outcomes):
             self._lost = 0
 
@@ -72,29 +90,3 @@ def _unanswered(outcomes: Sequence[PartitionOutcome]) -> tuple[PartitionOutcome,
 
 def _elected(outcome: PartitionOutcome) -> bool:
     return outcome.leader == outcome.target.designee
-
-
-def _mismatch(outcome: PartitionOutcome) -> str:
-    designee, leader = outcome.target.designee, outcome.leader
-    return (
-        f"stopped because {outcome.partition} elected b{leader}, not b{designee}: keep broker "
-        f"{designee} down, for what it holds beyond b{leader} would be cut off, then plan again"
-    )
-
-
-def _silence(outcome: PartitionOutcome) -> str:
-    return (
-        f"b{outcome.target.designee} was elected for {outcome.partition} and does not answer: "
-        f"check broker {outcome.target.designee}, then resume"
-    )
-
-
-def _no_answers(outcomes: Sequence[PartitionOutcome], silent: Sequence[int]) -> str:
-    first = _unanswered(outcomes)[0]
-    cure = "check the controllers, then resume"
-    if silent:
-        state = "answers or is fenced" if len(silent) == 1 else "answer or are fenced"
-        cure = f"wait until {named(silent)} {state}, then resume"
-    return (
-        f"stopped because the outcome of {first.partition} is unknown, and of one before it: {cure}"
-    )

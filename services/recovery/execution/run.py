@@ -101,7 +101,12 @@ class BatchAttempt:
             if not left:
                 break
         if left:
-            self._settle(request, self._confirm(left, replies))
+            confirmed = self.observer.confirm(left, Deadline.after(self.limits.confirmation))
+            outcomes = [
+                self._already_led(confirmed[target.partition], replies[target.partition])
+                for target in left
+            ]
+            self._settle(request, self._explained(outcomes, replies))
         self._ask_about_lost()
 
     def _send(self, step: RouteStep, request: int, targets: Sequence[ElectionTarget]) -> Replies:
@@ -132,7 +137,12 @@ class BatchAttempt:
             if target not in unsettled and not _went_through(replies[target.partition])
         ]
         self._note_orders(step, [target for target in targets if target not in failed])
-        self._note_accepted(step, targets, replies)
+        if step.name == REORDER:
+            self.accepted.update(
+                target.partition
+                for target in targets
+                if target.order != target.assignment and replies[target.partition].accepted
+            )
         self._lose(
             step, [(request, target, _unsettled(replies[target.partition])) for target in unsettled]
         )
@@ -163,26 +173,6 @@ class BatchAttempt:
         if step.name == REORDER:
             changed = (target for target in targets if target.order != target.assignment)
             self.reordered.update(target.partition for target in changed)
-
-    def _note_accepted(
-        self, step: RouteStep, targets: Sequence[ElectionTarget], replies: Replies
-    ) -> None:
-        if step.name == REORDER:
-            self.accepted.update(
-                target.partition
-                for target in targets
-                if target.order != target.assignment and replies[target.partition].accepted
-            )
-
-    def _confirm(
-        self, targets: Sequence[ElectionTarget], replies: Replies
-    ) -> list[PartitionOutcome]:
-        confirmed = self.observer.confirm(targets, Deadline.after(self.limits.confirmation))
-        outcomes = [
-            self._already_led(confirmed[target.partition], replies[target.partition])
-            for target in targets
-        ]
-        return self._explained(outcomes, replies)
 
     def _already_led(self, outcome: PartitionOutcome, reply: Reply) -> PartitionOutcome:
         """A designated election changes nothing that is online; a reorder may have elected."""
@@ -353,21 +343,18 @@ class Recovery:
         early = {target.partition for target in first}
         for wave in (first, [target for target in targets if target.partition not in early]):
             if wave:
-                yield from self._rescue_and_elect(wave)
-
-    def _rescue_and_elect(
-        self, targets: Sequence[ElectionTarget]
-    ) -> Iterator[tuple[PartitionOutcome, ...]]:
-        unsaved = self._save([target for target in targets if not self.course.why_not(target)])
-        stopped = self.stop()
-        kept_back = tuple(
-            _not_rescued(target, unsaved[target.partition], stopped=stopped)
-            for target in targets
-            if target.partition in unsaved
-        )
-        if kept_back:
-            yield kept_back
-        yield from self.elect([target for target in targets if target.partition not in unsaved])
+                unsaved = self._save([target for target in wave if not self.course.why_not(target)])
+                stopped = self.stop()
+                kept_back = tuple(
+                    _not_rescued(target, unsaved[target.partition], stopped=stopped)
+                    for target in wave
+                    if target.partition in unsaved
+                )
+                if kept_back:
+                    yield kept_back
+                yield from self.elect(
+                    [target for target in wave if target.partition not in unsaved]
+                )
 
     def _save(self, targets: Sequence[ElectionTarget]) -> Mapping[TopicPartition, str]:
         """Rescue what electing *targets* cuts off; why partitions were not saved whole.
@@ -467,23 +454,20 @@ class Recovery:
             limit = Deadline.after(self.limits.ladder)
             seen = asking.submit(climb, self.observer, outcomes, limit)
             if self.route.reorders:
-                outcomes = self._restored(outcomes, reordered)
+                deadline = Deadline.after(self.limits.read)
+                restored = restore_orders(
+                    self.client, self.observer, self.journal, outcomes, deadline
+                )
+                outcomes = tuple(
+                    order_left(outcome)
+                    if outcome.partition in reordered and outcome.order_restored is None
+                    else outcome
+                    for outcome in restored
+                )
             climbed = seen.result()
         return tuple(
             replace(outcome, rung=now.rung, reach=now.reach)
             for outcome, now in zip(outcomes, climbed, strict=True)
-        )
-
-    def _restored(
-        self, outcomes: tuple[PartitionOutcome, ...], reordered: set[TopicPartition]
-    ) -> tuple[PartitionOutcome, ...]:
-        deadline = Deadline.after(self.limits.read)
-        restored = restore_orders(self.client, self.observer, self.journal, outcomes, deadline)
-        return tuple(
-            order_left(outcome)
-            if outcome.partition in reordered and outcome.order_restored is None
-            else outcome
-            for outcome in restored
         )
 
     def _look(

@@ -13,7 +13,7 @@ from breakglass.services.recovery.evidence.contents import as_known
 from breakglass.services.recovery.guarded.election_quote import Priced, frozen
 from breakglass.services.recovery.judgement.assessment import refusal
 from breakglass.services.recovery.plan.check import Checked, CheckStatus, check_evidence
-from breakglass.services.recovery.triage import Selection, Triage, judge, select
+from breakglass.services.recovery.triage import Triage, judge, select
 
 _LED = Unknown("not read, for the partition has a leader")
 _UNREAD = TopicSettings(_LED, _LED, _LED, _LED)
@@ -73,22 +73,8 @@ def reread(
             elsewhere=False,
         ):
             report(found)
-    now = _evidence(wanted, selection, found)
-    checked = tuple(
-        check_evidence(quoted.evidence, quoted.target.designee, now.get(quoted.partition))
-        for quoted in wanted
-    )
-    native = STOCK if found is None else found.native
-    return Reread(checked, tuple(_as_of_now(wanted, checked, now)), native)
-
-
-def _evidence(
-    wanted: Sequence[Priced], selection: Selection, found: Triage | None
-) -> Mapping[TopicPartition, PartitionEvidence]:
-    """What is known now of each partition that exists.
-
-    The contents of a log are not read again: where its end and epoch are as *before*, so are they.
-    """
+    # What is known now of each partition that exists. The contents of a log are not read again:
+    # where its end and epoch are as *before*, so are they.
     read = () if found is None else found.evidence.partitions
     then = {quoted.partition: quoted.evidence for quoted in wanted}
     now = {
@@ -96,7 +82,12 @@ def _evidence(
     }
     for state in selection.online:
         now[state.partition] = PartitionEvidence(state, (), _UNREAD)
-    return now
+    checked = tuple(
+        check_evidence(quoted.evidence, quoted.target.designee, now.get(quoted.partition))
+        for quoted in wanted
+    )
+    native = STOCK if found is None else found.native
+    return Reread(checked, tuple(_as_of_now(wanted, checked, now)), native)
 
 
 def _as_of_now(

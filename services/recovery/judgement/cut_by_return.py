@@ -96,7 +96,10 @@ def cut_by_return(evidence: PartitionEvidence, broker: int) -> CutByReturn | Non
 
 def _bound(evidence: PartitionEvidence, returning: ReplicaLog, others: Sequence[ReplicaLog]) -> int:
     """What the unread log of *returning* lacks at least."""
-    log, approximate = _reported(evidence, returning), evidence.settings.compacted is not False
+    # The log of *returning* as it reported it since the partition has no leader.
+    heard = returning.last_heard
+    log = None if heard is None or heard.leader_epoch != evidence.state.leader_epoch else heard
+    approximate = evidence.settings.compacted is not False
     if log is not None and isinstance(log.log_end, int):
         found = _exact(evidence, log, log.log_end, approximate)
         return 0 if found is None else found.at_least
@@ -116,14 +119,6 @@ def only_holders(evidence: PartitionEvidence, cut: CutByReturn) -> PartitionEvid
         replica for replica in evidence.replicas if replica.broker in (cut.broker, *cut.holders)
     ]
     return replace(evidence, replicas=tuple(kept))
-
-
-def _reported(evidence: PartitionEvidence, returning: ReplicaLog) -> ReplicaLog | None:
-    """The log of unread *returning* as it reported it since the partition has no leader."""
-    heard = returning.last_heard
-    if heard is None or heard.leader_epoch != evidence.state.leader_epoch:
-        return None
-    return heard
 
 
 def _exact(

@@ -50,7 +50,9 @@ def proof_of_no_more(
     when = f"b{replica.broker} reported its log at {time_text(heard.observed_at_ms)}"
     if not holds_records(heard):
         return f"{when}, without a leader since: it had no records"
-    if not _begins_no_later(candidate, heard):
+    ours, theirs = candidate.log_start, heard.log_start
+    # The head of the log that was heard has to be in the candidate's log as well.
+    if isinstance(ours, Unknown) or (ours and (isinstance(theirs, Unknown) or ours > theirs)):
         return ""
     if divergence(heard, candidate) != heard.log_end:
         return ""
@@ -100,21 +102,6 @@ def _left_by(evidence: PartitionEvidence, brokers: tuple[int, ...]) -> list[Repl
 
 def _unheard(left: list[ReplicaLog], gone: Collection[int]) -> tuple[ReplicaLog, ...]:
     return tuple([replica for replica in left if _can_be_heard(replica, gone)])
-
-
-def _out_of_reach(left: list[ReplicaLog], gone: Collection[int]) -> tuple[ReplicaLog, ...]:
-    """Those *left* by an election that starting theirs does not bring.
-
-    They are on a log directory that is offline, or on a broker that is better left down; nobody
-    declared them *gone*.
-    """
-    return tuple(
-        [
-            replica
-            for replica in left
-            if replica.broker not in gone and not _can_be_heard(replica, gone)
-        ]
-    )
 
 
 def absent_inheritors(evidence: PartitionEvidence, gone: Collection[int]) -> tuple[ReplicaLog, ...]:
@@ -186,14 +173,6 @@ def _can_be_heard(replica: ReplicaLog, gone: Collection[int]) -> bool:
     )
 
 
-def _begins_no_later(candidate: ReplicaLog, heard: ReplicaLog) -> bool:
-    """The head of the log that was *heard* is in the candidate's log as well."""
-    ours, theirs = candidate.log_start, heard.log_start
-    if isinstance(ours, Unknown):
-        return False
-    return ours == 0 or (isinstance(theirs, int) and ours <= theirs)
-
-
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -251,7 +230,8 @@ def case_of(evidence: PartitionEvidence, circumstances: Circumstances) -> Case:
         forecast_with(evidence, circumstances, next_leader),
         abandons,
         _unheard(left, gone) if left else (),
-        _out_of_reach(left, gone) if left else (),
+        # On a log directory that is offline, or on a broker that is better left down.
+        tuple([one for one in left if one.broker not in gone and not _can_be_heard(one, gone)]),
     )
 
 

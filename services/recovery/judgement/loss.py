@@ -119,9 +119,9 @@ def loss_of(evidence: PartitionEvidence, broker: int) -> Loss:
     drops = drops_from(evidence, chosen, divergences)
     tails = [drop.tail for drop in drops if drop.tail is not None]
     heads = [drop.head for drop in drops if drop.head is not None]
-    unreadable = _corrupt_tail(chosen)
-    if unreadable is not None:
-        tails.insert(0, unreadable)
+    # Records of the chosen replica that its consumers cannot read.
+    if chosen.corrupt_at is not None and chosen.log_end > chosen.corrupt_at:
+        tails.insert(0, LogStretch(chosen, chosen.corrupt_at, chosen.log_end))
     tail = _together(tails, divergences) if tails else NO_RECORDS
     head = _together(heads, divergences) if heads else NO_RECORDS
     something = tail.total != 0 or head.total != 0
@@ -182,14 +182,6 @@ def drops_from(
         )
     end = led.log_end
     return [] if isinstance(end, Unknown) else drops_of(evidence, led, end, divergences)
-
-
-def _corrupt_tail(chosen: ReplicaLog) -> LogStretch | None:
-    """Records of the chosen replica that its consumers cannot read."""
-    end, limit = chosen.log_end, chosen.corrupt_at
-    if limit is None or isinstance(end, Unknown) or end <= limit:
-        return None
-    return LogStretch(chosen, limit, end)
 
 
 def drops_of(

@@ -223,25 +223,21 @@ def shortfall(evidence: PartitionEvidence, successor: ReplicaLog) -> str:
         if replica.broker != successor.broker and not isinstance(replica.log_end, Unknown)
     ]
     if not holds_records(successor):
-        return _emptiness(evidence, successor, others)
+        fuller = next((other for other in others if holds_records(other)), None)
+        if fuller is not None:
+            return f"b{successor.broker} is back EMPTY and b{fuller.broker} holds records"
+        floor = evidence.unread_floor
+        if isinstance(floor, int) and floor > 0:
+            return f"b{successor.broker} is back EMPTY and offset {floor} was reached before"
+        if successor.log_end == 0 and len(others) + 1 < len(evidence.replicas):
+            return f"b{successor.broker} is EMPTY and not every other replica could be read"
+        return ""
     trusted = successor.role is Role.ISR or successor.role is Role.ELR
     for other in others:
         if holds_records(other):
             lack = _lack(successor, other, trusted)
             if lack:
                 return lack
-    return ""
-
-
-def _emptiness(evidence: PartitionEvidence, successor: ReplicaLog, others: list[ReplicaLog]) -> str:
-    fuller = next((other for other in others if holds_records(other)), None)
-    if fuller is not None:
-        return f"b{successor.broker} is back EMPTY and b{fuller.broker} holds records"
-    floor = evidence.unread_floor
-    if isinstance(floor, int) and floor > 0:
-        return f"b{successor.broker} is back EMPTY and offset {floor} was reached before"
-    if successor.log_end == 0 and len(others) + 1 < len(evidence.replicas):
-        return f"b{successor.broker} is EMPTY and not every other replica could be read"
     return ""
 
 

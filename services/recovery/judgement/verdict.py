@@ -229,17 +229,12 @@ def _cure_of(case: Case, replica: ReplicaLog) -> tuple[Verb, str]:
     """What brings *replica* back, and what has to be done before that (R27)."""
     passed = case.circumstances.copy_first.get(replica.broker)
     if passed is None:
-        return _cure(replica)
+        if replica.fenced is False:
+            return Verb.START, "it is not fenced but does not report its log, so restart or stop it"
+        if replica.reachable:
+            return Verb.RECONNECT, "it runs but is fenced, so restore its way to the controllers"
+        return Verb.START, "start it, or declare it gone if its disk was lost or replaced"
     return Verb.COPY if passed.proved else Verb.CHECK, passed.advice
-
-
-def _cure(replica: ReplicaLog) -> tuple[Verb, str]:
-    """What brings *replica* back."""
-    if replica.fenced is False:
-        return Verb.START, "it is not fenced but does not report its log, so restart or stop it"
-    if replica.reachable:
-        return Verb.RECONNECT, "it runs but is fenced, so restore its way to the controllers"
-    return Verb.START, "start it, or declare it gone if its disk was lost or replaced"
 
 
 def _stuck(case: Case) -> _Finding | None:

@@ -226,11 +226,13 @@ class _PartitionLine:
             if not claim.proved or isinstance(claim.spans, Unknown)
             for span in doubtful_put_back(claim, self._wanted(claim.broker))
         ]
+        failed = [claim.reason for claim in self.rescues if not claim.whole]
+        unsaved = f"its rescue failed: {failed[-1]}" if failed else "it was not rescued"
         return PartitionCase(
             holdings=holdings,
             leader=self._leader,
             elected=self._elected(),
-            unsaved=self._unsaved(),
+            unsaved=unsaved,
             rescued=(
                 *self.copies.rescued,
                 *(span for copy in self.beside for span in copy.spans(holdings)),
@@ -251,12 +253,6 @@ class _PartitionLine:
         if self.ending.result == UNKNOWN:
             return Unknown(self.ending.reason or "whether anybody was elected is not known")
         return self.ending.result in _LED
-
-    def _unsaved(self) -> str:
-        failed = [claim.reason for claim in self.rescues if not claim.whole]
-        if failed:
-            return f"its rescue failed: {failed[-1]}"
-        return "it was not rescued"
 
     def _back(self) -> tuple[CopiedSpan, ...]:
         """The spans that restores provably put back."""

@@ -24,7 +24,7 @@ from breakglass.services.recovery.rescue.rescued_folder import DEPTHS
 from breakglass.services.topic_backup.batch_log import read_batch_log
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
-from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
+from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.summary import PartitionSummary
 
 BROKER = "rescued from broker"
@@ -126,12 +126,9 @@ def _copies(
         if damaged:
             notes.append(f"{topic / str(held.partition)} has files that are not whole")
         epochs = tuple(_within(_epochs(topic, part), covered))
-        yield CopyBeside(partition, topic, _broker(manifest), epochs)
-
-
-def _broker(manifest: TopicManifest) -> int | None:
-    named = manifest.identity.origin.get(BROKER, "")
-    return int(named) if named.isascii() and named.isdigit() else None
+        named = manifest.identity.origin.get(BROKER, "")
+        broker = int(named) if named.isascii() and named.isdigit() else None
+        yield CopyBeside(partition, topic, broker, epochs)
 
 
 def _epochs(topic: Path, part: PartitionSummary) -> list[EpochRange]:

@@ -175,7 +175,11 @@ def _blocks(ledger: IncidentLedger) -> Iterator[PageTable | PageLines]:
         yield PageLines("", tuple(rest))
     by_offset = [ledger for ledger in noted if ledger.replicas and _calm(ledger) != CALM]
     if by_offset:
-        yield _by_offset(by_offset[:SHOWN_BY_OFFSET])
+        partitions = by_offset[:SHOWN_BY_OFFSET]
+        rows = [row for partition in partitions for row in _offsets(partition)]
+        columns = ("Partition", "Replica", "Offsets", "Records", "Fate", "Where, or why")
+        title = "By offsets: every replica of these partitions"
+        yield PageTable(title, columns, tuple(rows), frozenset({3}))
     uncounted = [
         f"{partition.partition}: {why}"
         for partition in ledger.partitions
@@ -270,13 +274,6 @@ def _cell(one: PartitionLedger, fate: Fate, about: str) -> str:
     if one.uncounted:
         return f"{about}{records:,} + ?" if records else "?"
     return f"{about if records else ''}{records:,}"
-
-
-def _by_offset(partitions: Sequence[PartitionLedger]) -> PageTable:
-    rows = [row for partition in partitions for row in _offsets(partition)]
-    columns = ("Partition", "Replica", "Offsets", "Records", "Fate", "Where, or why")
-    title = "By offsets: every replica of these partitions"
-    return PageTable(title, columns, tuple(rows), frozenset({3}))
 
 
 def _offsets(one: PartitionLedger) -> Iterator[tuple[str, ...]]:

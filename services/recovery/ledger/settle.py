@@ -24,7 +24,6 @@ from breakglass.services.recovery.judgement.records import (
     without,
 )
 from breakglass.services.recovery.ledger.entries import (
-    CopiedSpan,
     Fate,
     FateSum,
     LedgerEntry,
@@ -229,7 +228,19 @@ class _Settling:
             (case.rescued, Fate.RESCUED),
             (case.doubtful, Fate.UNKNOWN),
         ):
-            yield from self._copies(log, spans, fate)
+            # The offsets of log whose records are in one of spans, of whichever replica.
+            by_word: dict[str, list[Range]] = {}
+            for span in spans:
+                end = span.end
+                if span.broker != log.broker:
+                    other = self._case.holdings.replica(span.broker)
+                    parted = None if other is None else self._between(log, other)
+                    if not isinstance(parted, int):
+                        continue
+                    end = min(end, parted)
+                by_word.setdefault(span.says, []).append((span.start, end))
+            for says, ranges in by_word.items():
+                yield _Layer(ranges, _Label(fate, says))
         if self._now is not None:
             unsure = list(common(then.ranges, now.unsure))
             yield _Layer(unsure, _Label(Fate.KEPT, kept_then=True))
@@ -298,21 +309,6 @@ class _Settling:
         if isinstance(tiered, Unknown):
             return _Reach(held, [(start, min(span[0], parted))], tiered.reason)
         return _Reach(held)
-
-    def _copies(self, log: ReplicaLog, spans: Iterable[CopiedSpan], fate: Fate) -> Iterator[_Layer]:
-        """The offsets of *log* whose records are in one of *spans*, of whichever replica."""
-        by_word: dict[str, list[Range]] = {}
-        for span in spans:
-            end = span.end
-            if span.broker != log.broker:
-                other = self._case.holdings.replica(span.broker)
-                parted = None if other is None else self._between(log, other)
-                if not isinstance(parted, int):
-                    continue
-                end = min(end, parted)
-            by_word.setdefault(span.says, []).append((span.start, end))
-        for says, ranges in by_word.items():
-            yield _Layer(ranges, _Label(fate, says))
 
     def _committed(self, log: ReplicaLog) -> Ranges:
         """Where *log* is proved to be committed, by the high watermarks of all that have it."""

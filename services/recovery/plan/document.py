@@ -118,15 +118,13 @@ class PartitionRecord(_Frozen):
         It is most of the work of a digest, so it is done once: a copy under another decision
         takes it along. It is long, and much of it is the same in all records.
         """
-        return zlib.compress(_CUT.join(self._pieces()).encode("ascii"), FAST)
-
-    def _pieces(self) -> tuple[str, ...]:
         facts = self.facts()
         chosen_by, left_out = _DECIDED
         first = canonical({name: facts[name] for name in facts if name < chosen_by})
         second = canonical({name: facts[name] for name in facts if chosen_by < name < left_out})
         third = canonical({name: facts[name] for name in facts if name > left_out})
-        return (f'{first[:-1]},"{chosen_by}":', f',{second[1:-1]},"{left_out}":', f",{third[1:]}")
+        pieces = (f'{first[:-1]},"{chosen_by}":', f',{second[1:-1]},"{left_out}":', f",{third[1:]}")
+        return zlib.compress(_CUT.join(pieces).encode("ascii"), FAST)
 
     @property
     def canonical_facts(self) -> str:

@@ -45,7 +45,10 @@ def _read_whole(text: str, source: str) -> Plan:
 
 
 def _plan(document: object, source: str) -> Plan:
-    elections = _elections(document, source)
+    # A plan of ours may elect nobody, a bare plan may not.
+    ours = isinstance(document, dict) and document.get("breakglass") is not None
+    nobody = ours and isinstance(document, dict) and document.get("partitions") == []
+    elections = () if nobody else elections_of(document, source)
     entries = tuple(
         _entry(number, election, source) for number, election in enumerate(elections, start=1)
     )
@@ -179,14 +182,6 @@ def _write(plan: Plan, file: BinaryIO) -> str:
         found.update(encoded)
         file.write(encoded)
     return found.hexdigest()
-
-
-def _elections(document: object, source: str) -> tuple[Election, ...]:
-    """The elections of *document*; a plan of ours may elect nobody, a bare plan may not."""
-    ours = isinstance(document, dict) and document.get("breakglass") is not None
-    if ours and isinstance(document, dict) and document.get("partitions") == []:
-        return ()
-    return elections_of(document, source)
 
 
 def _entry(number: int, election: Election, source: str) -> PlanEntry:

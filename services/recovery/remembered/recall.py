@@ -27,7 +27,14 @@ def recalled(evidence: PartitionEvidence, heard: Heard) -> PartitionEvidence:
     }
     if not silent:
         return evidence
-    together = _with_heard(evidence, heard)
+    # As if each silent replica still had the log that it reported last.
+    replicas = [
+        _as_now(heard[replica.broker].log, replica)
+        if isinstance(replica.log_end, Unknown) and replica.broker in heard
+        else replica
+        for replica in evidence.replicas
+    ]
+    together = replace(evidence, replicas=tuple(replicas))
     return replace(
         evidence,
         replicas=tuple(
@@ -39,17 +46,6 @@ def recalled(evidence: PartitionEvidence, heard: Heard) -> PartitionEvidence:
             ]
         ),
     )
-
-
-def _with_heard(evidence: PartitionEvidence, heard: Heard) -> PartitionEvidence:
-    """*evidence* as if each silent replica still had the log that it reported last."""
-    replicas = [
-        _as_now(heard[replica.broker].log, replica)
-        if isinstance(replica.log_end, Unknown) and replica.broker in heard
-        else replica
-        for replica in evidence.replicas
-    ]
-    return replace(evidence, replicas=tuple(replicas))
 
 
 def _as_now(log: ReplicaLog, replica: ReplicaLog) -> ReplicaLog:

@@ -315,19 +315,16 @@ def newest_lines(data: bytes) -> bytes:
 
 
 def _framed(kind: str, at_ms: int, **fields: Any) -> bytes:
-    document = {
-        "schema": SCHEMA, "kind": kind, "at_ms": at_ms, "who": operator(), "by": _command(),
-        **fields,
-    }  # fmt: skip
-    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
-
-
-def _command() -> str:
-    """The command that this process runs: ``triage``; empty where it has no name."""
+    # The command that this process runs: ``triage``; empty where it has no name.
     words = [
         word for word in sys.argv[1:2] if word.isidentifier() or word.replace("-", "").isalpha()
     ]
-    return words[0][:40] if words else ""
+    command = words[0][:40] if words else ""
+    document = {
+        "schema": SCHEMA, "kind": kind, "at_ms": at_ms, "who": operator(), "by": command,
+        **fields,
+    }  # fmt: skip
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
 def _named(key: Key) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from uuid import UUID
 
 from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.log_source import LogSource, open_log
@@ -79,7 +78,15 @@ class LogRescue:
         Raises:
             StorageError: the folder cannot be made, or has no room for all of them.
         """
-        self._require_room(replicas)
+        size = sum(replica.size for replica in replicas)
+        needed = int(size * MARGIN) + RESERVE_BYTES
+        left = self.free(self.root)
+        if needed > left:
+            raise StorageError(
+                f"{size:,} bytes of logs need about {needed:,} in {self.root} and {left:,} are "
+                "free: free space there, name another folder by --store, or fewer topics by "
+                "--topics"
+            )
         LocalFolder.create(self.root)
         for folder in (self.root, self.root.parent):
             with storage_errors(str(folder)):
@@ -95,23 +102,18 @@ class LogRescue:
                     for replica in replicas_of_topic
                 )
 
-    def _require_room(self, replicas: Sequence[ReplicaFolder]) -> None:
-        size = sum(replica.size for replica in replicas)
-        needed = int(size * MARGIN) + RESERVE_BYTES
-        left = self.free(self.root)
-        if needed > left:
-            raise StorageError(
-                f"{size:,} bytes of logs need about {needed:,} in {self.root} and {left:,} are "
-                "free: free space there, name another folder by --store, or fewer topics by "
-                "--topics"
-            )
-
     def _topic(self, topic: str, replicas: Sequence[ReplicaFolder]) -> list[CopiedLog]:
         origin = {"rescued from log": str(self.source.path)}
         if self.source.broker is not None:
             origin["rescued from broker"] = str(self.source.broker)
+        ids = {replica.topic_id for replica in replicas if replica.topic_id is not None}
+        if len(ids) > 1:
+            raise StorageError(
+                f"{topic} has folders of {len(ids)} different topics of that name: name one "
+                "replica's folder by --source"
+            )
         identity = TopicIdentity(
-            topic, self.source.cluster_id, _agreed_id(topic, replicas), origin=origin
+            topic, self.source.cluster_id, next(iter(ids), None), origin=origin
         )
         with TopicWriter(self.root, identity) as writer:
             copied = [self._partition(writer, replica) for replica in replicas]
@@ -203,13 +205,3 @@ class _Copy:
 def log_end(replica: ReplicaFolder) -> int:
     """Where the log of *replica* ends, as far as it can be read. Raises as `open_log`."""
     return open_log(str(replica.partition), replica.path).extent.end
-
-
-def _agreed_id(topic: str, replicas: Sequence[ReplicaFolder]) -> UUID | None:
-    ids = {replica.topic_id for replica in replicas if replica.topic_id is not None}
-    if len(ids) > 1:
-        raise StorageError(
-            f"{topic} has folders of {len(ids)} different topics of that name: name one replica's "
-            "folder by --source"
-        )
-    return next(iter(ids), None)

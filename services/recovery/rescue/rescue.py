@@ -30,13 +30,14 @@ from breakglass.services.recovery.execution.record import ExecutionJournal, desc
 from breakglass.services.recovery.execution.target import ElectionTarget
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.remembered.store import ReplicaMemory
-from breakglass.services.recovery.rescue.budget import Shares, newest_within
 from breakglass.services.recovery.rescue.results import (
     FreeBytes,
     RescuedPartition,
     RescueProgress,
     Saved,
+    Shares,
     free_bytes,
+    newest_within,
     room,
     without_room,
 )

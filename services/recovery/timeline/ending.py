@@ -121,7 +121,9 @@ def _ending(
     price, rescued = str(planned.get("price", "")), _rescued(partition, steps)
     deciding = [step for step in steps if _decides(step, partition)]
     if not deciding:
-        why = _why_not(partition, steps)
+        # Why nothing was sent, as far as the journal says: its rescue failed.
+        rescues = [result_of(step, partition) for step in steps if step.name == RESCUE]
+        why = str(rescues[-1].details.get("reason") or "") if rescues else ""
         return PartitionEnding(
             partition, NOTHING_SENT, why, price=price, rescued=rescued, **_unread(planned)
         )
@@ -166,12 +168,6 @@ def _decides(step: JournalStep, partition: TopicPartition) -> bool:
     if step.name == GROUPS_OF_RESTORE:
         return result_of(step, partition).result != MoveResult.MOVED
     return step.name not in _BESIDE
-
-
-def _why_not(partition: TopicPartition, steps: Sequence[JournalStep]) -> str:
-    """Why nothing was sent, as far as the journal says: its rescue failed."""
-    rescues = [result_of(step, partition) for step in steps if step.name == RESCUE]
-    return str(rescues[-1].details.get("reason") or "") if rescues else ""
 
 
 def _rescued(partition: TopicPartition, steps: Sequence[JournalStep]) -> tuple[RescuedReplica, ...]:

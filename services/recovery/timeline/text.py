@@ -52,7 +52,11 @@ def _unbounded(account: Account) -> Iterator[str]:
     yield f"Journal  {brief.path}"
     yield ""
     for moment in moments_of(account.view):
-        yield f"{_clock(moment.at_ms, brief.opened_at_ms)}  {bounded(moment.says, SAID)}"
+        # The time of day; with the date where that is not the day it began on.
+        whole, began = time_text(moment.at_ms), time_text(brief.opened_at_ms)
+        same_day = whole[:DATE] == began[:DATE] and len(whole) > DATE
+        clock = whole[DATE:].strip(" Z") if same_day else whole
+        yield f"{clock}  {bounded(moment.says, SAID)}"
     if account.topics:
         yield ""
         yield from _topics(account.topics)
@@ -141,10 +145,3 @@ def _trouble(ending: PartitionEnding) -> str:
 def _more(number: int, what: str, indent: str = "") -> Iterator[str]:
     if number > 0:
         yield f"{indent}and {number:,} more {what}{'s' * (number != 1)}"
-
-
-def _clock(at_ms: int, opened_at_ms: int) -> str:
-    """The time of day; with the date where that is not the day it began on."""
-    whole, began = time_text(at_ms), time_text(opened_at_ms)
-    same_day = whole[:DATE] == began[:DATE] and len(whole) > DATE
-    return whole[DATE:].strip(" Z") if same_day else whole

@@ -63,16 +63,11 @@ def proof_by_marker(
         return end
     if isinstance(epochs, Unknown):
         return epochs
-    return proven(found, pending, _batches(client, state.leader, pending, end), epochs)
-
-
-def _batches(
-    client: ReadClient, leader: int, pending: OpenTransaction, end: int
-) -> frozenset[TransactionBatch]:
-    return frozenset(
+    batches = frozenset(
         TransactionBatch(header.base_offset, header.leader_epoch, header.count)
-        for header in _headers(client, leader, pending, end)
+        for header in _headers(client, state.leader, pending, end)
     )
+    return proven(found, pending, batches, epochs)
 
 
 def _headers(

@@ -110,16 +110,6 @@ class Generator:
     def record(self, *, gaps: bool = False) -> CommandRecord:
         self.offset += 1 + (self.random.choice((0, 1, 1, 1, 2, 5)) if gaps else 0)
         self.count += 1
-        key, value = self._command()
-        # JSON as Jackson writes it.
-        return CommandRecord(
-            self.offset,
-            key.to_json(),
-            json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(),
-            START_MS + 10 * self.offset,
-        )
-
-    def _command(self) -> tuple[CommandId, dict[str, Any]]:
         makers = [self._create_source] * 4 + [self._create_type]
         if self.model.sources:
             makers += [self._create_as] * 4 + [self._insert_into] * 2 + [self._alter]
@@ -129,7 +119,14 @@ class Generator:
             makers += [self._drop] * 3
         if self.model.types:
             makers += [self._drop_type]
-        return self.random.choice(makers)()
+        key, value = self.random.choice(makers)()
+        # JSON as Jackson writes it.
+        return CommandRecord(
+            self.offset,
+            key.to_json(),
+            json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(),
+            START_MS + 10 * self.offset,
+        )
 
     def _name(self) -> str:
         base = f"S{self.count}"

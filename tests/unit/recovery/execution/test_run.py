@@ -20,8 +20,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from breakglass.services.errors import StorageError, TimedOut
-from breakglass.services.guard.journal import Journal, read
-from breakglass.services.guard.journal_reserve import Reserve
+from breakglass.services.guard.journal import Journal, Reserve, read
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
