@@ -323,7 +323,6 @@ def _read_entry(content: _Inflated, entry: BundleEntry, source: str, take: Take)
 
 
 def _lines(pieces: Iterator[bytes], name: str, source: str) -> Iterator[bytes]:
-    """The lines of an entry, without their ends."""
     begun: list[bytes] = []
     length = count = 0
     for piece in pieces:

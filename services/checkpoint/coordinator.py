@@ -459,7 +459,6 @@ class Coordinator:
             raise
 
     def _reserve(self, id: int | None, request: str, scope: Scope) -> int | NotHigher:
-        """Reserve an id for this request, and return it."""
         latest = self._topics.latest_id()
         while True:
             wanted = id if id is not None else _next([latest, *self._store.ids()])

@@ -65,7 +65,6 @@ class RecordPair(NamedTuple):
         )
 
     def mirrored(self) -> RecordPair:
-        """The same pair with the sides exchanged."""
         return RecordPair(self.offset, _MIRRORED[self.kind], self.right, self.left, self.fields)
 
 

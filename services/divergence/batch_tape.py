@@ -84,7 +84,6 @@ class BatchTape:
     form: TapeForm = TapeForm.BATCHES
 
     def pieces(self) -> Iterator[BatchPiece]:
-        """The pieces, as they are read."""
         for batches in self.read:
             yield BatchPiece(*batches, self.limit, self.plain)
 

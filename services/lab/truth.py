@@ -179,7 +179,6 @@ class Truth:
         raise LabError(f"No scenario of this lab made {wanted}: read the names in {TRUTH_FILE}.")
 
     def of(self, scenario: str) -> tuple[PartitionTruth, ...]:
-        """The partitions of one scenario."""
         return tuple(truth for truth in self.partitions if truth.scenario == scenario)
 
 

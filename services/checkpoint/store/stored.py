@@ -97,7 +97,6 @@ class StoredPartition:
 
     @property
     def backup(self) -> PartitionBackup:
-        """The backup as the protocol sees it."""
         failure = None if self.verdict is None else self.verdict.reason
         return PartitionBackup(self.number, tuple(copy.copy for copy in self.copies), failure)
 

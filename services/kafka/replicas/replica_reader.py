@@ -151,7 +151,6 @@ class ReplicaReading:
 
     @classmethod
     def unread(cls, reason: str, *, log_dir_online: bool | Unknown | None = None) -> ReplicaReading:
-        """Nothing is known, for one *reason*."""
         unknown = Unknown(reason)
         online = unknown if log_dir_online is None else log_dir_online
         return cls(

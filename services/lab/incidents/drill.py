@@ -48,7 +48,6 @@ class HandedOver:
 
     @property
     def startable(self) -> list[int]:
-        """Brokers that are down and can be started."""
         return sorted(self.scene.returnable - set(self.brokers.hung))
 
 

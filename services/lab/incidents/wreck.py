@@ -140,7 +140,6 @@ class Wreck:
         }
 
     def offline(self) -> set[Name]:
-        """Partitions without leader."""
         return {name for name, state in self.partitions().items() if state.offline}
 
     def settle(self) -> None:

@@ -100,7 +100,6 @@ class ProxyPolicy:
         self._held_key = api_key
 
     def flow(self) -> None:
-        """Forward the requests that are waiting."""
         self._held_key = None
         self._released.set()
         self._flowing.set()
@@ -111,7 +110,6 @@ class ProxyPolicy:
         self.flow()
 
     def wait_to_pass(self) -> None:
-        """Wait while hung."""
         self._flowing.wait()
 
     def wait_delay(self, api_key: int) -> None:
@@ -172,7 +170,6 @@ class Relay:
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
 
     def start(self) -> None:
-        """Begin to forward."""
         self._thread.start()
 
     def sever(self) -> None:
@@ -184,7 +181,6 @@ class Relay:
                     sock.shutdown(socket.SHUT_RDWR)
 
     def join(self, seconds: float) -> None:
-        """Wait for the thread's end."""
         self._thread.join(seconds)
 
     def _run(self) -> None:

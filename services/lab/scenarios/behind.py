@@ -169,7 +169,6 @@ def _compacted(stage: Stage) -> Script:
 
 
 def _update(stage: Stage, partition: TopicPartition, users: range, timestamp_ms: int) -> None:
-    """Write one record for each of *users*."""
     pattern = Pattern("user", start=users.start, timestamp_ms=timestamp_ms)
     topic, number = partition.topic, partition.partition
     produced = produce(stage.cluster, topic, number, len(users), pattern=pattern)

@@ -87,7 +87,6 @@ class Stage:
             self._remember(produced, states[partition], committed=True)
 
     def wait_leader(self, partition: TopicPartition, broker: int) -> None:
-        """Wait until *broker* leads the partition."""
         self.cluster.wait_partition(
             partition.topic,
             partition.partition,
@@ -96,7 +95,6 @@ class Stage:
         )
 
     def wait_isr(self, partition: TopicPartition, *brokers: int) -> None:
-        """Wait until *brokers* are the ISR."""
         self.cluster.wait_partition(
             partition.topic,
             partition.partition,
