@@ -538,14 +538,11 @@ class Coordinator:
             if take.acknowledged or take.refusal is not None:
                 return take, positions
             if self._clock() >= deadline:
-                raise self._timed_out(take)
+                late = f"{len(take.missing)} of {len(take.partitions)} partitions"
+                reason = f"{late} did not start within {self._start_seconds:g} s"
+                self._store.fail_checkpoint(id, reason)
+                raise TimedOut(f"checkpoint {id} has failed, {reason}: take one with a new id.")
             self._wait(PAUSE_SECONDS)
-
-    def _timed_out(self, take: protocol.Take) -> TimedOut:
-        late = f"{len(take.missing)} of {len(take.partitions)} partitions"
-        reason = f"{late} did not start within {self._start_seconds:g} s"
-        self._store.fail_checkpoint(take.id, reason)
-        return TimedOut(f"checkpoint {take.id} has failed, {reason}: take one with a new id.")
 
     def status(self, id: int) -> StoredCheckpoint | None:
         return self._store.read(id)

@@ -224,7 +224,7 @@ def _partition(read: dict[str, Any]) -> PartitionTruth:
         scenario=read["scenario"],
         expectation=_expectation(read["expectation"]),
         assignment=tuple(read["assignment"]),
-        written=tuple(_written(one) for one in read["written"]),
+        written=tuple(Written(**{**one, "keys": tuple(one["keys"])}) for one in read["written"]),
         replicas=tuple(_replica(one) for one in read["replicas"]),
         choices=tuple(CountedLoss(**one) for one in read["choices"]),
     )
@@ -236,10 +236,6 @@ def _expectation(read: dict[str, Any]) -> Expectation:
         name: TrueVerdict(read[name]) if read[name] else None for name in ("verdict", "if_gone")
     }
     return Expectation(**{**read, **words, "partition": partition})
-
-
-def _written(read: dict[str, Any]) -> Written:
-    return Written(**{**read, "keys": tuple(read["keys"])})
 
 
 def _replica(read: dict[str, Any]) -> ReplicaTruth:

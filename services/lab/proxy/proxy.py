@@ -30,7 +30,6 @@ from breakglass.services.kafka.wire.passing import (
 )
 from breakglass.services.lab.layout import LOOPBACK, Address
 from breakglass.services.lab.ports import free_ports
-from breakglass.services.lab.proxy.frames import KEPT_BODY_BYTES, SeenRequest
 from breakglass.services.lab.proxy.rewriting import (
     Addresses,
     Offers,
@@ -38,6 +37,30 @@ from breakglass.services.lab.proxy.rewriting import (
     classes_of,
     refusal,
 )
+
+KEPT_BODY_BYTES = 1024 * 1024
+"""Larger requests (produced records) are recorded without their body."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRequest:
+    """A request that went by."""
+
+    api_key: int
+    api_version: int
+    client_id: str | None
+    at: float
+    """time.monotonic() when it was read."""
+    rest: bytes = field(repr=False, compare=False)
+    """What follows the client id; empty for a request too large to keep."""
+
+    def decode(self, request_class: Any) -> Any:
+        """The request as a message of *request_class*.
+
+        Raises:
+            MalformedMessage: it is not one, or it was too large to keep.
+        """
+        return request_body(request_class, self.api_version, self.rest)
 
 
 class Spoiling(Enum):
