@@ -443,7 +443,9 @@ class Coordinator:
             if known is not None and self._store.is_deleted(known):
                 raise _ended(known)
             id = known
-        wanted = self._reserve(id, request or _new_request(), scope)
+        from uuid import uuid4
+
+        wanted = self._reserve(id, request or uuid4().hex, scope)
         if isinstance(wanted, NotHigher):
             return wanted
         found = self._store.read(wanted)
@@ -590,9 +592,3 @@ def _ended(id: int) -> Refused:
     return Refused(
         f"checkpoint {id} has failed or was deleted: take one with a new id, by another request."
     )
-
-
-def _new_request() -> str:
-    from uuid import uuid4
-
-    return uuid4().hex

@@ -225,7 +225,10 @@ def _partition(read: dict[str, Any]) -> PartitionTruth:
         expectation=_expectation(read["expectation"]),
         assignment=tuple(read["assignment"]),
         written=tuple(Written(**{**one, "keys": tuple(one["keys"])}) for one in read["written"]),
-        replicas=tuple(_replica(one) for one in read["replicas"]),
+        replicas=tuple(
+            ReplicaTruth(**{**one, "epochs": tuple(EpochRange(**each) for each in one["epochs"])})
+            for one in read["replicas"]
+        ),
         choices=tuple(CountedLoss(**one) for one in read["choices"]),
     )
 
@@ -236,11 +239,6 @@ def _expectation(read: dict[str, Any]) -> Expectation:
         name: TrueVerdict(read[name]) if read[name] else None for name in ("verdict", "if_gone")
     }
     return Expectation(**{**read, **words, "partition": partition})
-
-
-def _replica(read: dict[str, Any]) -> ReplicaTruth:
-    epochs = tuple(EpochRange(**one) for one in read["epochs"])
-    return ReplicaTruth(**{**read, "epochs": epochs})
 
 
 def _one(found: tuple[T, ...], broker: int, where: TopicPartition) -> T:

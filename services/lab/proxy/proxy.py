@@ -279,7 +279,10 @@ class Relay:
         if order is None:
             return self._ordinary_answer(head, frame)
         if order.spoiling is Spoiling.REFUSE:
-            return _refused(head, frame, order)
+            request_class, response_class = classes_of(head.api_key)
+            request = request_body(request_class, head.api_version, frame[head.end :])
+            error = refusal(request, response_class, order.error_code, whole=order.whole)
+            return answer_frame(head, error)
         if order.spoiling is Spoiling.RESET_UNSENT:
             raise ConnectionResetError
         self._ordinary_answer(head, frame)
@@ -315,12 +318,6 @@ class Relay:
 def _seen(head: Head, frame: bytes) -> SeenRequest:
     rest = frame[head.end :] if len(frame) <= KEPT_BODY_BYTES else b""
     return SeenRequest(head.api_key, head.api_version, head.client_id, time.monotonic(), rest)
-
-
-def _refused(head: Head, frame: bytes, order: SpoilOrder) -> bytes:
-    request_class, response_class = classes_of(head.api_key)
-    request = request_body(request_class, head.api_version, frame[head.end :])
-    return answer_frame(head, refusal(request, response_class, order.error_code, whole=order.whole))
 
 
 BIND_ATTEMPTS = 20
