@@ -68,7 +68,6 @@ class BundleManifest:
     """The release: ``breakglass 1.2``."""
     cluster_id: str | Unknown
     began_at_ms: int
-    """When the capture began."""
     captured_at_ms: int
     """When it ended; the clock of a console on the bundle stands there."""
     entries: tuple[BundleEntry, ...]

@@ -92,7 +92,6 @@ class Whole(NamedTuple):
     """The whole batches at the beginning of some bytes."""
 
     size: int
-    """Their size in bytes."""
     next_offset: int
     """One past the last offset of the last batch; 0 if there is no batch."""
     needed: int

@@ -246,7 +246,6 @@ class LabOptions(TypedDict, total=False):
     racks: Sequence[str] | None
     """Dealt out to the brokers in turn."""
     log_dirs: int
-    """Log directories of each broker."""
     secured: bool
     """SASL_SSL on the CLIENT listeners, and the authorizer."""
     tethered: bool

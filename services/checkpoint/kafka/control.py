@@ -144,7 +144,6 @@ class LastOf:
     """The topic of the writer's input; the partition is the next field."""
     partition: int
     group: str
-    """The group of the writer."""
     offset: int
     index: int
 

@@ -104,7 +104,6 @@ class CheckpointPlan:
     found: StoredCheckpoint
     copies: Sequence[RestoredCopy]
     plan: RestorePlan
-    """The plan of the topics that are not restored yet."""
     targets: Mapping[str, str]
     state_folders: Mapping[str, Path]
     """By old name: the folder with the progress of each topic."""

@@ -175,7 +175,6 @@ class Duty:
     policy: ProxyPolicy
     rewriting: Rewriting
     services: Mapping[int, Service]
-    """By api key."""
     opaque: bool
     record: Callable[[SeenRequest], None]
     failures: list[str] = field(default_factory=list)
