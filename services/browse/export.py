@@ -44,7 +44,13 @@ def export(
                 for number, record in enumerate(records, 1):  # noqa: B007 -- used after the loop
                     file.write(json.dumps(_document(record)) + "\n")
         return number
-    return _backup(records, partition, to)
+    with TopicWriter(to, TopicIdentity(partition.topic)) as writer:
+        written = writer.partition(partition.partition)
+        number = 0
+        for number, record in enumerate(records, 1):  # noqa: B007 -- used after the loop
+            written.append(record)
+        writer.commit()
+    return number
 
 
 def record_text(entry: RecordEntry) -> str | None:
@@ -99,13 +105,3 @@ def _is_text(record: Record) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _backup(records: Iterator[Record], partition: TopicPartition, to: Path) -> int:
-    number = 0
-    with TopicWriter(to, TopicIdentity(partition.topic)) as writer:
-        written = writer.partition(partition.partition)
-        for number, record in enumerate(records, 1):  # noqa: B007 -- used after the loop
-            written.append(record)
-        writer.commit()
-    return number

@@ -202,8 +202,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class _Decoder:
-    """Decodes in the process that is there for it."""
-
     def __init__(self, url: str) -> None:
         from confluent_kafka.schema_registry import SchemaRegistryClient
 
@@ -257,9 +255,11 @@ class _Decoder:
         from google.protobuf.descriptor_pool import DescriptorPool
 
         pool = DescriptorPool()
-        descriptor = _message(
-            pool.FindFileByName(self._add(pool, held, None)), message_indexes(data)
-        )
+        file = pool.FindFileByName(self._add(pool, held, None))
+        first, *nested = message_indexes(data)
+        descriptor = list(file.message_types_by_name.values())[first]
+        for index in nested:
+            descriptor = descriptor.nested_types[index]
         read = ProtobufDeserializer(
             GetMessageClass(descriptor), {"use.deprecated.format": False}, self._client
         )
@@ -315,14 +315,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return (raw >> 1) ^ -(raw & 1), at
     raise ValueError("the indexes of the message are cut")
-
-
-def _message(file: Any, indexes: list[int]) -> Any:
-    messages = list(file.message_types_by_name.values())
-    found = messages[indexes[0]]
-    for index in indexes[1:]:
-        found = found.nested_types[index]
-    return found
 
 
 def _add_well_known(pool: Any, name: str) -> None:

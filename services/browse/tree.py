@@ -65,7 +65,6 @@ class SegmentNode:
 
     @property
     def address(self) -> str:
-        """The address of its partition."""
         return f"backup:{self.url}/{self.folder}/{self.partition}"
 
     @property

@@ -68,7 +68,6 @@ class BundleManifest:
     """The release: ``breakglass 1.2``."""
     cluster_id: str | Unknown
     began_at_ms: int
-    """When the capture began."""
     captured_at_ms: int
     """When it ended; the clock of a console on the bundle stands there."""
     entries: tuple[BundleEntry, ...]
@@ -323,7 +322,6 @@ def _read_entry(content: _Inflated, entry: BundleEntry, source: str, take: Take)
 
 
 def _lines(pieces: Iterator[bytes], name: str, source: str) -> Iterator[bytes]:
-    """The lines of an entry, without their ends."""
     begun: list[bytes] = []
     length = count = 0
     for piece in pieces:

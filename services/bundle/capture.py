@@ -77,7 +77,6 @@ from breakglass.services.health.backups import BackupGlance
 from breakglass.services.health.counts import topics_to_judge
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.observations import Observations
-from breakglass.services.incident.row import IncidentRow
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.kafka.cluster.group_offsets import (
     CommittedOffsets,
@@ -323,7 +322,8 @@ def add_incident(maker: BundleMaker, incident: Incident, gone: Sequence[int]) ->
     maker.cluster_id = snapshot.cluster_id
     maker.document(CLUSTER, cluster, snapshot.observed_at_ms)
     maker.lines(PARTITIONS, snapshot.partitions, snapshot.observed_at_ms)
-    read = [row for row in incident.rows if _current(row)]
+    # Where the evidence is of the partition as it is now.
+    read = [row for row in incident.rows if row.evidence and row.evidence.state == row.state]
     maker.lines(EVIDENCE, (row.evidence for row in read))
     if len(read) < len(incident.rows):
         missing = len(incident.rows) - len(read)
@@ -334,12 +334,6 @@ def add_incident(maker: BundleMaker, incident: Incident, gone: Sequence[int]) ->
         maker.lacks(f"the replicas on b{broker}", why)
     for right in incident.missing_acls:
         maker.lacks_value("part of the evidence", Denied(f"this user lacks {right}", right))
-
-
-def _current(row: IncidentRow) -> bool:
-    """Whether the evidence is of the partition as it is now."""
-    evidence = row.evidence
-    return evidence is not None and evidence.state == row.state
 
 
 def add_brokers(maker: BundleMaker, client: ReadClient, snapshot: ClusterSnapshot) -> None:
@@ -371,7 +365,10 @@ def add_topics(maker: BundleMaker, client: ReadClient, snapshot: ClusterSnapshot
     names = sorted({state.partition.topic for state in snapshot.partitions})
     troubled = sorted(topics_to_judge(snapshot.partitions))
     deadline = Deadline.after(patience.COMMAND)
-    decisive = {**_decisive(client, troubled, deadline), **snapshot.settings}
+    decisive: dict[str, TopicSettings] = {}
+    for page in _pages(troubled):
+        decisive.update(client.settings(page, deadline))
+    decisive.update(snapshot.settings)
 
     def topics() -> Iterator[BundledTopic]:
         for page in _pages(names):
@@ -386,15 +383,6 @@ def add_topics(maker: BundleMaker, client: ReadClient, snapshot: ClusterSnapshot
                 yield BundledTopic(name, decisive.get(name), told)
 
     maker.lines(TOPICS, topics())
-
-
-def _decisive(
-    client: ReadClient, topics: Sequence[str], deadline: Deadline
-) -> dict[str, TopicSettings]:
-    found: dict[str, TopicSettings] = {}
-    for page in _pages(topics):
-        found.update(client.settings(page, deadline))
-    return found
 
 
 def _pages(names: Sequence[str]) -> Iterator[Sequence[str]]:

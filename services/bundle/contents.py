@@ -168,7 +168,6 @@ class _Reading:
     """Bytes of the lines whose values are kept."""
 
     def opened(self, manifest: BundleManifest) -> None:
-        """Take the manifest."""
         self.manifests.append(manifest)
 
     def take(self, entry: BundleEntry, lines: Iterator[bytes]) -> None:
@@ -469,7 +468,6 @@ class OpenedBundle:
 
     @property
     def captured_at_ms(self) -> int:
-        """When the capture ended, in milliseconds of the epoch."""
         return self.contents.manifest.captured_at_ms
 
     def broker_settings(

@@ -95,7 +95,11 @@ class BundleFolder:
         Raises:
             StorageError: it cannot be written; the bundles before it are still there.
         """
-        self._sweep()
+        for begun in self._folder.iterdir():
+            # What a killed process had begun to write.
+            if _BEGUN.fullmatch(begun.name):
+                with suppress(OSError):
+                    begun.unlink()
         moment = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
         path = self._folder / f"breakglass-{moment}Z-{state}.tar.gz"
         try:
@@ -114,13 +118,6 @@ class BundleFolder:
             if match is not None:
                 found.append(SavedBundle(path.name, match[1], path.lstat().st_size))
         return found
-
-    def _sweep(self) -> None:
-        """Remove what a killed process had begun to write."""
-        for path in self._folder.iterdir():
-            if _BEGUN.fullmatch(path.name):
-                with suppress(OSError):
-                    path.unlink()
 
 
 def state_of(found: Incident | BreakglassError) -> str:

@@ -222,7 +222,6 @@ class ContentRules:
     """For the marks; never written."""
 
     def wants(self, topic: str) -> bool:
-        """Whether the contents of *topic* are asked for."""
         return any(fnmatchcase(topic, pattern) for pattern in self.topics)
 
     def content(self, content: Content | None, *, wanted: bool) -> BundledContent | None:
@@ -235,7 +234,6 @@ class ContentRules:
         return BundledContent(content.size, mark, None if kept is None else kept[:MOST_CONTENT])
 
     def withholds(self, name: str) -> bool:
-        """Whether a field or a header of this name is redacted."""
         return any(fnmatchcase(name.lower(), pattern) for pattern in self.redacted)
 
     def _redacted(self, content: Content) -> bytes | None:

@@ -443,7 +443,9 @@ class Coordinator:
             if known is not None and self._store.is_deleted(known):
                 raise _ended(known)
             id = known
-        wanted = self._reserve(id, request or _new_request(), scope)
+        from uuid import uuid4
+
+        wanted = self._reserve(id, request or uuid4().hex, scope)
         if isinstance(wanted, NotHigher):
             return wanted
         found = self._store.read(wanted)
@@ -459,7 +461,6 @@ class Coordinator:
             raise
 
     def _reserve(self, id: int | None, request: str, scope: Scope) -> int | NotHigher:
-        """Reserve an id for this request, and return it."""
         latest = self._topics.latest_id()
         while True:
             wanted = id if id is not None else _next([latest, *self._store.ids()])
@@ -539,14 +540,11 @@ class Coordinator:
             if take.acknowledged or take.refusal is not None:
                 return take, positions
             if self._clock() >= deadline:
-                raise self._timed_out(take)
+                late = f"{len(take.missing)} of {len(take.partitions)} partitions"
+                reason = f"{late} did not start within {self._start_seconds:g} s"
+                self._store.fail_checkpoint(id, reason)
+                raise TimedOut(f"checkpoint {id} has failed, {reason}: take one with a new id.")
             self._wait(PAUSE_SECONDS)
-
-    def _timed_out(self, take: protocol.Take) -> TimedOut:
-        late = f"{len(take.missing)} of {len(take.partitions)} partitions"
-        reason = f"{late} did not start within {self._start_seconds:g} s"
-        self._store.fail_checkpoint(take.id, reason)
-        return TimedOut(f"checkpoint {take.id} has failed, {reason}: take one with a new id.")
 
     def status(self, id: int) -> StoredCheckpoint | None:
         return self._store.read(id)
@@ -594,9 +592,3 @@ def _ended(id: int) -> Refused:
     return Refused(
         f"checkpoint {id} has failed or was deleted: take one with a new id, by another request."
     )
-
-
-def _new_request() -> str:
-    from uuid import uuid4
-
-    return uuid4().hex

@@ -132,14 +132,8 @@ def shared_group(group: GroupEvidence) -> str:
 def _compacted(topics: Sequence[TopicEvidence], declared: Declared) -> Iterator[str]:
     names = [topic.topic for topic in topics if topic.compacted]
     if names and not declared.retention_held:
-        yield (
-            f"{_are(names)} compacted, which may remove what the checkpoint needs: add "
-            "--hold-retention"
-        )
-
-
-def _are(names: Sequence[str]) -> str:
-    return f"topic {names[0]} is" if len(names) == 1 else f"topics {', '.join(names)} are"
+        are = f"topic {names[0]} is" if len(names) == 1 else f"topics {', '.join(names)} are"
+        yield (f"{are} compacted, which may remove what the checkpoint needs: add --hold-retention")
 
 
 def unstamped_topics(topics: Sequence[TopicEvidence]) -> Iterator[str]:

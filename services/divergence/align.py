@@ -65,7 +65,6 @@ class RecordPair(NamedTuple):
         )
 
     def mirrored(self) -> RecordPair:
-        """The same pair with the sides exchanged."""
         return RecordPair(self.offset, _MIRRORED[self.kind], self.right, self.left, self.fields)
 
 
@@ -260,7 +259,6 @@ class HunkTotals:
     kinds: Counter[PairKind] = field(default_factory=Counter)
     """Number of pairs of each kind; UNREAD counts entries and stretches."""
     fields: Counter[RecordField] = field(default_factory=Counter)
-    """Number of DIFFERENT pairs that differ in each field."""
     first: int | None = None
     """Address of the first pair that is not EQUAL."""
     counted_to: int = 0

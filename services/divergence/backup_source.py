@@ -70,7 +70,6 @@ class RecordsPiece:
         return len(self.data)
 
     def reach(self, begin: int, end: int, at: int) -> Reach:
-        """How far the records reach."""
         before = bisect_right(self.entries, self.position + begin, key=_entry_end)
         held = bisect_right(self.entries, self.position + end, key=_entry_end)
         if held == before:

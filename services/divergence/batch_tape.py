@@ -84,7 +84,6 @@ class BatchTape:
     form: TapeForm = TapeForm.BATCHES
 
     def pieces(self) -> Iterator[BatchPiece]:
-        """The pieces, as they are read."""
         for batches in self.read:
             yield BatchPiece(*batches, self.limit, self.plain)
 
@@ -93,7 +92,6 @@ class Whole(NamedTuple):
     """The whole batches at the beginning of some bytes."""
 
     size: int
-    """Their size in bytes."""
     next_offset: int
     """One past the last offset of the last batch; 0 if there is no batch."""
     needed: int

@@ -26,7 +26,6 @@ class Keep:
     value: int
     """Bytes kept of each value, each key, and each header's key and value."""
     headers: int
-    """Number of headers kept of one record."""
 
 
 ROWS = Keep(value=512, headers=8)
@@ -48,7 +47,6 @@ class Content:
     kept: bytes
     """The beginning of the bytes, or all of them."""
     size: int
-    """Length of all the bytes."""
     digest: bytes = b""
     """SHA-256 of all the bytes; empty if all are kept."""
 

@@ -45,7 +45,6 @@ class MetastoreSource:
     """Lines that are not commands, with the reason."""
 
     def read(self, start: int, end: int, reading: Reading) -> Iterator[RecordEntry]:
-        """The commands of ``[start, end)``."""
         asked = self.extent.within(start, end)
         if asked.start >= asked.end:
             return

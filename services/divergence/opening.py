@@ -602,17 +602,6 @@ class Opener:
         if address.kind is SourceKind.LOG:
             path = Path(address.place) / f"{address.folder}-{address.partition}"
             return open_log(str(address), path)
-        return self._live(address)
-
-    def proven_same(self, left: Source, right: Source) -> Extent | None:
-        """The offsets at which two replicas are the same by their epochs; None if not proven."""
-        if not (isinstance(left, ReplicaSource) and isinstance(right, ReplicaSource)):
-            return None
-        if left.committed or right.committed or not (left.gapless and right.gapless):
-            return None
-        return proven_by_epochs(self.client(), left, right, Deadline.after(patience.COMMAND))
-
-    def _live(self, address: SourceAddress) -> Source:
         client, deadline = self.client(), Deadline.after(patience.COMMAND)
         partition = address.topic_partition
         state = _state(client, partition, deadline)
@@ -632,6 +621,14 @@ class Opener:
             committed=leads,
             title=str(address),
         )
+
+    def proven_same(self, left: Source, right: Source) -> Extent | None:
+        """The offsets at which two replicas are the same by their epochs; None if not proven."""
+        if not (isinstance(left, ReplicaSource) and isinstance(right, ReplicaSource)):
+            return None
+        if left.committed or right.committed or not (left.gapless and right.gapless):
+            return None
+        return proven_by_epochs(self.client(), left, right, Deadline.after(patience.COMMAND))
 
 
 def _state(client: ReadClient, partition: TopicPartition, deadline: Deadline) -> PartitionState:

@@ -160,7 +160,6 @@ class Window:
         return kind is not PairKind.EQUAL and kind is not self.pairs[place - 1].kind
 
     def totals_from(self, start: int) -> HunkTotals:
-        """The totals of the pairs at *start* and after."""
         totals = HunkTotals(counted_to=start)
         for pair in self.pairs:
             if pair.offset >= start:

@@ -68,8 +68,6 @@ def count(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The address of a pair, with its kind."""
-
     offset: int
     kind: PairKind
 

@@ -76,7 +76,6 @@ class Same(NamedTuple):
     start: int
     end: int
     entries: int
-    """Number of entries on each side."""
 
 
 def same_from(left: Tape, right: Tape, start: int) -> Iterator[Same]:
@@ -182,7 +181,6 @@ class Reading:
 
     keep: Keep = ROWS
     chunk_bytes: int = CHUNK_BYTES
-    """Bytes that one request asks for."""
     plain: bool = False
     """Compare bytes only outside transactions: the other side has only committed records."""
     go_on: Callable[[], None] = _go_on

@@ -202,7 +202,6 @@ class ReadClient:
             return _with_reassignments((partitions, moving.result()))
 
     def settings(self, topics: Sequence[str], deadline: Deadline) -> dict[str, TopicSettings]:
-        """The election-relevant settings of *topics*."""
         return read_topic_settings(self.sender, deadline, topics) if topics else {}
 
     def _settings(

@@ -46,16 +46,12 @@ def produce_bulk(
         for leader, led in _by_leader(missing):
             offsets = _write(cluster.broker(leader).address(Listener.LAB), led, batch)
             for partition, offset in offsets.items():
-                written[partition] = _produced(partition, offset, records)
+                acked = [AckedRecord(offset + at, one, one) for at, one in enumerate(records)]
+                written[partition] = Produced(partition, "all", tuple(acked), failed=0)
         return len(written) == len(states)
 
     cluster.wait_until(everywhere, "every partition to take its records", timeout=BULK_SECONDS)
     return written
-
-
-def _produced(partition: TopicPartition, offset: int, records: Sequence[bytes]) -> Produced:
-    acked = [AckedRecord(offset + number, one, one) for number, one in enumerate(records)]
-    return Produced(partition, "all", tuple(acked), failed=0)
 
 
 def _by_leader(states: Iterable[PartitionState]) -> Iterator[tuple[int, list[PartitionState]]]:

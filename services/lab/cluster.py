@@ -246,7 +246,6 @@ class LabOptions(TypedDict, total=False):
     racks: Sequence[str] | None
     """Dealt out to the brokers in turn."""
     log_dirs: int
-    """Log directories of each broker."""
     secured: bool
     """SASL_SSL on the CLIENT listeners, and the authorizer."""
     tethered: bool
@@ -367,7 +366,6 @@ class Cluster:
 
     @property
     def controller_bootstrap(self) -> str:
-        """The controllers, for `--bootstrap-controller`."""
         return _joined(self.layout.controllers, Listener.CONTROLLER)
 
     def advertise(self, broker_id: int, address: Address) -> None:
@@ -473,7 +471,6 @@ class Cluster:
         return self.read(lambda node: read_partitions(node, topics), via=via)
 
     def partition(self, topic: str, partition: int, *, via: int | None = None) -> PartitionState:
-        """One partition."""
         wanted = TopicPartition(topic, partition)
         for state in self.partitions(topic, via=via):
             if state.partition == wanted:
@@ -531,7 +528,6 @@ class Cluster:
         self._wait_ready([node for node in self.nodes if node.awake], timeout)
 
     def wait_unregistered(self, *brokers: int, timeout: float = WAIT_SECONDS) -> None:
-        """Wait until the cluster no longer knows the brokers."""
         self.wait_until(
             lambda: not set(brokers) & set(self.fenced()),
             f"brokers {_list(brokers)} to be unregistered",

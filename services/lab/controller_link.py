@@ -96,7 +96,7 @@ class ControllerLink:
         output = record_file.with_suffix(".log")
         command = [sys.executable, "-m", "breakglass.services.lab.link_process"]
         record = process.spawn(
-            [*command, str(upstream), str(address), _joined(withheld), str(record_file)],
+            [*command, str(upstream), str(address), ",".join(map(str, withheld)), str(record_file)],
             output,
             environment={"PYTHONPATH": str(PACKAGES)},
             tethered=self._cluster.layout.tethered,
@@ -106,10 +106,6 @@ class ControllerLink:
             said = output.read_text("utf-8", "replace").strip() or "it wrote nothing"
             _end(record_file)
             raise LabError(f"The proxy of broker {self._broker} did not start: {said}")
-
-
-def _joined(keys: Collection[int]) -> str:
-    return ",".join(str(key) for key in keys)
 
 
 def _running(record_file: Path) -> bool:

@@ -105,7 +105,6 @@ class Distribution:
 
     @property
     def classpath(self) -> str:
-        """Value of ``java -cp``."""
         return os.pathsep.join(str(jar) for jar in self.jars)
 
     @property

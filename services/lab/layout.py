@@ -16,7 +16,6 @@ SCHEMA = 1
 LAYOUT_FILE = "lab.json"
 PROPERTIES_FILE = "server.properties"
 TRUTH_FILE = "truth.json"
-"""The file with the truths of the scenarios that were played."""
 LOOPBACK = "127.0.0.1"
 FIRST_CONTROLLER = 101
 """Brokers are 1, 2, 3 and controllers 101, 102, so that they are easy to distinguish in logs."""
@@ -65,7 +64,6 @@ class NodeLayout:
     controller_links: Mapping[int, Address] = field(default_factory=dict)
     """By controller id, where this broker reaches it, when that is not the controller itself."""
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """Kafka settings of this node alone."""
     lost: bool = False
     """Its machine is lost for good: the node cannot be started or resumed."""
 

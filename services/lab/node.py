@@ -141,12 +141,10 @@ class Node:
 
     @property
     def log_file(self) -> Path:
-        """The node's own log."""
         return distribution.log_file(self.layout)
 
     @property
     def pid(self) -> int | None:
-        """The process id, or None when the node is down."""
         record = self._record()
         found = process.find(record) if record else None
         return found.pid if found else None

@@ -20,7 +20,6 @@ from breakglass.services.file_lock import open_lock_file, unlock, wait_for_lock
 from breakglass.services.lab.layout import LOOPBACK
 
 COUNTER = "lab-ports"
-"""The file with the counter, in the user's cache."""
 LOWEST = 15000
 EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 USUAL_EPHEMERAL_START = 32768

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -82,7 +83,8 @@ def seconds_after_boot(process: psutil.Process) -> float:
 
 def find(record: ProcessRecord) -> psutil.Process | None:
     """The running process of *record*; None when it ended, even if not yet reaped."""
-    _reap(record.pid)
+    with suppress(ChildProcessError):
+        os.waitpid(record.pid, os.WNOHANG)
     try:
         process = psutil.Process(record.pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -189,10 +191,3 @@ def _command_line(process: psutil.Process) -> list[str]:
     while not (words := process.cmdline()) and time.monotonic() < give_up:
         time.sleep(POLL_SECONDS)
     return list(words)
-
-
-def _reap(pid: int) -> None:
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return

@@ -137,8 +137,6 @@ def produce_each(
 
 
 class _Reports:
-    """Delivery reports as they come in."""
-
     def __init__(self, counts: Mapping[TopicPartition, int]) -> None:
         self._counts = counts
         self._acked: dict[TopicPartition, list[AckedRecord]] = {count: [] for count in counts}

@@ -51,7 +51,10 @@ def server_properties(
     cluster: ClusterLayout, node: NodeLayout, security: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """The settings of *node*, later sources winning: defaults, *security*, cluster, node."""
-    role = _broker(node) if node.role is NodeRole.BROKER else _controller(node)
+    if node.role is NodeRole.BROKER:
+        role = _broker(node)
+    else:
+        role = {"listeners": _listeners({Listener.CONTROLLER: node.address(Listener.CONTROLLER)})}
     return {
         **QUICK,
         **PREDICTABLE,
@@ -111,11 +114,6 @@ def _broker(node: NodeLayout) -> dict[str, str]:
         "inter.broker.listener.name": Listener.LAB.value,
         **({"broker.rack": node.rack} if node.rack else {}),
     }
-
-
-def _controller(node: NodeLayout) -> dict[str, str]:
-    own = {Listener.CONTROLLER: node.address(Listener.CONTROLLER)}
-    return {"listeners": _listeners(own)}
 
 
 def _listeners(addresses: Mapping[Listener, object]) -> str:

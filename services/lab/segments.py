@@ -37,7 +37,6 @@ class SegmentBatch:
     offsets: tuple[int, ...]
     """Of the records present: compaction leaves gaps, and batches without any."""
     control: bool
-    """Holds a transaction marker."""
     transactional: bool
     producer_id: int
 
@@ -49,7 +48,6 @@ class DiskLog:
     start: int
     """Log start offset, as far as it was written to disk."""
     end: int
-    """Log end offset."""
     batches: tuple[SegmentBatch, ...]
 
     @property

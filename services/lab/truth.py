@@ -179,7 +179,6 @@ class Truth:
         raise LabError(f"No scenario of this lab made {wanted}: read the names in {TRUTH_FILE}.")
 
     def of(self, scenario: str) -> tuple[PartitionTruth, ...]:
-        """The partitions of one scenario."""
         return tuple(truth for truth in self.partitions if truth.scenario == scenario)
 
 
@@ -225,8 +224,11 @@ def _partition(read: dict[str, Any]) -> PartitionTruth:
         scenario=read["scenario"],
         expectation=_expectation(read["expectation"]),
         assignment=tuple(read["assignment"]),
-        written=tuple(_written(one) for one in read["written"]),
-        replicas=tuple(_replica(one) for one in read["replicas"]),
+        written=tuple(Written(**{**one, "keys": tuple(one["keys"])}) for one in read["written"]),
+        replicas=tuple(
+            ReplicaTruth(**{**one, "epochs": tuple(EpochRange(**each) for each in one["epochs"])})
+            for one in read["replicas"]
+        ),
         choices=tuple(CountedLoss(**one) for one in read["choices"]),
     )
 
@@ -237,15 +239,6 @@ def _expectation(read: dict[str, Any]) -> Expectation:
         name: TrueVerdict(read[name]) if read[name] else None for name in ("verdict", "if_gone")
     }
     return Expectation(**{**read, **words, "partition": partition})
-
-
-def _written(read: dict[str, Any]) -> Written:
-    return Written(**{**read, "keys": tuple(read["keys"])})
-
-
-def _replica(read: dict[str, Any]) -> ReplicaTruth:
-    epochs = tuple(EpochRange(**one) for one in read["epochs"])
-    return ReplicaTruth(**{**read, "epochs": epochs})
 
 
 def _one(found: tuple[T, ...], broker: int, where: TopicPartition) -> T:

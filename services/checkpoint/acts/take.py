@@ -145,7 +145,9 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
                 asked = id if frozen.asked and not self.repeatable else self.id
                 taken = coordinator.take(asked, self.request, is_new=not self.repeatable)
                 if isinstance(taken, NotHigher):
-                    raise self._not_higher(taken)
+                    if self.id is not None or self.repeatable:
+                        raise Refused(not_higher(taken))
+                    raise EvidenceChanged(overtaken(taken))
         for partition, position in self._started(taken).items():
             text = f"started at {position:,}"
             front.tell(TargetOutcome(str(partition), TargetResult.DONE, text))
@@ -195,11 +197,6 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
         held = f" and hold retention of {', '.join(sorted(self.asked.topics))}"
         text = verb.format(len(scope.partitions))
         yield ConsentPhrase(text + held * self.hold_retention)
-
-    def _not_higher(self, taken: NotHigher) -> Refused:
-        if self.id is not None or self.repeatable:
-            return Refused(not_higher(taken))
-        return EvidenceChanged(overtaken(taken))
 
     def _hold(
         self,

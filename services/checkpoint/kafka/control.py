@@ -144,7 +144,6 @@ class LastOf:
     """The topic of the writer's input; the partition is the next field."""
     partition: int
     group: str
-    """The group of the writer."""
     offset: int
     index: int
 
@@ -185,7 +184,10 @@ class MovedRecords:
 
 def moved_rows(moved: Iterable[MovedRecords]) -> list[list[str | int]]:
     """*moved* as JSON."""
-    return [[*_place(records.old), records.new_offset, records.count] for records in moved]
+    return [
+        [one.old.topic_id, one.old.partition, one.old.offset, one.new_offset, one.count]
+        for one in moved
+    ]
 
 
 def moved_from(rows: Any) -> tuple[MovedRecords, ...]:
@@ -239,10 +241,6 @@ class RetentionHold:
         settings = None if self.settings is None else dict(self.settings)
         body = {"topic": self.topic, "settings": settings}
         return f"held/{self.topic_id}/{self.request}".encode(), json.dumps(body).encode()
-
-
-def _place(one: RecordAddress) -> tuple[str, int, int]:
-    return one.topic_id, one.partition, one.offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +315,10 @@ def _parsed(
             return Created(group, topic_id, int(number), _id(body["id"]), position, state, known)
         if kind == "held":
             return _held(rest, body)
-        return _restored(rest, body) if kind == "restored" else None
+        if kind == "restored":
+            moved = {int(number): moved_from(some) for number, some in body["moved"].items()}
+            return RestoredTopic(rest, _id(body["id"]), moved)
+        return None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
@@ -325,11 +326,6 @@ def _parsed(
 def _last_of(told: Any) -> LastOf:
     topic_id, partition, group, offset, index = told
     return LastOf(str(topic_id), int(partition), str(group), int(offset), int(index))
-
-
-def _restored(rest: str, body: Any) -> RestoredTopic:
-    moved = {int(number): moved_from(some) for number, some in body["moved"].items()}
-    return RestoredTopic(rest, _id(body["id"]), moved)
 
 
 def _held(rest: str, body: Any) -> RetentionHold:

@@ -177,8 +177,6 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """One decision."""
-
     how: Decider
     take: TakeDocument
     logs: Logs

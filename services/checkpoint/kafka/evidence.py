@@ -257,8 +257,6 @@ CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 
 @dataclass(slots=True)
 class _Seen:
-    """What is known of one group."""
-
     coordinator: int
     kind: str
     protocol: str
@@ -283,7 +281,11 @@ def read_groups(
     """
     partitions = [state.partition for state in logs.states]
     topics = frozenset(partition.topic for partition in partitions)
-    seen = _groups(client, partitions, topics, deadline)
+    # All brokers are read again while one of them does not answer for its groups: where that
+    # broker is dead, other brokers coordinate its groups after a while.
+    _require_coordinated(client, deadline)
+    seen = until(deadline, lambda: _groups_now(client, partitions, topics, deadline))
+    _require_coordinated(client, deadline)
     on_topics = {name: group for name, group in sorted(seen.items()) if group.topics}
     ids = frozenset(state.topic_id.hex for state in logs.states)
     noted = {group for group, topic_id, _ in control.created if topic_id in ids}
@@ -312,23 +314,6 @@ def _written(
 ) -> tuple[str, ...]:
     found = (topic for topic, writers in producers.items() if set(writers) & set(committing))
     return tuple(sorted(found))
-
-
-def _groups(
-    client: ReadClient,
-    partitions: Sequence[TopicPartition],
-    topics: Collection[str],
-    deadline: Deadline,
-) -> dict[str, _Seen]:
-    """Every group that a broker coordinates, with the *topics* that it is on.
-
-    All brokers are read again while one of them does not answer for its groups: where that broker
-    is dead, other brokers coordinate its groups after a while.
-    """
-    _require_coordinated(client, deadline)
-    found = until(deadline, lambda: _groups_now(client, partitions, topics, deadline))
-    _require_coordinated(client, deadline)
-    return found
 
 
 def _require_coordinated(client: ReadClient, deadline: Deadline) -> None:
@@ -493,8 +478,6 @@ FURTHER = 100
 
 @dataclass(slots=True)
 class _Found:
-    """What batches show."""
-
     records: int = 0
     writers: set[WriterKind] = field(default_factory=set)
     outside_transactions: bool = False

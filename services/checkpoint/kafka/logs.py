@@ -364,7 +364,6 @@ class Sought:
     """Which partitions, groups and records matter for a decision."""
 
     numbers: Mapping[TopicPartition, int]
-    """The number of each partition in the checkpoint."""
     ids: Mapping[tuple[str, int], int]
     """The same number by topic id and partition, as origins name them."""
     groups: tuple[str, ...]

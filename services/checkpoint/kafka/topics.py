@@ -120,7 +120,6 @@ def read_in_order(
 def _offsets(
     client: ReadClient, flow: GroupFlow, deadline: Deadline, *, all_inputs: bool
 ) -> dict[TopicPartition, int]:
-    """Where the group stands in each partition of the inputs of *flow*."""
     logs = read_logs(client, flow.inputs, deadline)
     partitions = [state.partition for state in logs.states]
     committed = read_named_groups(client, [flow.group], partitions, deadline)[flow.group]
@@ -488,7 +487,6 @@ def quietest(starts: Ends, ends: Ends) -> Ends:
 
 
 def _ids_between(logs: Logs, starts: Ends, ends: Ends) -> Iterator[int]:
-    """The ids in the headers of records in ``[start, end)``."""
     for partition, end in ends.items():
         if starts[partition] >= end:
             continue

@@ -313,8 +313,6 @@ class _Value:
 
 @dataclass(slots=True)
 class _Producer:
-    """What was read of one producer so far."""
-
     decided: list[DecidedTransaction] = field(default_factory=list)
     deciding: bool = False
     """A decision is recorded, and not yet that all markers are written."""
@@ -377,7 +375,6 @@ class HistoryReader:
         }
 
     def _continue(self) -> None:
-        """Read what was recorded since."""
         deadline = Deadline.after(patience.COMMAND)
         logs, ends = read_ends(self._client, (STATE_TOPIC,), deadline)
         for partition, start in self._read_to.items():

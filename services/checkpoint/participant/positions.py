@@ -47,16 +47,13 @@ class KnownRecords:
         cause = stamp.cause
         if cause is None:
             return True
-        writer, at = _writer(cause), (cause.place.offset, cause.index)
+        writer = cause.place.topic_id, cause.place.partition, cause.group
+        at = cause.place.offset, cause.index
         last = self._last.get(writer)
         if last is not None and at <= last:
             return False
         self._last[writer] = at
         return True
-
-
-def _writer(cause: RecordOrigin) -> Writer:
-    return cause.place.topic_id, cause.place.partition, cause.group
 
 
 METADATA = "breakglass sn="

@@ -88,7 +88,6 @@ def reading_order(
 
 
 def _after(topic: str, flows: Iterable[GroupFlow]) -> set[str]:
-    """The topics that the records of *topic* lead to directly."""
     return {output for flow in flows if topic in flow.inputs for output in flow.outputs}
 
 

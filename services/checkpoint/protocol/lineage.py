@@ -92,7 +92,6 @@ class LoweredCut:
     """The greatest consistent cut within the given ends."""
 
     positions: dict[int, int]
-    """The end of each log in the cut."""
     offsets: dict[int, int]
     """The group's offset in each partition: the end of its processed records in the cut."""
     rolled_back: dict[int, int]

@@ -102,7 +102,6 @@ class TransactionCut:
     """The greatest consistent content of a checkpoint within the given ends."""
 
     positions: dict[int, int]
-    """The cut of each log."""
     offsets: dict[str, dict[int, int]]
     """Where each group continues."""
     in_transit: dict[int, tuple[int, ...]]
@@ -351,7 +350,6 @@ class DecidedTransaction:
     """A transaction that a coordinator has recorded as to be committed or aborted."""
 
     logs: frozenset[TopicPartition]
-    """The partitions that get its marker."""
     commit: bool
 
 

@@ -104,7 +104,6 @@ class CheckpointPlan:
     found: StoredCheckpoint
     copies: Sequence[RestoredCopy]
     plan: RestorePlan
-    """The plan of the topics that are not restored yet."""
     targets: Mapping[str, str]
     state_folders: Mapping[str, Path]
     """By old name: the folder with the progress of each topic."""
@@ -413,18 +412,17 @@ def complete(
     ensure_control(client, markers.topics, control_topic, deadline)
     known = read_control(client, control_topic, deadline) or Control()
     found = [_whole(client, plan, topic) for topic in sorted(plan.targets)]
-    wholes = [whole for whole in found if not _is_told(known, whole, plan)]
+    wholes = [
+        whole
+        for whole in found
+        if (before := known.restored.get(whole.topic_id)) is None or before.id != plan.found.id
+    ]
     foreign = {whole.now.name: why for whole in wholes if (why := _foreign(client, whole))}
     if foreign:
         return foreign
     for record in _records(wholes, known, plan.found.id):
         write_control(client, markers, control_topic, record, Deadline.after(patience.JOB))
     return {}
-
-
-def _is_told(known: Control, one: _Whole, plan: CheckpointPlan) -> bool:
-    before = known.restored.get(one.topic_id)
-    return before is not None and before.id == plan.found.id
 
 
 def _whole(client: ReadClient, plan: CheckpointPlan, topic: str) -> _Whole:

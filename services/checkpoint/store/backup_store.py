@@ -126,7 +126,6 @@ class Retention:
     keep: int | None = None
     """Keep this many of the newest completed checkpoints, and all newer than the last of them."""
     older_than_ms: int | None = None
-    """Checkpoints older than this may be deleted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,6 @@ class TakeDocument(Summed):
     incarnation: str | None = None
     """Of the topics: after a restore, the same ids may occur again in another timeline (H12)."""
     groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
-    """Consumer groups on the topics, each with its policy."""
     floors: Mapping[int, int] = field(default_factory=dict)
     """Log ends by the partition's number, read before the checkpoint wrote anything."""
     tool_version: str = "unknown"

@@ -306,7 +306,6 @@ class Files:
                     os.rmdir(path)
 
     def fail(self, name: Name, reason: str, position: int | None = None) -> None:
-        """Write a failure; the first failure stays."""
         self.create(name, FailureDocument(self.clock(), reason[:MAX_REASON], position))
 
     def remove(self, names: Iterable[Name]) -> None:

@@ -97,7 +97,6 @@ class StoredPartition:
 
     @property
     def backup(self) -> PartitionBackup:
-        """The backup as the protocol sees it."""
         failure = None if self.verdict is None else self.verdict.reason
         return PartitionBackup(self.number, tuple(copy.copy for copy in self.copies), failure)
 
@@ -237,17 +236,14 @@ def put_together(id: int, documents: Mapping[Name, Document]) -> StoredCheckpoin
     started = _only(documents, Name(id, None, None, CheckpointFile.STARTED), StartedDocument)
     cut = _only(documents, Name(id, None, None, CheckpointFile.CUT), CutDocument)
     failed = _only(documents, Name(id, None, None, CheckpointFile.FAILURE), FailureDocument)
-    whole = StoredCheckpoint(id, take, partitions, started, cut, failed, _read_last(documents))
+    verified = (one for one in documents.values() if isinstance(one, VerifiedDocument))
+    newest = max(verified, key=lambda document: document.at_ms, default=None)
+    whole = StoredCheckpoint(id, take, partitions, started, cut, failed, newest)
     if whole.status is not Status.FAILED:
         return whole
     return replace(
         whole, partitions=tuple(replace(partition, given_up=True) for partition in partitions)
     )
-
-
-def _read_last(documents: Mapping[Name, Document]) -> VerifiedDocument | None:
-    found = (document for document in documents.values() if isinstance(document, VerifiedDocument))
-    return max(found, key=lambda document: document.at_ms, default=None)
 
 
 def _partition(

@@ -49,7 +49,10 @@ def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:
         raise cluster_error(
             answer.error_code, "describing the cluster", "DESCRIBE on CLUSTER", answer.error_message
         )
-    brokers = tuple(_broker(broker, names_fenced) for broker in answer.brokers)
+    brokers = tuple(
+        Broker(one.broker_id, one.host, one.port, one.rack, names_fenced and bool(one.is_fenced))
+        for one in answer.brokers
+    )
     if len({broker.id for broker in brokers}) < len(brokers) or not all(map(_possible, brokers)):
         raise unbelievable(sender.name(ANY_BROKER), "lists a broker twice, or one that cannot be")
     return ClusterDescription(answer.cluster_id, brokers, names_fenced)
@@ -58,11 +61,6 @@ def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:
 def _possible(broker: Broker) -> bool:
     """Whether a broker can have that id and port; a fenced one may have no port."""
     return broker.id >= 0 and -1 <= broker.port < 65_536
-
-
-def _broker(answer: Any, names_fenced: bool) -> Broker:
-    fenced = bool(answer.is_fenced) if names_fenced else False
-    return Broker(answer.broker_id, answer.host, answer.port, answer.rack, fenced)
 
 
 def describe_quorum(

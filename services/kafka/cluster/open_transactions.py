@@ -128,20 +128,13 @@ def read_open_transactions(
 def _coordinated(
     sender: Sender, one: OpenTransaction, told: _Listed, deadline: Deadline
 ) -> OpenTransaction:
-    """The transaction *one* with its coordinator's state."""
     listed = told.producers.get(one.producer_id)
     if listed is None:
         return replace(one, coordinator_state=told.unread or "")
     one = replace(one, coordinator_state=listed.state, transactional_id=listed.transactional_id)
     if listed.state not in UNDER_WAY:
         return one
-    return _described(sender, listed, one, deadline)
-
-
-def _described(
-    sender: Sender, listed: _Told, one: OpenTransaction, deadline: Deadline
-) -> OpenTransaction:
-    """The transaction *one* with what its coordinator describes of it (KIP-664)."""
+    # The transaction *one* with what its coordinator describes of it (KIP-664).
     from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
 
     request = DescribeTransactionsRequest(transactional_ids=[listed.transactional_id])

@@ -220,7 +220,6 @@ class TransactionClient:
         self._ask(GROUP, group, request, TxnOffsetCommitResponse, COMMIT_VERSION, deadline, code)
 
     def end(self, deadline: Deadline, *, commit: bool) -> None:
-        """Commit the transaction, or abort it."""
         from kafka.protocol.producer import EndTxnRequest, EndTxnResponse
 
         request = EndTxnRequest(

@@ -205,7 +205,6 @@ class LogReading:
         self._ended_block(min(self.begin, self.corrupt_at))
 
     def stop(self, why: str) -> None:
-        """Read no more of the log."""
         if self.bound == self.log.end and self.corrupt_at is None:
             # A part of the newest block is better than nothing.
             self.bound, self.verified_to = self.begin, self.position

@@ -69,7 +69,6 @@ class EpochWalk:
 
     @property
     def history(self) -> EpochHistory:
-        """What is known so far."""
         ends = [found.end for found in self._found]
         if not ends:
             return EpochHistory((), self._start if self._at_bottom else self._end)

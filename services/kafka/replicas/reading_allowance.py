@@ -57,15 +57,12 @@ class Allowance:
         return Deadline.after(max(self._seconds, 0.0))
 
     def ended(self, seconds: float) -> None:
-        """Account for a reading that took *seconds*."""
         self._seconds -= seconds
 
     def share(self, logs: int) -> int:
-        """Bytes for each of *logs* logs."""
         part = max(self._bytes // max(logs, self._logs, 1), LEAST_PARTITION_BYTES)
         return min(self._limits.partition_bytes, part)
 
     def spend(self, size: int) -> None:
-        """Account for *size* bytes received."""
         with self._lock:
             self._bytes -= size

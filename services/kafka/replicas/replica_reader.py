@@ -151,7 +151,6 @@ class ReplicaReading:
 
     @classmethod
     def unread(cls, reason: str, *, log_dir_online: bool | Unknown | None = None) -> ReplicaReading:
-        """Nothing is known, for one *reason*."""
         unknown = Unknown(reason)
         online = unknown if log_dir_online is None else log_dir_online
         return cls(
@@ -201,7 +200,9 @@ class ReplicaReader:
         self._start_walks(ends, newest)
         self.deepen(held, FIRST_DEPTH, deadline)
         self._find_starts(held, deadline)
-        local_starts = self._local_starts(held, set(tiered), deadline)
+        topics = set(tiered)
+        local = [partition for partition in held if partition.topic in topics]
+        local_starts = list_offsets(self._sender, self._broker, local, EARLIEST_LOCAL, deadline)
         return {one: self._reading(one, end, newest, local_starts) for one, end in ends.items()}
 
     def _log_ends(
@@ -275,12 +276,6 @@ class ReplicaReader:
             if isinstance(start, ListedOffset):
                 self._log_starts[one] = start.offset
                 self._walks[one].start_at(start.offset)
-
-    def _local_starts(
-        self, held: list[TopicPartition], tiered: set[str], deadline: Deadline
-    ) -> Mapping[TopicPartition, ListedOffset | OffsetError]:
-        moved = [partition for partition in held if partition.topic in tiered]
-        return list_offsets(self._sender, self._broker, moved, EARLIEST_LOCAL, deadline)
 
     def _reading(
         self,

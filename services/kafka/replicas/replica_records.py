@@ -56,8 +56,6 @@ class Aborted(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """One answer's data of the partition."""
-
     data: bytes
     aborted: tuple[Aborted, ...]
 
@@ -94,7 +92,6 @@ class ReplicaRecords:
 
     @property
     def where(self) -> str:
-        """The name of the log in messages."""
         return f"{self.partition} on b{self.broker}"
 
     def chunks(self, start: int, end: int) -> Iterator[BatchChunk]:

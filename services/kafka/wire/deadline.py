@@ -20,7 +20,6 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float, clock: Callable[[], float] = time.monotonic) -> Deadline:
-        """The moment *seconds* from now."""
         return cls(clock() + seconds, clock)
 
     def remaining(self) -> float:

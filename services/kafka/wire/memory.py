@@ -46,7 +46,6 @@ class Room:
             self._held += size
 
     def give(self, size: int) -> None:
-        """Return bytes that were reserved."""
         with self._changed:
             self._held -= size
             self._changed.notify_all()

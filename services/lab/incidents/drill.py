@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from breakglass.bookkeeping.folders import Name
 from breakglass.bookkeeping.judge import JudgeFinding
 from breakglass.bookkeeping.log_files import DamagedLog
 from breakglass.bookkeeping.said import SaidPartition
@@ -48,7 +47,6 @@ class HandedOver:
 
     @property
     def startable(self) -> list[int]:
-        """Brokers that are down and can be started."""
         return sorted(self.scene.returnable - set(self.brokers.hung))
 
 
@@ -165,7 +163,9 @@ def hand_over(wreck: Wreck) -> HandedOver:
     states = wreck.partitions()
     disks, fenced = wreck.read(), cluster.fenced()
     offline = {name: state for name, state in states.items() if state.offline}
-    empty = _replaced(wreck.incident) & wreck.awake
+    # Brokers that came back with new disks.
+    emptied = [step for step in wreck.incident.steps if step.act is Happening.RETURN_EMPTY]
+    empty = {broker for step in emptied for broker in step.brokers} & wreck.awake
     back = frozenset(wreck.incident.curable) - wreck.awake
     scene = DrillScene(
         disks,
@@ -189,7 +189,7 @@ def hand_over(wreck: Wreck) -> HandedOver:
             broker in scene.successors[name]
             and broker in scene.electable[name]
             and not scene.log(name, broker).places
-            and _others_hold(scene, name)
+            and any(log.places for log in scene.required(name).values())
             for name in scene.offline
         )
     }
@@ -214,13 +214,3 @@ def _successors(state: PartitionState) -> set[int]:
     elr = () if isinstance(state.elr, Unknown) else state.elr
     last = () if isinstance(state.last_known_elr, Unknown) else state.last_known_elr
     return {*state.isr, *elr, *last}
-
-
-def _replaced(incident: LabIncident) -> set[int]:
-    """Brokers that came back with new disks."""
-    empty = [step for step in incident.steps if step.act is Happening.RETURN_EMPTY]
-    return {broker for step in empty for broker in step.brokers}
-
-
-def _others_hold(scene: DrillScene, name: Name) -> bool:
-    return any(log.places for log in scene.required(name).values())

@@ -155,7 +155,10 @@ def from_json(text: str) -> LabIncident:
 def from_document(read: dict[str, Any]) -> LabIncident:
     """The incident of a JSON object."""
     values = {**read}
-    values["topics"] = tuple(_topic(topic) for topic in read["topics"])
+    values["topics"] = tuple(
+        LabTopic(**{**topic, "assignments": tuple(map(tuple, topic["assignments"]))})
+        for topic in read["topics"]
+    )
     for name in ("steps", "again"):
         values[name] = tuple(
             Step(
@@ -173,7 +176,3 @@ def from_document(read: dict[str, Any]) -> LabIncident:
         values[name] = tuple(read.get(name, ()))
     known = {member.name for member in fields(LabIncident)}
     return LabIncident(**{name: value for name, value in values.items() if name in known})
-
-
-def _topic(read: dict[str, Any]) -> LabTopic:
-    return LabTopic(**{**read, "assignments": tuple(tuple(row) for row in read["assignments"])})

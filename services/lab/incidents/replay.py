@@ -59,7 +59,6 @@ class Brokers:
     """What is to be done with brokers."""
 
     gone: Collection[int] = ()
-    """Brokers whose machines are lost."""
     log_dirs: Mapping[int, Sequence[str]] = field(default_factory=dict)
     """The log directories of brokers that can return, below the folder of the lab."""
     hung: Collection[int] = ()

@@ -101,7 +101,9 @@ class Wreck:
             cluster.start()
             wreck = cls(incident, cluster, Book(cluster.lab_bootstrap))
             for topic in incident.topics:
-                create_topic(cluster, topic.name, topic.assignments, _configs(topic))
+                cleanup = COMPACTED if topic.compacted else {}
+                configs = {"min.insync.replicas": str(topic.min_isr), **cleanup}
+                create_topic(cluster, topic.name, topic.assignments, configs)
         except BaseException:
             cluster.down()
             raise
@@ -140,7 +142,6 @@ class Wreck:
         }
 
     def offline(self) -> set[Name]:
-        """Partitions without leader."""
         return {name for name, state in self.partitions().items() if state.offline}
 
     def settle(self) -> None:
@@ -412,7 +413,3 @@ def lose_batches(folder: Path, count: int) -> None:
 
 def _name(state: PartitionState) -> Name:
     return state.partition.topic, state.partition.partition
-
-
-def _configs(topic: LabTopic) -> dict[str, str]:
-    return {"min.insync.replicas": str(topic.min_isr), **(COMPACTED if topic.compacted else {})}

@@ -30,7 +30,6 @@ from breakglass.services.kafka.wire.passing import (
 )
 from breakglass.services.lab.layout import LOOPBACK, Address
 from breakglass.services.lab.ports import free_ports
-from breakglass.services.lab.proxy.frames import KEPT_BODY_BYTES, SeenRequest
 from breakglass.services.lab.proxy.rewriting import (
     Addresses,
     Offers,
@@ -38,6 +37,30 @@ from breakglass.services.lab.proxy.rewriting import (
     classes_of,
     refusal,
 )
+
+KEPT_BODY_BYTES = 1024 * 1024
+"""Larger requests (produced records) are recorded without their body."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRequest:
+    """A request that went by."""
+
+    api_key: int
+    api_version: int
+    client_id: str | None
+    at: float
+    """time.monotonic() when it was read."""
+    rest: bytes = field(repr=False, compare=False)
+    """What follows the client id; empty for a request too large to keep."""
+
+    def decode(self, request_class: Any) -> Any:
+        """The request as a message of *request_class*.
+
+        Raises:
+            MalformedMessage: it is not one, or it was too large to keep.
+        """
+        return request_body(request_class, self.api_version, self.rest)
 
 
 class Spoiling(Enum):
@@ -100,7 +123,6 @@ class ProxyPolicy:
         self._held_key = api_key
 
     def flow(self) -> None:
-        """Forward the requests that are waiting."""
         self._held_key = None
         self._released.set()
         self._flowing.set()
@@ -111,7 +133,6 @@ class ProxyPolicy:
         self.flow()
 
     def wait_to_pass(self) -> None:
-        """Wait while hung."""
         self._flowing.wait()
 
     def wait_delay(self, api_key: int) -> None:
@@ -154,7 +175,6 @@ class Duty:
     policy: ProxyPolicy
     rewriting: Rewriting
     services: Mapping[int, Service]
-    """By api key."""
     opaque: bool
     record: Callable[[SeenRequest], None]
     failures: list[str] = field(default_factory=list)
@@ -172,7 +192,6 @@ class Relay:
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
 
     def start(self) -> None:
-        """Begin to forward."""
         self._thread.start()
 
     def sever(self) -> None:
@@ -184,7 +203,6 @@ class Relay:
                     sock.shutdown(socket.SHUT_RDWR)
 
     def join(self, seconds: float) -> None:
-        """Wait for the thread's end."""
         self._thread.join(seconds)
 
     def _run(self) -> None:
@@ -260,7 +278,10 @@ class Relay:
         if order is None:
             return self._ordinary_answer(head, frame)
         if order.spoiling is Spoiling.REFUSE:
-            return _refused(head, frame, order)
+            request_class, response_class = classes_of(head.api_key)
+            request = request_body(request_class, head.api_version, frame[head.end :])
+            error = refusal(request, response_class, order.error_code, whole=order.whole)
+            return answer_frame(head, error)
         if order.spoiling is Spoiling.RESET_UNSENT:
             raise ConnectionResetError
         self._ordinary_answer(head, frame)
@@ -296,12 +317,6 @@ class Relay:
 def _seen(head: Head, frame: bytes) -> SeenRequest:
     rest = frame[head.end :] if len(frame) <= KEPT_BODY_BYTES else b""
     return SeenRequest(head.api_key, head.api_version, head.client_id, time.monotonic(), rest)
-
-
-def _refused(head: Head, frame: bytes, order: SpoilOrder) -> bytes:
-    request_class, response_class = classes_of(head.api_key)
-    request = request_body(request_class, head.api_version, frame[head.end :])
-    return answer_frame(head, refusal(request, response_class, order.error_code, whole=order.whole))
 
 
 BIND_ATTEMPTS = 20

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from breakglass.services.errors import LabError
 from breakglass.services.lab.scenarios import (
     behind,
-    diverged,
     hanging_transaction,
     replaced_disk,
     unreachable,
@@ -16,7 +15,7 @@ from breakglass.services.lab.scenarios.scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     behind.STALE_REPLICAS,
-    diverged.SCENARIO,
+    behind.DIVERGED,
     behind.EMPTY_REPLICA,
     replaced_disk.SCENARIO,
     replaced_disk.UNATTENDED,

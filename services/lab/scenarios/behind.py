@@ -20,6 +20,8 @@ last (R3): b3 is not elected by itself, and may still have more records.
 `compacted`: the longer log lacks compacted records that the shorter log still has. b2 is lost
 before its log is cleaned, b1 afterwards. By count b2 seems to have many records that b1 lacks, but
 b1 has a newer record under each of their keys, so nothing is lost (R10).
+
+`diverged`: two replicas hold records that the other does not; the shorter log is the newer.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from breakglass.services.clock import now_ms
 from breakglass.services.lab.produce import Pattern, produce
 from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
+    B2_ALONE,
     B2_LOST,
     COURSE,
     LAST_LOST,
@@ -37,9 +40,10 @@ from breakglass.services.lab.scenarios.damage import (
     bring_back,
     lose,
     lose_last,
+    reorder,
     wait_checkpointed,
 )
-from breakglass.services.lab.scenarios.logs import wait_records
+from breakglass.services.lab.scenarios.logs import wait_log_end, wait_records
 from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape, alone
 from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.topics import configure_topic, elect_unclean
@@ -169,13 +173,33 @@ def _compacted(stage: Stage) -> Script:
 
 
 def _update(stage: Stage, partition: TopicPartition, users: range, timestamp_ms: int) -> None:
-    """Write one record for each of *users*."""
     pattern = Pattern("user", start=users.start, timestamp_ms=timestamp_ms)
     topic, number = partition.topic, partition.partition
     produced = produce(stage.cluster, topic, number, len(users), pattern=pattern)
     keys = tuple(record.key.decode() for record in produced.acked)
     written = Written(0, produced.offsets[0], keys, acks="all", committed=True, broker=LEADER)
     stage.record(partition, written)
+
+
+def _diverged(stage: Stage) -> Script:
+    (partition,) = stage.create("ledger", [(3, 2, 1)])
+    stage.write([partition], 100)
+    reorder(stage.cluster, partition, (2, 1, 3))
+    yield B2_ALONE
+    stage.write([partition], 50, acks="1", committed=False)
+    yield B2_LOST
+    stage.wait_leader(partition, 1)
+    # What b2 alone took reached nobody: without that, no two logs would diverge.
+    wait_log_end(stage.cluster, partition, 100, 1)
+    stage.write([partition], 25)
+    yield B1_LOST
+    stage.wait_leader(partition, 3)
+    yield LAST_LOST
+    why = (
+        "b3 led last, without a record of its own; b1 wrote 25 committed records in a "
+        "later epoch than the 50 that b2 alone took with acks=1, though its log is shorter"
+    )
+    return expect([partition], TrueVerdict.WAIT, why, 3, 1, if_gone=TrueVerdict.LOSS)
 
 
 STALE_REPLICAS = Scenario(
@@ -217,4 +241,11 @@ COMPACTED_LOG = Scenario(
     "The longer log has holes where the shorter one still holds what they replaced.",
     _compacted,
     course=COURSE,
+)
+DIVERGED = Scenario(
+    "diverged",
+    "Two replicas hold records the other lacks, and the shorter one must win.",
+    _diverged,
+    course=COURSE,
+    shape=QUICK_TO_FENCE,
 )

@@ -54,7 +54,7 @@ def wait_left(cluster: Cluster, *brokers: int) -> None:
             counts_on(state, broker) for state in cluster.partitions() for broker in brokers
         )
 
-    cluster.wait_until(left, f"brokers {_list(brokers)} to leave every ISR")
+    cluster.wait_until(left, f"brokers {', '.join(map(str, brokers))} to leave every ISR")
 
 
 def wait_gone(cluster: Cluster, *brokers: int) -> None:
@@ -201,10 +201,6 @@ def _quorum_leads(node: Conversation) -> bool:
         for topic in answer.topics
         for partition in topic.partitions
     )
-
-
-def _list(brokers: tuple[int, ...]) -> str:
-    return ", ".join(str(broker) for broker in brokers)
 
 
 def _hold(cluster: Cluster) -> None:

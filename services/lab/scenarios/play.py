@@ -11,7 +11,6 @@ from breakglass.services.lab.distribution import DEFAULT_VERSION
 from breakglass.services.lab.scenarios.scenario import Scenario, check_together, drive, merged_shape
 from breakglass.services.lab.scenarios.stage import Stage, condition
 from breakglass.services.lab.truth import Expectation, PartitionTruth, Truth, save_truth
-from breakglass.services.model import PartitionState
 
 
 def raise_lab(
@@ -121,15 +120,12 @@ def _truths(
     topics = {expected.partition.topic for expected in expectations}
     states = {state.partition: state for state in cluster.partitions(*sorted(topics))}
     for expected in expectations:
-        _check_damage(expected, states[expected.partition])
+        state = states[expected.partition]
+        if expected.verdict is not None and not state.offline:
+            raise LabError(
+                f"{state.partition} is led by broker {state.leader}, though it should be offline: "
+                "play the scenario again, on a machine with less to do."
+            )
     return [
         stage.truth(expected, states[expected.partition].assignment) for expected in expectations
     ]
-
-
-def _check_damage(expected: Expectation, state: PartitionState) -> None:
-    if expected.verdict is not None and not state.offline:
-        raise LabError(
-            f"{state.partition} is led by broker {state.leader}, though it should be offline: "
-            "play the scenario again, on a machine with less to do."
-        )

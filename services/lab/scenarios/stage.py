@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 from breakglass.services.errors import LabError
 from breakglass.services.lab.bulk import produce_bulk
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.losses import count_choices
 from breakglass.services.lab.produce import Pattern, Produced, produce_each
 from breakglass.services.lab.segments import DiskLog, read_log
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.lab.truth import (
     Condition,
+    CountedLoss,
     Expectation,
     PartitionTruth,
     ReplicaTruth,
     Written,
 )
 from breakglass.services.model import PartitionState, TopicPartition
+
+Identity = tuple[int, int]
+"""(leader epoch, offset)."""
 
 
 class Stage:
@@ -87,7 +90,6 @@ class Stage:
             self._remember(produced, states[partition], committed=True)
 
     def wait_leader(self, partition: TopicPartition, broker: int) -> None:
-        """Wait until *broker* leads the partition."""
         self.cluster.wait_partition(
             partition.topic,
             partition.partition,
@@ -96,7 +98,6 @@ class Stage:
         )
 
     def wait_isr(self, partition: TopicPartition, *brokers: int) -> None:
-        """Wait until *brokers* are the ISR."""
         self.cluster.wait_partition(
             partition.topic,
             partition.partition,
@@ -112,10 +113,6 @@ class Stage:
         """Remember records that were acknowledged, and written by other means than `write`."""
         self._written.setdefault(partition, []).append(written)
 
-    def _states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionState]:
-        topics = {partition.topic for partition in partitions}
-        return {state.partition: state for state in self.cluster.partitions(*topics)}
-
     def _led(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionState]:
         """The states of *partitions*, once each has a leader: a busy broker can be fenced briefly.
 
@@ -125,7 +122,8 @@ class Stage:
         states: dict[TopicPartition, PartitionState] = {}
 
         def led() -> bool:
-            states.update(self._states(partitions))
+            topics = {partition.topic for partition in partitions}
+            states.update({state.partition: state for state in self.cluster.partitions(*topics)})
             return all(states[partition].leader is not None for partition in partitions)
 
         self.cluster.wait_until(led, "every partition to have a leader to write to")
@@ -198,3 +196,37 @@ def condition(cluster: Cluster, broker: int) -> Condition:
     if not node.running:
         return Condition.DEAD
     return Condition.PAUSED if node.paused else Condition.RUNNING
+
+
+def count_choices(
+    held: Mapping[int, Set[Identity]], readable: Iterable[int], written: Iterable[Written]
+) -> tuple[CountedLoss, ...]:
+    """What electing each readable replica loses, counted record by record, in the order given.
+
+    *held* has the records of every replica, by broker; those of brokers that are not *readable*
+    count as unread.
+    """
+    choices = tuple(readable)
+    written = tuple(written)
+    committed = _identities(one for one in written if one.committed)
+    acked = _identities(written)
+    within_reach = _union(held[broker] for broker in choices)
+    out_of_reach = _union(held.values()) - within_reach
+    return tuple(
+        CountedLoss(
+            broker=broker,
+            committed=len((within_reach - held[broker]) & committed),
+            uncommitted=len((within_reach - held[broker]) - committed),
+            unread=len(out_of_reach - held[broker]),
+            acked=len(acked - held[broker]),
+        )
+        for broker in choices
+    )
+
+
+def _identities(written: Iterable[Written]) -> Set[Identity]:
+    return frozenset((one.epoch, offset) for one in written for offset in range(one.start, one.end))
+
+
+def _union(sets: Iterable[Set[Identity]]) -> Set[Identity]:
+    return frozenset(identity for set_ in sets for identity in set_)

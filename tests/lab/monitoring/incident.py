@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from breakglass.services.lab.scenarios.diverged import SCENARIO as DIVERGED
+from breakglass.services.lab.scenarios.behind import DIVERGED
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.scenarios.replaced_disk import SCENARIO as REPLACED_DISK
 from breakglass.services.monitoring import meters

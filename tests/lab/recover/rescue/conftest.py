@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from breakglass.services.lab.properties import SMALL
-from breakglass.services.lab.scenarios import diverged
+from breakglass.services.lab.scenarios import behind
 from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_LOST,
@@ -39,7 +39,7 @@ TRIMMED = 30
 COORDINATOR = 1
 SECONDS = 120.0
 
-LEDGER = TopicPartition(diverged.TOPIC, 0)
+LEDGER = TopicPartition("ledger", 0)
 PAYMENTS = TopicPartition("payments", 0)
 REFUNDS = TopicPartition("refunds", 0)
 AGED = TopicPartition("aged", 0)
@@ -110,6 +110,6 @@ QUICK_CHECKPOINTS = {"log.flush.start.offset.checkpoint.interval.ms": "200"}
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
     """The lab; each partition is one test's."""
     folder = tmp_path_factory.mktemp("for-rescue")
-    scenarios = [diverged.SCENARIO, FOR_RESCUE]
+    scenarios = [behind.DIVERGED, FOR_RESCUE]
     with raise_lab(folder, scenarios, overrides=QUICK_CHECKPOINTS, tethered=True) as cluster:
         yield Damaged(cluster, play(cluster, scenarios))
