@@ -278,7 +278,6 @@ def group_key(row: IncidentRow) -> GroupKey:
 def _opened_for(
     keep: TopicPartition | None, groups: Sequence[PartitionGroup], opened: frozenset[GroupKey]
 ) -> frozenset[GroupKey]:
-    """*opened*, and the group of the partition to *keep*, where it is not alone."""
     if keep is None:
         return opened
     topic = keep.topic

@@ -293,7 +293,6 @@ def update(
 def _kept(
     last: GroupState | None, offsets: GroupsByPartition, read: Container[str] | None
 ) -> dict[int, dict[str, int]]:
-    """What the *last* state has of partitions and groups that were not read."""
     kept = {}
     for number, groups in last.partitions.items() if last else ():
         if number not in offsets:

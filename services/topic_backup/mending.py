@@ -161,7 +161,6 @@ def _account(
 
 
 def _reasons(start: int, end: int, explained: list[Gap]) -> Iterator[tuple[int, GapReason]]:
-    """Where each reason ends, from *start* on."""
     for gap in explained:
         if gap.end <= start or gap.start >= end:
             continue

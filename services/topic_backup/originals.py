@@ -192,7 +192,6 @@ def writers(folder: Folder, processes: Path = PROCESSES) -> list[str]:
 
 
 def _open_file(process: Path, folder: Path) -> str | None:
-    """The name of a file of a backup in *folder* that *process* has open."""
     try:
         descriptors = list((process / "fd").iterdir())
     except OSError:

@@ -24,7 +24,6 @@ from typing import NamedTuple
 from breakglass.services.lab.distribution import LOG_LEVEL
 from breakglass.services.lab.incidents.incident import LabIncident, from_json, to_json
 from tests.campaign import report, results
-from tests.campaign.minimise import minimised
 from tests.campaign.second_round import of_campaign
 from tests.campaign.trial import Outcome, recover_by_breakglass, recover_by_kafka
 
@@ -65,8 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_line(incident, ours, kafkas, seconds), flush=True)
         for finding in ours.findings:
             print(f"    {finding}", flush=True)
-        if ours.findings and options.minimise:
-            _minimise(incident, ours, options.evidence)
     if not options.without_page:
         report.write(options.results)
     return 1 if failed else 0
@@ -120,7 +117,6 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--without-baseline", action="store_true", help="not by Kafka's tools")
     options.add_argument("--without-page", action="store_true", help="leave docs/campaign.md")
     options.add_argument("--page-only", action="store_true", help="write docs/campaign.md only")
-    options.add_argument("--minimise", action="store_true", help="make failing seeds smaller")
     return options
 
 
@@ -180,23 +176,6 @@ def _line(incident: LabIncident, ours: Outcome, kafkas: Outcome | None, seconds:
 def _unneeded(folder: str, names: list[str]) -> set[str]:
     del folder
     return {name for name in names if name in ("scratch", "metadata") or name.endswith("index")}
-
-
-def _minimise(incident: LabIncident, ours: Outcome, evidence: Path) -> None:
-    """Leave the smallest incident that still fails in the same way beside the evidence."""
-    kinds = {finding.kind for finding in ours.findings}
-
-    def fails(candidate: LabIncident) -> bool:
-        with _scratch() as folder:
-            (Path(folder) / "ours").mkdir()
-            again = recover_by_breakglass(candidate, Path(folder) / "ours")
-        print(f"    {len(candidate.steps)} steps: {sorted({f.kind for f in again.findings})}")
-        return bool(kinds & {finding.kind for finding in again.findings})
-
-    smaller = replace(minimised(incident, fails), labels=())
-    path = evidence / f"seed-{incident.seed}" / "minimised.json"
-    path.write_text(to_json(smaller) + "\n", encoding="utf-8")
-    print(f"    smaller: {path}: {[str(step) for step in smaller.steps]}")
 
 
 if __name__ == "__main__":

@@ -406,7 +406,6 @@ def _settings(
     begun: RestoreState | None,
     options: RestoreOptions,
 ) -> dict[str, str]:
-    """The settings of the topic after the restore."""
     if begun is not None:
         own = begun.settings
     elif now is not None:

@@ -457,7 +457,6 @@ class _TopicTail:
         chosen: Mapping[str, list[PartitionPlan]],
         left_out: Mapping[str, Counter[str]],
     ) -> None:
-        """Choose the records of one partition to restore, from each of *sources*."""
         number = live.partition.partition
         leader, record = self.plan.leaders[live.partition], self.plan.records.get(live.partition)
         replica = record.evidence.replica(leader) if record else None

@@ -269,7 +269,6 @@ def _price(losing: list[Judged]) -> str:
 
 
 def _verb(number: int, plural: str) -> str:
-    """*plural*, or its singular for a *number* of 1."""
     return f"{plural}s" if number == 1 else plural
 
 

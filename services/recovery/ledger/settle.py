@@ -369,7 +369,6 @@ def _span(log: ReplicaLog) -> tuple[int, int] | None:
 
 
 def _clipped(log: ReplicaLog, limit: int | None) -> ReplicaLog:
-    """*log* as if it ended at *limit*."""
     if limit is None or isinstance(log.log_end, Unknown) or log.log_end <= limit:
         return log
     return replace(log, log_end=limit)

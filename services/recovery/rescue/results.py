@@ -213,7 +213,6 @@ def _each(sizes: list[int], budget: int) -> float:
 
 
 def _newest(share: Share, part: float) -> tuple[Share, UnsavedOffsets]:
-    """The newest *part* of *share*, by offsets, and the rest."""
     wanted = int(share.offsets * part)
     kept: list[Span] = []
     out: list[Span] = []
