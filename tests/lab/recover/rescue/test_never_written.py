@@ -8,7 +8,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import EpochHistory, TopicPartition
-from breakglass.services.recovery.rescue.broker_folder import EPOCHS as CHECKPOINT
+from breakglass.services.recovery.rescue.broker_folder import EPOCHS
 from breakglass.services.recovery.rescue.past_leader import written_epochs
 from tests.lab.conftest import FreshCluster
 from tests.lab.console.commands import on
@@ -33,7 +33,7 @@ def test_r31_kafkas_own_empty_checkpoint_is_whole_and_its_broker_may_return(
     cluster.wait_fenced(3)
     folder = node.partition_folder(NEVER.topic, 0)
     assert folder is not None
-    assert (folder / CHECKPOINT).read_text().splitlines() in ([], ["0", "0"])
+    assert (folder / EPOCHS).read_text().splitlines() in ([], ["0", "0"])
     assert written_epochs(folder, 0) == EpochHistory((), 0)
     ended = on(cluster, "return", *disks(cluster, 3), "--json")
     (found,) = [one for one in ended.document["partitions"] if one["topic"] == NEVER.topic]
