@@ -27,13 +27,15 @@ SETTINGS_BYTES = 16 * 1024 * 1024
 def open_regular(path: Path) -> BufferedReader:
     """The regular file at *path*, for reading. Raises OSError, for a FIFO or a device too."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, NO_REGULAR_FILE, str(path))
-    except OSError:
-        os.close(descriptor)
-        raise
+    require_regular(descriptor, path, errno.EINVAL)
     return BufferedReader(FileIO(descriptor, "rb"))
+
+
+def require_regular(descriptor: int, path: str | Path, number: int) -> None:
+    """Return if a regular file is open; if not, close it and raise OSError with *number*."""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(number, NO_REGULAR_FILE, str(path))
 
 
 def read_given(path: Path, most: int) -> bytes:

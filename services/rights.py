@@ -10,11 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-import stat
 from pathlib import Path
 
 from breakglass.services.errors import UsageError
-from breakglass.services.regular_file import NO_REGULAR_FILE
+from breakglass.services.regular_file import require_regular
 
 VARIABLE = "BREAKGLASS_BACKUP_MODE"
 FOLDER_MODE = 0o700
@@ -82,14 +81,9 @@ def open_new(path: str | Path, flags: int) -> int:
     mode = file_mode()
     created = VARIABLE in os.environ and bool(flags & os.O_CREAT) and not Path(path).exists()
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.ENXIO, NO_REGULAR_FILE, str(path))
-        if created:
-            os.fchmod(descriptor, mode)
-    except OSError:
-        os.close(descriptor)
-        raise
+    require_regular(descriptor, path, errno.ENXIO)
+    if created:
+        os.fchmod(descriptor, mode)
     return descriptor
 
 

@@ -133,7 +133,9 @@ def is_loopback(host: str) -> bool:
 def server_tls(certificate: Path, key: Path) -> ssl.SSLContext:
     """TLS 1.2 or newer with this certificate chain and its private key, both in PEM.
 
-    Raises UsageError: the files cannot be used, or the key has a password.
+    Raises:
+        BadConnectionSettings: other accounts can write one of the files.
+        UsageError: the files cannot be used, or the key has a password.
     """
 
     def no_password() -> str:

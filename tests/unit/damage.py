@@ -1,7 +1,4 @@
-"""What happens to files of backups, whatever is in them: for tests of every reader x every damage.
-
-Each damage takes the file, and another one of its kind.
-"""
+"""Damages to files of backups; each takes the file, and another one of its kind."""
 
 from __future__ import annotations
 
@@ -17,6 +14,12 @@ def removed(path: Path, _: Path) -> None:
 
 def emptied(path: Path, _: Path) -> None:
     path.write_bytes(b"")
+
+
+def flipped(path: Path, _: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
 
 
 def swapped(path: Path, other: Path) -> None:

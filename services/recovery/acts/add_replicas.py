@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
 from breakglass.services import patience
-from breakglass.services.errors import BreakglassError, Unreachable
+from breakglass.services.errors import BreakglassError, OutcomeUnknown
 from breakglass.services.guard.act import (
     PARTLY_FAILED,
     SUCCEEDED,
@@ -27,7 +27,6 @@ from breakglass.services.guard.act import (
     TargetOutcome,
     TargetResult,
     Underway,
-    result_of,
 )
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.steps import ADD_REPLICAS
@@ -331,12 +330,11 @@ class AddReplicas(Act[tuple[ElectionTarget, ...]]):
                 for name, reply in replies.items()
                 if not (reply.accepted or reply.unsettled)
             }
+        except OutcomeUnknown:
+            told = {}  # What is watched tells.
         except BreakglassError as error:
-            told = {}
-            if isinstance(error, Unreachable) or result_of(error) is TargetResult.FAILED:
-                told = dict.fromkeys(
-                    (one.partition for one in sent), (TargetResult.FAILED, str(error))
-                )
+            failed = TargetResult.FAILED, str(error)
+            told = dict.fromkeys((one.partition for one in sent), failed)
         told |= self._watched(front, reading, [one for one in sent if one.partition not in told])
         means.journal.outcome(
             request, {name: {"result": one[0], "reason": one[1]} for name, one in told.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from breakglass.services.divergence.entry import UnreadableRange
@@ -173,21 +173,19 @@ def written_epochs(folder: Path, log_end: int) -> EpochHistory | Unknown:
 def _is_of_batches(log: LogSource, written: EpochRange) -> bool:
     """Whether the first and the last batch of the range have its epoch: epochs rise along a log."""
     first, last = max(written.start, log.extent.start), written.end - 1
-    for start in (first, last, log.segments[log.first_needed(last)].base_offset):
-        epochs = []
-        for batch in log.whole_batches(max(start, first), Reading()):
+
+    def epochs(start: int) -> Iterator[int]:
+        for batch in log.whole_batches(start, Reading()):
             if isinstance(batch, UnreadableRange):
                 continue
             if batch.header.base_offset > last:
-                break
-            epochs.append(batch.header.leader_epoch)
-            if start in (first, last):
-                break
-        if any(epoch != written.epoch for epoch in epochs):
-            return False
-        if start == last and epochs:
-            break  # Where compaction has removed it, the batches before it are read.
-    return True
+                return
+            yield batch.header.leader_epoch
+
+    # Where the last batch is gone by compaction, those before it in its segment are read.
+    segment = log.segments[log.first_needed(last)].base_offset
+    at_last = [*islice(epochs(last), 1)] or epochs(max(first, segment))
+    return all(epoch == written.epoch for epoch in chain(islice(epochs(first), 1), at_last))
 
 
 def ranges_of(starts: Sequence[tuple[int, ...]], log_end: int) -> tuple[EpochRange, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
+from typing import NamedTuple
 
 from breakglass.services import patience
 from breakglass.services.divergence.log_source import open_log
@@ -234,10 +235,9 @@ def check_return(
     leaders = leaders_of(broker, snapshot.partitions)
     memory = memory or ReplicaMemory(cluster_id)
     together, read = (*found, *missing), (*folders, *others)
-    shorter = [text for folder in read for text in _reached_more(folder, states)]
-    older = [text for folder in read for text in heard_longer(folder, states, memory.heard)]
-    older += older_copies(read, memory.last_heard)
-    said = leaders, tuple(shorter), tuple(older), tuple(unread)
+    ended = [one for folder in read for one in ends_in(folder, states)]
+    older = (*heard_longer(ended, memory.heard), *older_copies(read, memory.last_heard))
+    said = leaders, tuple(_reached_more(ended)), older, tuple(unread)
     return ReturnCheck(broker, cluster_id, tuple(folders), together, tuple(others), *said)
 
 
@@ -256,47 +256,51 @@ def older_copies(
             )
 
 
-def heard_longer(
-    folder: BrokerFolder,
-    states: Mapping[TopicPartition, PartitionState],
-    heard: Callable[[Key], Heard],
-) -> Iterator[str]:
+class EndedLog(NamedTuple):
+    """A log of *folder*, whose partition the cluster has, and its log end offset."""
+
+    folder: BrokerFolder
+    broker: int
+    replica: ReplicaFolder
+    state: PartitionState
+    end: int
+
+
+def ends_in(
+    folder: BrokerFolder, states: Mapping[TopicPartition, PartitionState]
+) -> Iterator[EndedLog]:
+    """The logs of *folder* that the cluster has."""
+    for replica in folder.replicas:
+        state = states.get(replica.partition)
+        if state is not None and state.topic_id == replica.topic_id and folder.broker is not None:
+            with suppress(BreakglassError):
+                yield EndedLog(folder, folder.broker, replica, state, log_end(replica))
+
+
+def heard_longer(logs: Iterable[EndedLog], heard: Callable[[Key], Heard]) -> Iterator[str]:
     """A sentence for each log that ended later when its broker was heard."""
-    for replica, state, end in _ends(folder, states):
-        last = heard(key_of(state)).get(folder.broker or 0)
+    for folder, broker, replica, state, end in logs:
+        last = heard(key_of(state)).get(broker)
         if (
             last is not None
             and not isinstance(last.log.log_end, Unknown)
             and last.log.log_end > end
         ):
             yield (
-                f"{replica.partition} of b{folder.broker} ended at {last.log.log_end:,} when "
-                f"it was heard at {time_text(last.at_ms)}, and ends at {end:,} in "
-                f"{folder.path}: its tail was cut since, or the folder is an older copy"
+                f"{replica.partition} of b{broker} ended at {last.log.log_end:,} when it was heard "
+                f"at {time_text(last.at_ms)}, and ends at {end:,} in {folder.path}: its tail was "
+                "cut since, or the folder is an older copy"
             )
 
 
-def _reached_more(
-    folder: BrokerFolder, states: Mapping[TopicPartition, PartitionState]
-) -> Iterator[str]:
+def _reached_more(logs: Iterable[EndedLog]) -> Iterator[str]:
     """A sentence for each log that ended later by the files beside its segments."""
-    for replica, _, end in _ends(folder, states):
+    for folder, broker, replica, _, end in logs:
         if replica.reached > end:
             yield (
-                f"{replica.partition} of b{folder.broker} reached {replica.reached:,} by the files "
+                f"{replica.partition} of b{broker} reached {replica.reached:,} by the files "
                 f"beside its segments, and ends at {end:,} in {folder.path}: its tail was lost"
             )
-
-
-def _ends(
-    folder: BrokerFolder, states: Mapping[TopicPartition, PartitionState]
-) -> Iterator[tuple[ReplicaFolder, PartitionState, int]]:
-    """The replicas of *folder* that the cluster has, with their log end offsets."""
-    for replica in folder.replicas:
-        state = states.get(replica.partition)
-        if state is not None and state.topic_id == replica.topic_id and folder.broker is not None:
-            with suppress(BreakglassError):
-                yield replica, state, log_end(replica)
 
 
 def _one_broker(folders: Sequence[BrokerFolder]) -> tuple[int, str]:

@@ -38,7 +38,7 @@ from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from breakglass.services.topic_backup.summary import Gap, GapReason
 from tests.kit.program import Ended, breakglass
-from tests.unit.damage import Damage, emptied, removed, swapped
+from tests.unit.damage import Damage, emptied, flipped, removed, swapped
 from tests.unit.divergence.test_log_source import tens, write
 
 CLUSTER, TOPIC_ID = "abcdefghijklmnopqrstuv", UUID("01020304-0506-0708-090a-0b0c0d0e0f10")
@@ -407,31 +407,25 @@ def replaced(path: Path, _: Path) -> None:
     path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
 
 
-def flipped(path: Path) -> None:
-    whole = path.read_bytes()
-    half = len(whole) // 2
-    path.write_bytes(whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :])
-
-
 @pytest.mark.parametrize(
     "harm",
     [
         flipped,
-        lambda path: path.write_bytes(bytes(path.stat().st_size)),
-        lambda path: path.write_bytes(path.read_bytes()[:2000]),
-        Path.unlink,
+        lambda path, _: path.write_bytes(bytes(path.stat().st_size)),
+        lambda path, _: path.write_bytes(path.read_bytes()[:2000]),
+        removed,
     ],
     ids=["a bit is flipped", "zeros", "cut", "removed"],
 )
 def test_r48_a_rescue_whose_records_are_not_as_they_were_committed_holds_none(
-    logs: Path, tmp_path: Path, harm: Callable[[Path], object]
+    logs: Path, tmp_path: Path, harm: Damage
 ) -> None:
     source = read_broker_folder(logs / "orders-0")
     ((copied,),) = LogRescue(source, tmp_path / "saved").run(source.replicas)
     assert copied.path is not None
     rescued = RescuedPartitionFolder(copied.path.parent, source.replicas[0].partition)
     assert len(list(rescued.records(150, 180))) == 30
-    harm(max(copied.path.parent.rglob("*_records")))
+    harm(max(copied.path.parent.rglob("*_records")), tmp_path)
     with pytest.raises(StorageError):
         list(rescued.records(150, 180))
 

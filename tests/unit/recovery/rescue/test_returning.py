@@ -28,6 +28,7 @@ from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionF
 from breakglass.services.recovery.rescue.return_check import (
     MOST_APART_MS,
     ReturnCheck,
+    ends_in,
     heard_longer,
     may_lead,
     older_copies,
@@ -42,6 +43,7 @@ from breakglass.services.recovery.rescue.spans import Span
 from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.record import Record
+from tests.unit.damage import flipped
 from tests.unit.divergence.test_log_source import tens, write
 from tests.unit.recovery.notation import incident
 from tests.unit.recovery.replicas import PLAIN
@@ -243,7 +245,8 @@ def test_r48_a_log_that_was_longer_when_it_was_heard_may_be_an_older_copy(
     for end, is_older in ((100, False), (101, True)):
         (replica,) = incident(f"b3 isr 7:{end}").evidence.replicas
         heard = {3: HeardLog(replica, 4, offline=False)}
-        older = tuple(heard_longer(folder, {ORDERS: offline}, {key_of(offline): heard}.__getitem__))
+        logs = ends_in(folder, {ORDERS: offline})
+        older = tuple(heard_longer(logs, {key_of(offline): heard}.__getitem__))
         assert bool(older) is is_older
         check = ReturnCheck(3, "a", (folder,), (fate(log, parts=100),), older=older)
         assert check.safe is not is_older
@@ -332,9 +335,7 @@ def test_a_stale_log_that_may_be_elected_uncleanly_as_it_starts_is_not_safe(
 
 def test_r26_damage_in_a_log_that_leads_at_once_is_never_safe(log: ReplicaFolder) -> None:
     (segment,) = log.path.glob("*.log")
-    whole = segment.read_bytes()
-    half = len(whole) // 2
-    segment.write_bytes(whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :])
+    flipped(segment, segment)
     found = leading(log, "b1 7:100")
     assert (found.fate, found.leads, len(found.unreadable)) == (ReturnFate.UNKNOWN, True, 1)
 
