@@ -136,20 +136,21 @@ def cut_by_leader(heard: HeardLog, leader: ReplicaLog) -> bool:
     return isinstance(parting, int) and isinstance(end, int) and parting < end
 
 
-def unled_after(leader: ReplicaLog, leader_epoch: int, *, unclean: bool = False) -> int | None:
+def unled_after(
+    leader: ReplicaLog | None, leader_epoch: int, *, unclean: bool = False
+) -> int | None:
     """The last leader epoch before a time without leader, by the log of the *leader* now (R46).
 
     With *unclean* elections a partition gets its next leader at once: any change may have been one.
+    So may each where the log of the leader, or its epochs, could not be read.
 
     A partition that loses its leader gets an epoch in which nobody writes, and the next leader one
     more. So a missing epoch may be such a time, and who wrote before it may have been passed over;
     an idle leader's epoch is missing, too, and so are those of records that were deleted. None: the
     known epochs follow each other from the first one on.
     """
-    if unclean and leader_epoch > 0:
-        return leader_epoch - 1
-    if isinstance(leader.epochs, Unknown):
-        return None
+    if unclean or leader is None or isinstance(leader.epochs, Unknown):
+        return leader_epoch - 1 if leader_epoch > 0 else None
     written = [held.epoch for held in leader.epochs.ranges]
     first = [0] if leader.log_start == 0 and leader.epochs.complete_from == 0 else []
     epochs = [*first, *written, leader_epoch]

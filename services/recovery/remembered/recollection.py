@@ -146,22 +146,18 @@ class Recollection:
         doubtful: dict[int, list[TopicPartition]] = {}
         for state, broker in wanted:
             leader = logs.get(state.partition)
-            if leader is None:
-                continue
             heard = self.memory.heard(key_of(state)).get(broker)
             own = settings.get(state.partition.topic)
             unclean = own is None or own.unclean_election is not False
             before = unled_after(leader, state.leader_epoch, unclean=unclean)
-            if heard is not None and cut_by_leader(heard, leader):
+            if heard is not None and leader is not None and cut_by_leader(heard, leader):
                 lacking.setdefault(broker, []).append((state.partition, heard))
             elif before is not None and (heard is None or heard.leader_epoch <= before):
                 doubtful.setdefault(broker, []).append(state.partition)
-        checked = self.memory.checked
+        checked, unread = self.memory.checked, "leader epochs are missing there, or were not read"
         return merged(
             {
-                broker: PassedOver(
-                    broker, tuple(sorted(names)), 0, "leader epochs are missing there", proved=False
-                )
+                broker: PassedOver(broker, tuple(sorted(names)), 0, unread, proved=False)
                 for broker, names in doubtful.items()
                 if broker in waited
                 and self.memory.checked_under(broker) != leaders_of(broker, snapshot.partitions)
