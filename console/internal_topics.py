@@ -19,6 +19,7 @@ from breakglass.services.model import INTERNAL_TOPICS, Unknown
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.model import PartitionState, TopicPartition
     from breakglass.services.recovery.internal_topics.finding import InternalLoss
     from breakglass.services.recovery.transactions.source import SourceLog
@@ -56,6 +57,7 @@ def internal_topics(
     partition, or where a source could not be compared as a whole.
     """
     from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.internal_topics.finding import InternalSearch
     from breakglass.services.recovery.transactions.source import open_sources
 
@@ -67,9 +69,9 @@ def internal_topics(
             if stop.requested:
                 raise Refused("stopped on request")
 
-        seconds = recovery_duration_ms / 1000
-        chosen = _designees(client, seconds, broker_ids(gone, "--gone"))
-        found = list(InternalSearch(opened, chosen, go_on, seconds).run(client))
+        deadline = Deadline.after(recovery_duration_ms / 1000)
+        chosen = _designees(client, deadline, broker_ids(gone, "--gone"))
+        found = list(InternalSearch(opened, chosen, go_on, deadline.remaining()).run(client))
         if stop.requested:
             raise typer.Exit(INTERRUPTED)
     if as_json:
@@ -106,18 +108,20 @@ def _whole(found: Sequence[InternalLoss], sources: Sequence[SourceLog]) -> bool:
 
 
 def _designees(
-    client: ReadClient, seconds: float, gone: tuple[int, ...]
+    client: ReadClient, deadline: Deadline, gone: tuple[int, ...]
 ) -> Callable[[PartitionState], int | Unknown]:
-    """Whom triage would elect for each internal partition that is offline."""
+    """Whom triage would elect for each internal partition that is offline.
+
+    It has half of the time; the rest is for what the logs have.
+    """
     from breakglass.console.evidence import final
-    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.triage import triage
 
-    snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), with_settings=False)
+    snapshot = client.snapshot(deadline.sooner(patience.SNAPSHOT), with_settings=False)
     offline = {state.partition.topic for state in snapshot.offline} & set(INTERNAL_TOPICS)
     if not offline:
         return lambda _: Unknown("nobody leads it by now: look again")
-    judged = final(triage(client, seconds, topics=sorted(offline), gone=gone))
+    judged = final(triage(client, deadline.half().remaining(), topics=sorted(offline), gone=gone))
 
     def designee(state: PartitionState) -> int | Unknown:
         found = judged.assessment(state.partition)

@@ -389,9 +389,10 @@ def _hidden(
     Brokers leave out, without a word, what a user may not describe, unless it is named.
     """
     found: dict[str, str] = {}
+    deadline = Deadline.after(patience.SNAPSHOT)
     for topic in sorted(set(topics) - {name.topic for name in states}):
         try:
-            client.partitions([topic], Deadline.after(patience.SNAPSHOT))
+            client.partitions([topic], deadline)
         except BreakglassError as error:
             found[topic] = str(error)
     return found
