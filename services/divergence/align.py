@@ -150,8 +150,8 @@ class Comparison:
 
         Decodes nothing. Ends where a side cannot be read; `pairs` reports why.
         """
-        left = self.left.tape(start, end, reading)
-        right = self.right.tape(start, end, reading)
+        left = self.left.raw_log(start, end, reading)
+        right = self.right.raw_log(start, end, reading)
         if left is None or right is None:
             return iter(())
         return same_from(left, right, start)

@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from breakglass.services import patience
-from breakglass.services.divergence.batch_tape import Batches, BatchTape, whole_batches
+from breakglass.services.divergence.batch_tape import BatchPiece, whole_batches
 from breakglass.services.divergence.entry import Item, Keep, RecordEntry, UnreadableRange, entry_of
-from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.source import (
+    Extent,
+    RawForm,
+    RawLog,
+    Reading,
+    SourceWalk,
+)
 from breakglass.services.errors import (
     ClusterError,
     EvidenceChanged,
@@ -66,16 +72,17 @@ class ReplicaSource:
         If the broker does not answer or its log has changed, the whole rest is unreadable.
         """
         asked = self.extent.within(start, end)
-        return _Walk(self, asked.start, asked.end, reading).items()
+        return _Walk(self, asked, reading).items()
 
-    def tape(self, start: int, end: int, reading: Reading) -> BatchTape:
+    def raw_log(self, start: int, end: int, reading: Reading) -> RawLog:
         """The batches as the broker sends them, from the batch that contains *start* on."""
         asked = self.extent.within(start, end)
-        return BatchTape(self._fetched(asked, reading), asked.end, reading.plain or self.committed)
+        return RawLog(RawForm.BATCHES, self._fetched(asked, reading))
 
-    def _fetched(self, asked: Extent, reading: Reading) -> Iterator[Batches]:
+    def _fetched(self, asked: Extent, reading: Reading) -> Iterator[BatchPiece]:
         """Whole batches; ends where the broker does not answer with a whole batch."""
         records, at, size = self._records(CHUNK_BYTES, reading), asked.start, FIRST_CHUNK_BYTES
+        plain = reading.plain or self.committed
         while at < asked.end:
             try:
                 data = records.fetch(at, size)
@@ -83,7 +90,7 @@ class ReplicaSource:
                 return
             whole = whole_batches(data)
             if whole.size and whole.next_offset > at:
-                yield Batches(data, 0, whole.size)
+                yield BatchPiece(data, 0, whole.size, asked.end, plain)
                 at, size = whole.next_offset, CHUNK_BYTES
             elif size < whole.needed <= MAX_BATCH_BYTES:
                 size = whole.needed
@@ -106,18 +113,17 @@ class ReplicaSource:
         return next(self._records(size, reading).chunks(start, end), None)
 
 
-class _Walk:
-    """One pass over a stretch of a replica; `_at` is the next offset to report.
+class _Walk(SourceWalk):
+    """One pass over a stretch of a replica.
 
     After damage the broker is asked from `_from` on, which may lie within the first readable batch.
     """
 
-    def __init__(self, source: ReplicaSource, start: int, end: int, reading: Reading) -> None:
+    def __init__(self, source: ReplicaSource, asked: Extent, reading: Reading) -> None:
+        super().__init__(asked, reading)
         self._source = source
         self._where = f"{source.partition} on {source.name}"
-        self._at = self._from = start
-        self._end = end
-        self._reading = reading
+        self._from = asked.start
         self._size = reading.chunk_bytes
 
     def items(self) -> Iterator[Item]:
@@ -131,7 +137,7 @@ class _Walk:
                 self._size = min(self._reading.chunk_bytes, self._size * GROWTH)
                 yield from self._decoded(chunk)
             elif self._source.gapless:
-                yield self._unreadable(self._behind_damage(), self._missing(NO_RECORDS))
+                yield from self._unreadable(self._behind_damage(), self._missing(NO_RECORDS))
             else:
                 return
 
@@ -143,12 +149,12 @@ class _Walk:
     ) -> Iterator[UnreadableRange]:
         """The range that a failed fetch hides; nothing yet if a smaller fetch may succeed."""
         if not isinstance(error, ClusterError) or isinstance(error, NotAuthorized):
-            yield self._unreadable(self._end, str(error))
+            yield from self._unreadable(self._end, str(error))
         elif self._size > ONE_BATCH:
             self._size = ONE_BATCH
         else:
             self._size = self._reading.chunk_bytes
-            yield self._unreadable(self._behind_damage(), str(error))
+            yield from self._unreadable(self._behind_damage(), str(error))
 
     def _behind_damage(self) -> int:
         """The first offset after `_at` from which the broker sends whole batches again.
@@ -189,12 +195,6 @@ class _Walk:
             return None
         return header.base_offset if header.next_offset <= self._source.extent.end else None
 
-    def _unreadable(self, end: int, reason: str) -> UnreadableRange:
-        """Report everything up to *end* as unreadable, and continue at *end*."""
-        damage = UnreadableRange(self._at, min(end, self._end), reason)
-        self._at = damage.end
-        return damage
-
     def _missing(self, what: str) -> str:
         return f"{self._where}: {what}; check its log segments with kafka-dump-log.sh"
 
@@ -205,7 +205,7 @@ class _Walk:
             self._reading.go_on()
             following = headers[place + 1].base_offset if place + 1 < len(headers) else None
             if self._source.gapless and self._at < header.base_offset:
-                yield self._unreadable(header.base_offset, self._missing(NO_BATCH))
+                yield from self._unreadable(header.base_offset, self._missing(NO_BATCH))
             if unread is not None and unread.hides(header):
                 self._at = max(self._at, min(header.next_offset, self._end))
             else:
@@ -220,7 +220,7 @@ class _Walk:
         except MalformedMessage as error:
             end = self._behind_damage() if following is None else max(following, self._at)
             if end > self._at:
-                yield self._unreadable(end, str(error))
+                yield from self._unreadable(end, str(error))
             return
         for entry in entries:
             if self._at <= entry.offset < self._end:
@@ -261,4 +261,6 @@ def entries_of(data: bytes, header: BatchHeader, where: str, keep: Keep) -> Sequ
             f"{where}, batch at offset {header.base_offset}: its records are not in the order of "
             "their offsets; read it from another replica."
         )
-    return [entry_of(record, batch, keep) for record in batch.records]
+    epoch = header.leader_epoch if header.leader_epoch >= 0 else None
+    of_batch = batch.marker, header.producer_id, header.transactional
+    return [entry_of(record, keep, epoch, *of_batch) for record in batch.records]

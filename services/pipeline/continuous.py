@@ -37,8 +37,7 @@ from breakglass.services.lag import LagAlarm
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.backup import OpenTopic, back_up, begun, opened
 from breakglass.services.pipeline.backup_context import BackupRun, Meter, Tell, repeating
-from breakglass.services.pipeline.batches.log_range import divided, range_of
-from breakglass.services.pipeline.batches.tasks import copy_by_tasks
+from breakglass.services.pipeline.batches.tasks import copy_by_tasks, divided, range_of
 from breakglass.services.pipeline.generations import Generation
 from breakglass.services.pipeline.report import BackupReport, TopicReport
 from breakglass.services.pipeline.session import jvm_errors

@@ -16,7 +16,7 @@ WANTED = (
     "breakglass.services.pipeline.batches.tasks",
     "breakglass.services.pipeline.comparison",
     "breakglass.services.pipeline.part_writer",
-    "breakglass.services.pipeline.restore.jobs",
+    "breakglass.services.pipeline.restore.producing",
 )
 
 

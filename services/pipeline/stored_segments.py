@@ -23,10 +23,13 @@ from breakglass.services.errors import DamagedBackup
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
 from breakglass.services.topic_backup.index_proof import OFFSET_BYTES, FalseIndex, require_true
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
-from breakglass.services.topic_backup.salvage.finding import FoundRecord
-from breakglass.services.topic_backup.salvage.salvage import salvaged
+from breakglass.services.topic_backup.salvage import salvaged
 from breakglass.services.topic_backup.segment_index import IndexedRecord, SegmentIndex, open_index
-from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, Placed, read_segment
+from breakglass.services.topic_backup.segment_reader import (
+    FIRST_POSITION,
+    FoundRecord,
+    read_segment,
+)
 from breakglass.services.topic_backup.summary import SegmentSummary
 
 Longs = NDArray[np.int64]
@@ -46,10 +49,37 @@ class RecordRun:
     """The start of each record in *data*, and the end of the last; starts with 0."""
     data: Bytes
 
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def cut(self, start: int, end: int) -> RecordRun:
+        """Records number *start* to *end*."""
+        bounds, data = self.bounds[start : end + 1], self.data
+        return RecordRun(self.offsets[start:end], bounds - bounds[0], data[bounds[0] : bounds[-1]])
+
+
+def joined(some: Sequence[RecordRun]) -> RecordRun:
+    """The records of *some* as one run."""
+    if len(some) == 1:
+        return some[0]
+    sizes = np.concatenate([np.diff(run.bounds) for run in some])
+    return RecordRun(
+        np.concatenate([run.offsets for run in some]),
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
+        np.concatenate([run.data for run in some]),
+    )
+
+
+MOST_OPEN = 32
+"""Segments with open files, two each: a backup has more segments than a process may open files."""
+_open: dict[int, StoredSegment] = {}
+"""By id, the least recently used first."""
+_opening = threading.RLock()
+
 
 @dataclass(frozen=True)
-class SegmentFiles:
-    """The files of one committed segment with records."""
+class StoredSegment:
+    """A committed segment with records; it can be sent to a worker, which opens its files again."""
 
     folder: Folder
     prefix: str
@@ -68,7 +98,13 @@ class SegmentFiles:
         Raises:
             DamagedBackup, StorageError: the records cannot be read, or are not those committed.
         """
-        read = self._salvaged() if self.salvaged else self._read()
+        read: Iterator[FoundRecord]
+        if self.salvaged:
+            first, end = self.first_offset, self.last_offset + 1
+            pieces = salvaged(self.folder, self.prefix, start_offset=first, next_offset=end)
+            read = (piece for piece in pieces if isinstance(piece, FoundRecord))
+        else:
+            read = read_segment(self.folder, records_name(self.prefix), end=self.records_bytes)
         found = np.array([IndexedRecord.of(record) for record in read], np.int64).reshape(
             -1, FIELDS
         )
@@ -80,17 +116,32 @@ class SegmentFiles:
             )
         return found
 
-    def _read(self) -> Iterator[Placed]:
-        return read_segment(self.folder, records_name(self.prefix), end=self.records_bytes)
+    @property
+    def reader(self) -> MappedSegment | FetchedSegment:
+        """The reader of the segment; the files of `MOST_OPEN` segments stay open."""
+        with _opening:
+            _open[id(self)] = _open.pop(id(self), self)
+            while len(_open) > MOST_OPEN:
+                next(iter(_open.values())).passed()
+            return self._reader
 
-    def _salvaged(self) -> Iterator[Placed]:
-        pieces = salvaged(
-            self.folder,
-            self.prefix,
-            start_offset=self.first_offset,
-            next_offset=self.last_offset + 1,
-        )
-        return (piece.placed for piece in pieces if isinstance(piece, FoundRecord))
+    @cached_property
+    def _reader(self) -> MappedSegment | FetchedSegment:
+        if isinstance(self.folder, LocalFolder):
+            return MappedSegment(self, self.folder.path)
+        return FetchedSegment(self)
+
+    def passed(self) -> None:
+        """Close the files, if they are open."""
+        if "_reader" in self.__dict__:
+            with _opening:
+                _open.pop(id(self), None)
+                self.__dict__.pop("_reader", None)
+
+    def __getstate__(self) -> dict[str, object]:
+        """The fields, without open files."""
+        names = {field.name for field in fields(self)}
+        return {name: value for name, value in self.__dict__.items() if name in names}
 
 
 def together(entries: Longs) -> Iterator[Longs]:
@@ -142,7 +193,7 @@ def require_offsets(entries: Longs, data: Bytes, begin: int) -> None:
 class MappedSegment:
     """One segment whose files are mapped into memory."""
 
-    def __init__(self, segment: SegmentFiles, folder: Path) -> None:
+    def __init__(self, segment: StoredSegment, folder: Path) -> None:
         """Map the files of *segment* in *folder* on first use."""
         self._segment = segment
         self._folder = folder
@@ -228,7 +279,7 @@ class FetchedSegment:
     Readers go forward, so the next read usually starts at the index entry after the last read.
     """
 
-    def __init__(self, segment: SegmentFiles) -> None:
+    def __init__(self, segment: StoredSegment) -> None:
         self._segment = segment
         self._next, self._next_at = 0, FIRST_POSITION
         """The number of the entry after the last one read, and the position of its record."""
@@ -343,45 +394,6 @@ class FetchedSegment:
         if not fits or (last.offset, last.end) != (segment.last_offset, segment.records_bytes):
             return None
         return index
-
-
-@dataclass(frozen=True)
-class StoredSegment(SegmentFiles):
-    """A segment that can be read, and sent to a worker, which opens its files again."""
-
-    @property
-    def reader(self) -> MappedSegment | FetchedSegment:
-        """The reader of the segment; the files of `MOST_OPEN` segments stay open."""
-        with _opening:
-            _open[id(self)] = _open.pop(id(self), self)
-            while len(_open) > MOST_OPEN:
-                next(iter(_open.values())).passed()
-            return self._reader
-
-    @cached_property
-    def _reader(self) -> MappedSegment | FetchedSegment:
-        if isinstance(self.folder, LocalFolder):
-            return MappedSegment(self, self.folder.path)
-        return FetchedSegment(self)
-
-    def passed(self) -> None:
-        """Close the files, if they are open."""
-        if "_reader" in self.__dict__:
-            with _opening:
-                _open.pop(id(self), None)
-                self.__dict__.pop("_reader", None)
-
-    def __getstate__(self) -> dict[str, object]:
-        """The fields, without open files."""
-        names = {field.name for field in fields(self)}
-        return {name: value for name, value in self.__dict__.items() if name in names}
-
-
-MOST_OPEN = 32
-"""Segments with open files, two each: a backup has more segments than a process may open files."""
-_open: dict[int, StoredSegment] = {}
-"""By id, the least recently used first."""
-_opening = threading.RLock()
 
 
 def stored_segments(folder: Folder, segments: Sequence[SegmentSummary]) -> list[StoredSegment]:

@@ -21,8 +21,7 @@ from breakglass.services.errors import (
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import EpochHistory, Unknown
 from breakglass.services.pipeline.backup_context import BackupRun, repeating
-from breakglass.services.pipeline.batches.log_range import Ranges, divided, range_of
-from breakglass.services.pipeline.batches.tasks import copy_by_tasks
+from breakglass.services.pipeline.batches.tasks import Ranges, copy_by_tasks, divided, range_of
 from breakglass.services.pipeline.committed_log import CommittedBatch, CommittedLog
 from breakglass.services.pipeline.part_writer import PartTarget
 from breakglass.services.pipeline.report import PartitionReport, TopicReport

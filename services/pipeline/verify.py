@@ -9,7 +9,7 @@ from breakglass.services import patience
 from breakglass.services.errors import UsageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup_context import BackupRun
-from breakglass.services.pipeline.batches.log_range import Ranges
+from breakglass.services.pipeline.batches.tasks import Ranges
 from breakglass.services.pipeline.comparison import LISTED, Differences, TopicSides, compare_topic
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources

@@ -12,7 +12,7 @@ from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import listing, records_name
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
-from breakglass.services.topic_backup.reader import LeftOut, PartitionReader, SegmentAt
+from breakglass.services.topic_backup.reader import LeftOut, PartitionReader, SegmentExtent
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.soundness import altered
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary, SegmentTally
@@ -49,9 +49,8 @@ def missing_of(
 
 
 def _lost(folder: Folder, part: PartitionSummary, one: SegmentSummary, why: str) -> Lost:
-    end = None if one.last_offset is None else one.last_offset + 1
-    where = folder.where(records_name(one.prefix))
-    left_out = LeftOut(where, 0, one.records_bytes, why, True, one.first_offset, end)
+    where, size = folder.where(records_name(one.prefix)), one.records_bytes
+    left_out = LeftOut(where, 0, size, why, True, one.first_offset, one.next_offset)
     return Lost(part.partition, left_out, one.prefix)
 
 
@@ -142,10 +141,10 @@ def _partition(number: int, reader: PartitionReader) -> PartitionSummary:
     return PartitionSummary(number, last[-1] + 1 if last else None, segments)
 
 
-def segment_summary(reader: PartitionReader, segment: SegmentAt) -> SegmentSummary:
+def segment_summary(reader: PartitionReader, segment: SegmentExtent) -> SegmentSummary:
     """The figures of one segment without a manifest; reads its records."""
     tally, end = SegmentTally(), FIRST_POSITION
     for found in reader.of_segment(segment):
-        tally.add(found.placed.record)
-        end = found.placed.end
-    return tally.summary(segment.extent.prefix, segment.extent.start_offset, end, "")
+        tally.add(found.record)
+        end = found.end
+    return tally.summary(segment.prefix, segment.start_offset, end, "")

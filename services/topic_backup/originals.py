@@ -172,7 +172,7 @@ class FoundSegments:
 def found_segments(folder: Folder, number: int) -> FoundSegments:
     """The segments of partition *number* of *folder*."""
     reader = PartitionReader(folder, number, None)
-    sizes = (folder.size(records_name(segment.extent.prefix)) for segment in reader.segments)
+    sizes = (folder.size(records_name(segment.prefix)) for segment in reader.segments)
     return FoundSegments(reader, tuple(size or 0 for size in sizes))
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from breakglass.services.errors import BreakglassError, DamagedBackup, UnsupportedSchema
 from breakglass.services.topic_backup.folder import Folder, storage_errors
 from breakglass.services.topic_backup.layout import segment_index_name
-from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, Placed, check_magic
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, FoundRecord, check_magic
 
 ENTRY = struct.Struct(
     ">q"  # Offset   => int64
@@ -42,8 +42,8 @@ class IndexedRecord(NamedTuple):
         return self.position + self.length
 
     @classmethod
-    def of(cls, placed: Placed) -> IndexedRecord:
-        return cls(placed.record.offset, placed.position, placed.length)
+    def of(cls, found: FoundRecord) -> IndexedRecord:
+        return cls(found.record.offset, found.position, found.length)
 
 
 def encode_entry(entry: IndexedRecord) -> bytes:

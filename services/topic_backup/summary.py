@@ -94,6 +94,11 @@ class SegmentSummary:
     missing: Mapping[str, int] = field(default_factory=dict)
     """All missing offsets, by reason."""
 
+    @property
+    def next_offset(self) -> int | None:
+        """The offset after the last record; None without records."""
+        return None if self.last_offset is None else self.last_offset + 1
+
 
 @dataclass(frozen=True, slots=True)
 class BatchLogSummary:
@@ -172,6 +177,12 @@ class PartitionSummary:
         unlisted = counted - sum(gap.end - gap.start for gap in lost)
         more = (f"and {unlisted:,} more",) if unlisted > 0 else ()
         return (*(gap.offsets for gap in lost), *more)
+
+    @property
+    def first_offset(self) -> int | None:
+        """The offset of the first record; None without records."""
+        firsts = (one.first_offset for one in self.segments)
+        return next((first for first in firsts if first is not None), None)
 
     @property
     def records_end(self) -> int:

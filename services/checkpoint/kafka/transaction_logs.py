@@ -35,7 +35,7 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
-from breakglass.services.pipeline.batches.log_range import LogRange, fetches_in
+from breakglass.services.pipeline.batches.tasks import LogRange, fetches_in
 from breakglass.services.pipeline.batches.varints import NotByColumns
 from breakglass.services.topic_backup.batch_header import BatchHeader, read_headers
 from breakglass.services.topic_backup.batches import ControlType, decode_batch

@@ -49,14 +49,15 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun
 from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
-from breakglass.services.pipeline.batches.log_range import (
+from breakglass.services.pipeline.batches.tasks import (
     LogRange,
     Ranges,
+    RangeWork,
     divided,
     fetches_in,
     range_of,
+    run_tasks,
 )
-from breakglass.services.pipeline.batches.tasks import RangeWork, run_tasks
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import WantedTopics, read_sources
 
@@ -72,7 +73,7 @@ def offsets_in(spans: Ranges) -> int:
 
 
 def answers_of(
-    run: BackupRun, topic: str, spans: Ranges, work: RangeWork, doing: str
+    run: BackupRun, topic: str, spans: Ranges, work: RangeWork[str], doing: str
 ) -> Iterator[Any]:
     """What the tasks of *work* answer for the *spans* of *topic*, decoded, in any order.
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from breakglass.services.errors import MalformedMessage
-from breakglass.services.pipeline.batches.columns import RecordColumns, columns_of
-from breakglass.services.pipeline.batches.joined import joined
+from breakglass.services.pipeline.batches.columns import RecordColumns, columns_of, joined
 from breakglass.services.pipeline.batches.table import (
     Aborted,
     BatchTable,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from breakglass.services.pipeline.batches.joined import HEADER_PIECES, PIECES, put, taken
+from breakglass.services.pipeline.batches.columns import HEADER_PIECES, PIECES, put, taken
 from breakglass.services.pipeline.batches.stored_columns import StoredColumns
 from breakglass.services.pipeline.batches.varints import Longs, sizes_of, written
 from breakglass.services.topic_backup.batch_header import (

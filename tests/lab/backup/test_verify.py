@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline import verify
 from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from breakglass.services.pipeline.batches.log_range import Ranges
+from breakglass.services.pipeline.batches.tasks import Ranges
 from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.comparison import Differences, StretchComparison, TopicSides
 from breakglass.services.pipeline.part_writer import exact_chunks
