@@ -35,7 +35,7 @@ from breakglass.console.options import (
     connected_for_writing,
     size,
 )
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.restoring import (
     NEVER_THERE,
     NO_MANIFEST,
@@ -475,15 +475,7 @@ def _print(found: Segments) -> None:
     say(f"{len(rows):,} segments may be deleted")
 
 
-COLUMNS = (
-    Column("Topic"),
-    Column("Partition", right=True),
-    Column("Segment"),
-    Column("Offsets"),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Newest"),
-)
+COLUMNS = columns("Topic", ">Partition", "Segment", "Offsets", ">Records", ">Bytes", "Newest")
 
 
 MOST_SAID = 100
@@ -615,9 +607,8 @@ def reindex(
     if as_json:
         print_json({"segments": rebuilt})
     else:
-        right = [Column(name, right=True) for name in ("Records", "Left out")]
         print_table(
-            [Column("Segment"), *right, Column("Why")],
+            columns("Segment", ">Records", ">Left out", "Why"),
             [(one.prefix, one.entries, one.left_out, one.damage) for one in rebuilt],
         )
     if any(segment.damage and not segment.torn for segment in rebuilt):

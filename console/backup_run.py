@@ -22,7 +22,7 @@ from breakglass.console.options import (
     size,
     with_log_format,
 )
-from breakglass.console.output import Column, print_table, say
+from breakglass.console.output import columns, print_table, say
 from breakglass.console.restoring import UNEXPLAINED
 from breakglass.console.wiring import Connection
 from breakglass.services.pipeline.generations import NewGeneration
@@ -320,10 +320,4 @@ def _say_left_out(report: BackupReport) -> None:
         say(f"? groups' offsets are not all known: {reason}")
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Offsets"),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Missing"),
-)
+COLUMNS = columns("Topic-partition", "Offsets", ">Records", ">Bytes", "Missing")

@@ -18,7 +18,7 @@ from breakglass.console.options import (
     Topics,
     connected,
 )
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
 
@@ -204,18 +204,5 @@ def _files_row(held: HeldTopic, found: FilesVerified) -> tuple[object, ...]:
 
 
 SHOWN_OFFSETS = 10
-FILES = (
-    Column("Topic"),
-    Column("Segments", right=True),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Files"),
-)
-CONTENT = (
-    Column("Against"),
-    Column("Equal", right=True),
-    Column("Missing", right=True),
-    Column("Extra", right=True),
-    Column("Different", right=True),
-    Column("Expired", right=True),
-)
+FILES = columns("Topic", ">Segments", ">Records", ">Bytes", "Files")
+CONTENT = columns("Against", ">Equal", ">Missing", ">Extra", ">Different", ">Expired")

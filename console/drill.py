@@ -18,7 +18,7 @@ import typer
 from breakglass.console.commands import new_app
 from breakglass.console.drill_result import FROM_FILE
 from breakglass.console.options import AsJson
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
@@ -131,17 +131,8 @@ def show_history(as_json: AsJson = False) -> None:
         print_table(HISTORY_COLUMNS, rows)
 
 
-HISTORY_COLUMNS = (
-    Column("Ended"),
-    Column("Level"),
-    Column("Seed", right=True),
-    Column("Player"),
-    Column("Score", right=True),
-    Column("Lost", right=True),
-    Column("Left", right=True),
-    Column("Time", right=True),
-    Column("Keys", right=True),
-    Column("Lines", right=True),
+HISTORY_COLUMNS = columns(
+    "Ended", "Level", ">Seed", "Player", ">Score", ">Lost", ">Left", ">Time", ">Keys", ">Lines"
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from breakglass.console.output import Column, print_lines, print_table, say
+from breakglass.console.output import columns, print_lines, print_table, say
 
 if TYPE_CHECKING:
     from breakglass.bookkeeping.score import DrillScore
@@ -149,15 +149,7 @@ def beyond_lines(known: HandedOver) -> Iterator[str]:
         yield f"Every broker that holds records of {names} is lost: not scored."
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Leader"),
-    Column("Best"),
-    Column("Records", right=True),
-    Column("Lost", right=True),
-    Column("Cut off", right=True),
-    Column("Least", right=True),
-)
+COLUMNS = columns("Topic-partition", "Leader", "Best", ">Records", ">Lost", ">Cut off", ">Least")
 
 
 def replay_lines(best: BestPlay) -> Iterator[str]:

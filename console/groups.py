@@ -24,7 +24,7 @@ from breakglass.console.options import (
     connected,
     connected_for_writing,
 )
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services.words.inert import inert
 
@@ -224,13 +224,7 @@ def _say_unread(found: GroupMoves) -> None:
     say_acls(standing.missing_acls)
 
 
-COLUMNS = (
-    Column("Group"),
-    Column("Topic-partition"),
-    Column("Committed", right=True),
-    Column("Moves to", right=True),
-    Column("Why"),
-)
+COLUMNS = columns("Group", "Topic-partition", ">Committed", ">Moves to", "Why")
 
 
 def _print_moves(found: GroupMoves) -> bool:

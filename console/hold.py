@@ -11,7 +11,7 @@ from breakglass.console.consent import Consent, Phrases
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.option_values import names_in
 from breakglass.console.options import AsJson, Topics, connected_for_writing
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.setting_outcomes import Outcomes, say_facts
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
@@ -81,13 +81,7 @@ def _hold(connection: Connection, act: HoldElections, consent: Consent, *, as_js
     return outcomes.ended(ending)
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Without a hold"),
-    Column("Loses", right=True),
-    Column("Best"),
-    Column("Loses", right=True),
-)
+COLUMNS = columns("Topic-partition", "Without a hold", ">Loses", "Best", ">Loses")
 
 
 def _row(one: UncleanWinner) -> tuple[object, ...]:

@@ -18,7 +18,7 @@ from breakglass.console.metastore_options import (
     service_settings,
 )
 from breakglass.console.options import AsJson, connected
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
 from breakglass.services.words.inert import bounded, inert
@@ -221,9 +221,9 @@ def mended_statement(statement: str) -> str:
     return mended.text
 
 
-HISTORY = (Column("Offset", right=True), Column("Time"), Column("Command"), Column("Statement"))
-OBJECTS = (Column("Kind"), Column("Name"), Column("Topic"), Column("Query"), Column("Wrong"))
-QUERIES = (Column("Query"), Column("State"), Column("Reads"), Column("Writes"))
+HISTORY = columns(">Offset", "Time", "Command", "Statement")
+OBJECTS = columns("Kind", "Name", "Topic", "Query", "Wrong")
+QUERIES = columns("Query", "State", "Reads", "Writes")
 
 
 def _row(command: AppliedCommand) -> tuple[str, str, str, str]:

@@ -147,6 +147,14 @@ class Column:
     """Not folded while others can be: what is copied into another command."""
 
 
+def columns(*titles: str) -> tuple[Column, ...]:
+    """Columns by their titles: ``>Records`` stands to the right, ``=Journal`` is not folded."""
+    return tuple(
+        Column(title.lstrip(">="), right=title.startswith(">"), whole=title.startswith("="))
+        for title in titles
+    )
+
+
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
     """Print *rows* on stdout under the columns' titles, each value as `shown`.
 

@@ -10,7 +10,7 @@ import typer
 from breakglass.console import plan_edits, plan_make
 from breakglass.console.commands import new_app
 from breakglass.console.options import DURATION_MS, AsJson, Duration, connected
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.plan_edits import PlanFile
 from breakglass.console.wiring import Connection
 
@@ -123,15 +123,10 @@ def diff(
         raise typer.Exit(1)
 
 
-DIFF_COLUMNS = (
-    Column("Topic-partition"),
-    Column("Leader in A"),
-    Column("Leader in B"),
-    Column("Loses in A", right=True),
-    Column("Loses in B", right=True),
-    Column("Evidence"),
+DIFF_COLUMNS = columns(
+    "Topic-partition", "Leader in A", "Leader in B", ">Loses in A", ">Loses in B", "Evidence"
 )
-CHECK_COLUMNS = (Column("Topic-partition"), Column("Leader"), Column("Status"), Column("Reason"))
+CHECK_COLUMNS = columns("Topic-partition", "Leader", "Status", "Reason")
 
 app.command("set")(plan_edits.set_leaders)
 app.command()(plan_edits.exclude)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from breakglass.console.output import Column, print_table
+from breakglass.console.output import columns, print_table
 from breakglass.services.recovery.guarded.election_quote import empty_over_unread
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.plan.make import consent_groups, totals_of
@@ -25,15 +25,8 @@ if TYPE_CHECKING:
     from breakglass.services.model import TopicPartition
     from breakglass.services.recovery.plan.document import PartitionRecord, Plan
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Leader"),
-    Column("Chosen by"),
-    Column("Verdict"),
-    Column("Action"),
-    Column("Loses", right=True),
-    Column("Unread", right=True),
-    Column("Why"),
+COLUMNS = columns(
+    "Topic-partition", "Leader", "Chosen by", "Verdict", "Action", ">Loses", ">Unread", "Why"
 )
 GROUPED_ABOVE = 3
 """More partitions of one topic that are treated alike become one row."""

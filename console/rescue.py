@@ -23,7 +23,7 @@ from breakglass.console.options import (
     rate,
     size,
 )
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.rescuing import RescueStore, default_folder, rescuer
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
@@ -388,11 +388,4 @@ def _rows(results: Sequence[RescuedPartition]) -> Iterator[tuple[object, ...]]:
             )
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Replica"),
-    Column("Offsets"),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Saved in"),
-)
+COLUMNS = columns("Topic-partition", "Replica", "Offsets", ">Records", ">Bytes", "Saved in")

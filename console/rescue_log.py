@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from breakglass.console.exits import FAILED, INTERRUPTED
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.services import patience
 from breakglass.services.errors import UsageError, WrongCluster
 from breakglass.services.words.inert import inert
@@ -199,10 +199,4 @@ def _print(results: Sequence[CopiedLog]) -> None:
     print_table(COLUMNS, rows)
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Offsets"),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Saved in"),
-)
+COLUMNS = columns("Topic-partition", "Offsets", ">Records", ">Bytes", "Saved in")

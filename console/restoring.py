@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from breakglass.console.guarded import GuardedCommand, say_event
-from breakglass.console.output import Column, print_table, say
+from breakglass.console.output import columns, print_table, say
 from breakglass.services.guard.act import ActStep, JournalOpened
 
 if TYPE_CHECKING:
@@ -140,10 +140,4 @@ def _verdict(topic: TopicRestored) -> str:
     return what if topic.verified else f"{what}, {compared}"
 
 
-COLUMNS = (
-    Column("Topic"),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Groups", right=True),
-    Column("Result"),
-)
+COLUMNS = columns("Topic", ">Records", ">Bytes", ">Groups", "Result")

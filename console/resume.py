@@ -14,7 +14,7 @@ import typer
 from breakglass.console.consent import Consent, Phrases
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.options import DURATION_MS, AsJson, Duration, connected_for_writing
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.rescuing import RescueChoice, RescueStore, WithoutRescue
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
@@ -242,7 +242,7 @@ def _document(
     }
 
 
-COLUMNS = (Column("Topic-partition"), Column("Leader"), Column("To do"))
+COLUMNS = columns("Topic-partition", "Leader", "To do")
 
 
 def _rows(found: Remains, *, undo: bool) -> Iterable[tuple[object, ...]]:

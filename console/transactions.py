@@ -18,7 +18,7 @@ from breakglass.console.options import (
     connected,
     connected_for_writing,
 )
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.stop_signal import StopSignal
 from breakglass.console.wiring import Connection
 from breakglass.services.words.inert import inert
@@ -177,15 +177,15 @@ def _left(found: TransactionsFound) -> int:
     return int(bool(found.unread) or hangs)
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Producer", right=True),
-    Column("Epoch", right=True),
-    Column("Since", right=True),
-    Column("Stable to", right=True),
-    Column("Coordinator"),
-    Column("Hanging"),
-    Column("Ends by"),
+COLUMNS = columns(
+    "Topic-partition",
+    ">Producer",
+    ">Epoch",
+    ">Since",
+    ">Stable to",
+    "Coordinator",
+    "Hanging",
+    "Ends by",
 )
 
 

@@ -27,7 +27,7 @@ from breakglass.console.options import (
     VerifyContents,
     connected,
 )
-from breakglass.console.output import Column, print_json_stream, print_table, say
+from breakglass.console.output import columns, print_json_stream, print_table, say
 from breakglass.console.partition_names import require_topics
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
@@ -127,16 +127,8 @@ def show(found: Triage, *, each: bool, replicas: bool) -> None:
         say(f"? {reason}")
 
 
-COLUMNS = (
-    Column("Verdict"),
-    Column("Action"),
-    Column("Topic-partition"),
-    Column("Best"),
-    Column("LEO", right=True),
-    Column("Epoch", right=True),
-    Column("Loses", right=True),
-    Column("Unread", right=True),
-    Column("Heard"),
+COLUMNS = columns(
+    "Verdict", "Action", "Topic-partition", "Best", ">LEO", ">Epoch", ">Loses", ">Unread", "Heard"
 )
 
 
