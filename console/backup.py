@@ -18,10 +18,15 @@ from breakglass.console.backup_run import run
 from breakglass.console.backup_status import status
 from breakglass.console.backup_verify import verify
 from breakglass.console.commands import new_app
-from breakglass.console.connector_config import ConnectorFile, connector, place_named
-from breakglass.console.consent import Consent, Phrases
 from breakglass.console.guarded import GuardedCommand
-from breakglass.console.option_values import key_of, moment_ms, names_in, pairs_in, store_of
+from breakglass.console.option_values import (
+    Consent,
+    key_of,
+    moment_ms,
+    names_in,
+    pairs_in,
+    store_of,
+)
 from breakglass.console.options import (
     AsJson,
     BackupStore,
@@ -30,6 +35,7 @@ from breakglass.console.options import (
     Master,
     OldDelete,
     OlderThan,
+    Phrases,
     Progress,
     Topics,
     connected_for_writing,
@@ -50,6 +56,7 @@ from breakglass.console.restoring import (
     print_restored,
     restoring,
 )
+from breakglass.console.stores import ConnectorFile, connector, place_named
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
 from breakglass.services.errors import Refused

@@ -110,8 +110,8 @@ def _content(
 ) -> tuple[dict[HeldTopic, ContentVerified], dict[HeldTopic, str]]:
     """The comparisons, and why topics could not be compared; a single one that cannot raises."""
     from breakglass.console.backup_progress import progress
+    from breakglass.console.exits import StopSignal
     from breakglass.console.restoring import default_progress
-    from breakglass.console.stop_signal import StopSignal
     from breakglass.services.errors import BreakglassError
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter

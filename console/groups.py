@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
 from breakglass.console.evidence import say_acls
 from breakglass.console.exits import FAILED
 from breakglass.console.guarded import GuardedCommand
-from breakglass.console.option_values import names_in
+from breakglass.console.option_values import Consent, names_in
 from breakglass.console.options import (
     AsJson,
+    Phrases,
     Topics,
     WhileRunning,
     connected,

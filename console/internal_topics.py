@@ -56,7 +56,7 @@ def internal_topics(
     left, and what follows. This command only reads. Ends with 1 where nothing is known of a
     partition, or where a source could not be compared as a whole.
     """
-    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.exits import StopSignal
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.internal_topics.finding import InternalSearch
     from breakglass.services.recovery.transactions.source import open_sources

@@ -14,7 +14,7 @@ from breakglass.console.output import columns, print_table, say
 from breakglass.services.guard.act import ActStep, JournalOpened
 
 if TYPE_CHECKING:
-    from breakglass.console.consent import Consent
+    from breakglass.console.option_values import Consent
     from breakglass.console.wiring import Connection
     from breakglass.services.guard.act import Act, ActEvent
     from breakglass.services.pipeline.report import CopyProgress
@@ -72,7 +72,7 @@ def restoring(
     *job*, its kind and the address of its backup, appears on the console, too.
     """
     from breakglass.console.backup_progress import progress
-    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.exits import StopSignal
     from breakglass.services.pipeline.acts.restore import CopyProgressed
 
     with StopSignal(), ExitStack() as stack:

@@ -67,7 +67,7 @@ def dead_broker_return(
     the replicas that could not be read. The cluster, the folders and the rescues are only read.
     Ends with 0 if the broker is safe to start, and with 1 if not.
     """
-    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.exits import StopSignal
     from breakglass.services.recovery.guarded.rescue_choice import all_folders
     from breakglass.services.recovery.remembered.store import ReplicaMemory
     from breakglass.services.recovery.rescue.return_check import check_return

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
+from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand, say_event
-from breakglass.console.option_values import names_in
+from breakglass.console.option_values import Consent, names_in
 from breakglass.console.options import (
     AsJson,
+    Phrases,
     Topics,
     WhileRunning,
     connected,
     connected_for_writing,
 )
 from breakglass.console.output import columns, print_json, print_table, say
-from breakglass.console.stop_signal import StopSignal
 from breakglass.console.wiring import Connection
 from breakglass.services.words.inert import inert
 

@@ -16,7 +16,7 @@ from breakglass.console.evidence import (
     say_remembered,
     say_saved,
 )
-from breakglass.console.option_values import broker_ids, names_in
+from breakglass.console.option_values import broker_ids, names_in, require_topics
 from breakglass.console.options import (
     DURATION_MS,
     AsJson,
@@ -28,7 +28,6 @@ from breakglass.console.options import (
     connected,
 )
 from breakglass.console.output import columns, print_json_stream, print_table, say
-from breakglass.console.partition_names import require_topics
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.session import Effort
