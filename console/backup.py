@@ -18,10 +18,15 @@ from breakglass.console.backup_run import run
 from breakglass.console.backup_status import status
 from breakglass.console.backup_verify import verify
 from breakglass.console.commands import new_app
-from breakglass.console.connector_config import ConnectorFile, connector, place_named
-from breakglass.console.consent import Consent, Phrases
 from breakglass.console.guarded import GuardedCommand
-from breakglass.console.option_values import key_of, moment_ms, names_in, pairs_in, store_of
+from breakglass.console.option_values import (
+    Consent,
+    key_of,
+    moment_ms,
+    names_in,
+    pairs_in,
+    store_of,
+)
 from breakglass.console.options import (
     AsJson,
     BackupStore,
@@ -30,12 +35,13 @@ from breakglass.console.options import (
     Master,
     OldDelete,
     OlderThan,
+    Phrases,
     Progress,
     Topics,
     connected_for_writing,
     size,
 )
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.restoring import (
     NEVER_THERE,
     NO_MANIFEST,
@@ -50,6 +56,7 @@ from breakglass.console.restoring import (
     print_restored,
     restoring,
 )
+from breakglass.console.stores import ConnectorFile, connector, place_named
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
 from breakglass.services.errors import Refused
@@ -475,15 +482,7 @@ def _print(found: Segments) -> None:
     say(f"{len(rows):,} segments may be deleted")
 
 
-COLUMNS = (
-    Column("Topic"),
-    Column("Partition", right=True),
-    Column("Segment"),
-    Column("Offsets"),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Newest"),
-)
+COLUMNS = columns("Topic", ">Partition", "Segment", "Offsets", ">Records", ">Bytes", "Newest")
 
 
 MOST_SAID = 100
@@ -615,9 +614,8 @@ def reindex(
     if as_json:
         print_json({"segments": rebuilt})
     else:
-        right = [Column(name, right=True) for name in ("Records", "Left out")]
         print_table(
-            [Column("Segment"), *right, Column("Why")],
+            columns("Segment", ">Records", ">Left out", "Why"),
             [(one.prefix, one.entries, one.left_out, one.damage) for one in rebuilt],
         )
     if any(segment.damage and not segment.torn for segment in rebuilt):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from breakglass.console.backup_status import passed_over
-from breakglass.console.connector_config import ConnectorFile, connector, place_named
 from breakglass.console.option_values import names_in, store_of
 from breakglass.console.options import (
     AsJsonLines,
@@ -22,8 +21,9 @@ from breakglass.console.options import (
     size,
     with_log_format,
 )
-from breakglass.console.output import Column, print_table, say
+from breakglass.console.output import columns, print_table, say
 from breakglass.console.restoring import UNEXPLAINED
+from breakglass.console.stores import ConnectorFile, connector, place_named
 from breakglass.console.wiring import Connection
 from breakglass.services.pipeline.generations import NewGeneration
 
@@ -121,7 +121,7 @@ def run(
     snapshot and cluster.* are read, and each key without effect is named.
     """
     from breakglass.console.backup_progress import lasting
-    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.exits import StopSignal
     from breakglass.services.extras import need
 
     need("pipeline")
@@ -320,10 +320,4 @@ def _say_left_out(report: BackupReport) -> None:
         say(f"? groups' offsets are not all known: {reason}")
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Offsets"),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Missing"),
-)
+COLUMNS = columns("Topic-partition", "Offsets", ">Records", ">Bytes", "Missing")

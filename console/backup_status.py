@@ -9,7 +9,7 @@ import typer
 
 from breakglass.console.option_values import names_in, store_of
 from breakglass.console.options import AsJson, BackupStore, KeyFrom, Topics, connected
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
@@ -248,14 +248,14 @@ def _say(topic: TopicStatus) -> None:
 
 NO_MANIFEST = "Kafka Backup writes no manifest, so nothing says it"
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Offsets"),
-    Column("Lag", right=True),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Segments", right=True),
-    Column("Lost", right=True),
-    Column("Committed"),
-    Column("Verified"),
+COLUMNS = columns(
+    "Topic-partition",
+    "Offsets",
+    ">Lag",
+    ">Records",
+    ">Bytes",
+    ">Segments",
+    ">Lost",
+    "Committed",
+    "Verified",
 )

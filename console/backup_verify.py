@@ -18,7 +18,7 @@ from breakglass.console.options import (
     Topics,
     connected,
 )
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
 
@@ -110,8 +110,8 @@ def _content(
 ) -> tuple[dict[HeldTopic, ContentVerified], dict[HeldTopic, str]]:
     """The comparisons, and why topics could not be compared; a single one that cannot raises."""
     from breakglass.console.backup_progress import progress
+    from breakglass.console.exits import StopSignal
     from breakglass.console.restoring import default_progress
-    from breakglass.console.stop_signal import StopSignal
     from breakglass.services.errors import BreakglassError
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
@@ -204,18 +204,5 @@ def _files_row(held: HeldTopic, found: FilesVerified) -> tuple[object, ...]:
 
 
 SHOWN_OFFSETS = 10
-FILES = (
-    Column("Topic"),
-    Column("Segments", right=True),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Files"),
-)
-CONTENT = (
-    Column("Against"),
-    Column("Equal", right=True),
-    Column("Missing", right=True),
-    Column("Extra", right=True),
-    Column("Different", right=True),
-    Column("Expired", right=True),
-)
+FILES = columns("Topic", ">Segments", ">Records", ">Bytes", "Files")
+CONTENT = columns("Against", ">Equal", ">Missing", ">Extra", ">Different", ">Expired")

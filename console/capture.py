@@ -12,6 +12,7 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.evidence import say_acls
+from breakglass.console.exits import StopSignal
 from breakglass.console.option_values import broker_ids, names_in
 from breakglass.console.options import (
     DURATION_MS,
@@ -24,7 +25,6 @@ from breakglass.console.options import (
     size,
 )
 from breakglass.console.output import print_json, print_lines, say
-from breakglass.console.stop_signal import StopSignal
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.session import Effort

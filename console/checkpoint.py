@@ -48,9 +48,9 @@ from breakglass.console.checkpoint_take import (
     take_asked,
 )
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
 from breakglass.console.exits import write_traceback
 from breakglass.console.guarded import GuardedCommand
+from breakglass.console.option_values import Consent
 from breakglass.console.options import (
     AsJson,
     Host,
@@ -58,6 +58,7 @@ from breakglass.console.options import (
     Master,
     OldDelete,
     OlderThan,
+    Phrases,
     TlsCertificate,
     TlsKey,
     TokenFile,

@@ -15,9 +15,15 @@ from breakglass.console.checkpoint_options import (
     found_in,
     store_at,
 )
-from breakglass.console.consent import Consent, Phrases
-from breakglass.console.option_values import pairs_in
-from breakglass.console.options import AsJson, DryRun, Master, Progress, connected_for_writing
+from breakglass.console.option_values import Consent, pairs_in
+from breakglass.console.options import (
+    AsJson,
+    DryRun,
+    Master,
+    Phrases,
+    Progress,
+    connected_for_writing,
+)
 from breakglass.console.output import print_json, print_lines, say
 from breakglass.console.restoring import (
     Compared,

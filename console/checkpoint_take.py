@@ -34,10 +34,9 @@ from breakglass.console.checkpoint_options import (
     Store,
     store_at,
 )
-from breakglass.console.consent import Consent, Phrases
 from breakglass.console.guarded import GuardedCommand, say_event
-from breakglass.console.option_values import names_in
-from breakglass.console.options import AsJson, Master, connected_for_writing
+from breakglass.console.option_values import Consent, names_in
+from breakglass.console.options import AsJson, Master, Phrases, connected_for_writing
 from breakglass.console.output import print_json, say
 from breakglass.console.wiring import Connection
 from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED

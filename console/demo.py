@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.output import Column, print_json, print_lines, print_table, say
+from breakglass.console.output import columns, print_json, print_lines, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
 from breakglass.services.words.inert import inert
@@ -102,7 +102,7 @@ def _broken_cluster(kafka_version: str, *, keep: bool) -> Iterator[tuple[Cluster
 
 def _recover(cluster: Cluster, truth: Truth) -> list[str]:
     """The whole recovery; returns what differs from the truth."""
-    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.exits import StopSignal
     from breakglass.console.truth import (
         wrong_leaders,
         wrong_ledger,
@@ -175,14 +175,8 @@ def _ledger(electing: Electing, client: ReadClient) -> IncidentLedger:
     return ledger
 
 
-COLUMNS = (
-    Column("Scenario"),
-    Column("Topic-partition"),
-    Column("Verdict"),
-    Column("Elected"),
-    Column("True best"),
-    Column("Loses", right=True),
-    Column("True loss", right=True),
+COLUMNS = columns(
+    "Scenario", "Topic-partition", "Verdict", "Elected", "True best", ">Loses", ">True loss"
 )
 
 

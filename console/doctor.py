@@ -14,7 +14,7 @@ from breakglass import __version__
 from breakglass.console.commands import new_app
 from breakglass.console.exits import FAILED
 from breakglass.console.options import AsJson, connected
-from breakglass.console.output import Column, print_json, print_table
+from breakglass.console.output import columns, print_json, print_table
 from breakglass.console.wiring import Connection
 from breakglass.services.doctor.checks import (
     Check,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from breakglass.services.doctor.checks import MachineFacts
 
 SCHEMA = 1
-COLUMNS = (Column("State"), Column("Check"), Column("What was found"), Column("What to do"))
+COLUMNS = columns("State", "Check", "What was found", "What to do")
 NO_CLUSTER = Check(
     "cluster",
     CheckState.UNKNOWN,

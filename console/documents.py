@@ -181,17 +181,16 @@ def outcomes_document(
     }
 
 
-def election_document(
-    cluster_id: str, electing: Electing, skipped: Sequence[Skipped], open_transactions: object
-) -> dict[str, Any]:
+def election_document(electing: Electing) -> dict[str, Any]:
     """What came of an electing command: outcomes, what was rescued, and what is left."""
+    left = electing.aftermath
     return {
-        **outcomes_document(cluster_id, electing.outcomes, skipped),
+        **outcomes_document(electing.cluster_id, electing.outcomes, electing.unheld),
         "rescued": rescued_partitions(electing.rescued),
-        "open_transactions": open_transactions,
-        "given_up": given_up_brokers(electing.given_up),
-        "groups_past_end": electing.groups_past_end,
-        "groups_unread": electing.groups_unread,
+        "open_transactions": left.open_transactions,
+        "given_up": given_up_brokers(left.given_up),
+        "groups_past_end": left.groups_past_end,
+        "groups_unread": left.groups_unread,
     }
 
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.drill_result import FROM_FILE
+from breakglass.console.drill_play import FROM_FILE
 from breakglass.console.options import AsJson
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def drill(
 @app.command("history")
 def show_history(as_json: AsJson = False) -> None:
     """Print the scores of the drills that were played on this machine, oldest first."""
-    from breakglass.console.drill_result import clock
+    from breakglass.console.drill_play import clock
     from breakglass.services.lab.incidents.history import history
     from breakglass.services.state_folder import state_folder
 
@@ -131,17 +131,8 @@ def show_history(as_json: AsJson = False) -> None:
         print_table(HISTORY_COLUMNS, rows)
 
 
-HISTORY_COLUMNS = (
-    Column("Ended"),
-    Column("Level"),
-    Column("Seed", right=True),
-    Column("Player"),
-    Column("Score", right=True),
-    Column("Lost", right=True),
-    Column("Left", right=True),
-    Column("Time", right=True),
-    Column("Keys", right=True),
-    Column("Lines", right=True),
+HISTORY_COLUMNS = columns(
+    "Ended", "Level", ">Seed", "Player", ">Score", ">Lost", ">Left", ">Time", ">Keys", ">Lines"
 )
 
 
@@ -168,8 +159,13 @@ def _played(
     incidents: Iterator[LabIncident], level: str, *, auto: bool, keep: bool
 ) -> dict[str, object]:
     """The whole drill; returns what came of it, as a document."""
-    from breakglass.console.drill_play import by_breakglass, by_hand, heard
-    from breakglass.console.drill_result import concluded, say_handed_over
+    from breakglass.console.drill_play import (
+        by_breakglass,
+        by_hand,
+        concluded,
+        heard,
+        say_handed_over,
+    )
     from breakglass.console.wiring import Connection
     from breakglass.services.connection.sources import ConnectionOptions
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from breakglass.console.output import Column, print_table, say
+from breakglass.console.output import columns, print_table, say
 from breakglass.services import patience
 from breakglass.services.errors import StorageError
 from breakglass.services.incident.loss_text import unread_reason
@@ -208,20 +208,20 @@ def say_past_end(found: Iterable[GroupPastEnd], unread: Iterable[str], moment: s
         )
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Broker", right=True),
-    Column("Role"),
-    Column("State"),
-    Column("Start", right=True),
-    Column("HW", right=True),
-    Column("LEO", right=True),
-    Column("Epoch now", right=True),
-    Column("Written epochs"),
-    Column("Newest"),
-    Column("If chosen loses", right=True),
-    Column("Contents"),
-    Column("Remark"),
+COLUMNS = columns(
+    "Topic-partition",
+    ">Broker",
+    "Role",
+    "State",
+    ">Start",
+    ">HW",
+    ">LEO",
+    ">Epoch now",
+    "Written epochs",
+    "Newest",
+    ">If chosen loses",
+    "Contents",
+    "Remark",
 )
 
 

@@ -146,8 +146,7 @@ def replace_file(path: Path, content: bytes) -> None:
 def _serve(watch: MonitoringWatch, listener: HttpListener, token: str) -> None:
     """Serve until a signal. Raises UsageError where it cannot listen."""
     from breakglass.console.memory import collect_often, give_memory_back
-    from breakglass.console.web.listener import serve_until_signal
-    from breakglass.console.web.metrics_server import PATH, metrics_application
+    from breakglass.console.web.listener import PATH, metrics_application, serve_until_signal
 
     give_memory_back()
     collect_often()

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
 from breakglass.console.evidence import say_acls
 from breakglass.console.exits import FAILED
 from breakglass.console.guarded import GuardedCommand
-from breakglass.console.option_values import names_in
+from breakglass.console.option_values import Consent, names_in
 from breakglass.console.options import (
     AsJson,
+    Phrases,
     Topics,
     WhileRunning,
     connected,
     connected_for_writing,
 )
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services.words.inert import inert
 
@@ -224,13 +224,7 @@ def _say_unread(found: GroupMoves) -> None:
     say_acls(standing.missing_acls)
 
 
-COLUMNS = (
-    Column("Group"),
-    Column("Topic-partition"),
-    Column("Committed", right=True),
-    Column("Moves to", right=True),
-    Column("Why"),
-)
+COLUMNS = columns("Group", "Topic-partition", ">Committed", ">Moves to", "Why")
 
 
 def _print_moves(found: GroupMoves) -> bool:

@@ -11,7 +11,7 @@ from breakglass.console.commands import new_app
 from breakglass.console.exits import FAILED, INTERRUPTED
 from breakglass.console.option_values import broker_ids
 from breakglass.console.options import DURATION_MS, AsJson, Duration, Gone, WhileRunning, connected
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
 from breakglass.services.errors import Refused
@@ -56,7 +56,7 @@ def internal_topics(
     left, and what follows. This command only reads. Ends with 1 where nothing is known of a
     partition, or where a source could not be compared as a whole.
     """
-    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.exits import StopSignal
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.internal_topics.finding import InternalSearch
     from breakglass.services.recovery.transactions.source import open_sources
@@ -222,11 +222,4 @@ def _document(one: InternalLoss) -> dict[str, Any]:
     }
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("What"),
-    Column("Key"),
-    Column("Lost"),
-    Column("Left"),
-    Column("What follows"),
-)
+COLUMNS = columns("Topic-partition", "What", "Key", "Lost", "Left", "What follows")

@@ -9,7 +9,7 @@ import typer
 from breakglass.console.commands import new_app
 from breakglass.console.evidence import say_observed
 from breakglass.console.options import AsJson, connected
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
 from breakglass.services.errors import UsageError, WrongCluster
@@ -238,32 +238,12 @@ def _all(shelf: Shelf, cluster: str | None = None) -> list[Brief | UnreadableJou
 
 NO_JOURNAL = "There is no journal: nothing was changed from here."
 
-COLUMNS = (
-    Column("Journal", whole=True),
-    Column("Cluster"),
-    Column("Who"),
-    Column("What"),
-    Column("Loses", right=True),
-    Column("Result"),
-    Column("Outcomes"),
+COLUMNS = columns("=Journal", "Cluster", "Who", "What", ">Loses", "Result", "Outcomes")
+PARTITION_COLUMNS = columns(
+    "Topic-partition", "Result", "Leader", ">Epoch", ">Loses", "Rescued", "Reason"
 )
-PARTITION_COLUMNS = (
-    Column("Topic-partition"),
-    Column("Result"),
-    Column("Leader"),
-    Column("Epoch", right=True),
-    Column("Loses", right=True),
-    Column("Rescued"),
-    Column("Reason"),
-)
-OBSERVED_COLUMNS = (
-    Column("Seen"),
-    Column("Cluster"),
-    Column("Who"),
-    Column("Acknowledged"),
-    Column("What", whole=True),
-)
-ANSWER_COLUMNS = (Column("Step"), Column("Topic-partition"), Column("Result"), Column("Reason"))
+OBSERVED_COLUMNS = columns("Seen", "Cluster", "Who", "Acknowledged", "=What")
+ANSWER_COLUMNS = columns("Step", "Topic-partition", "Result", "Reason")
 
 
 def _row(brief: Brief) -> tuple[object, ...]:

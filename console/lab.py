@@ -14,7 +14,7 @@ import typer
 from breakglass.console import completion
 from breakglass.console.commands import new_app
 from breakglass.console.options import AsJson
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 
 if TYPE_CHECKING:
     from breakglass.services.lab.cluster import Cluster
@@ -23,15 +23,7 @@ if TYPE_CHECKING:
 app = new_app("Run real Kafka brokers on this machine, to break and to practise on.")
 
 MEGABYTE = 1_000_000
-STATUS_COLUMNS = (
-    Column("Node", right=True),
-    Column("Role"),
-    Column("State"),
-    Column("Fenced"),
-    Column("Address"),
-    Column("Pid", right=True),
-    Column("RSS MB", right=True),
-)
+STATUS_COLUMNS = columns(">Node", "Role", "State", "Fenced", "Address", ">Pid", ">RSS MB")
 
 State = Annotated[
     Path | None,

@@ -21,26 +21,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.metastore_log import (
+    BackupFile,
+    ServerConfig,
+    ServiceId,
     StatementText,
     history,
     list_objects,
     mended_statement,
-    validate,
-)
-from breakglass.console.metastore_options import (
-    BackupFile,
-    ServerConfig,
-    ServiceId,
     reaching,
     service_settings,
+    validate,
 )
 from breakglass.console.metastore_restore import restore
+from breakglass.console.option_values import Consent
 from breakglass.console.options import (
     AsJson,
     AsJsonLines,
+    Phrases,
     connected,
     connected_for_writing,
     duration,
@@ -298,7 +297,7 @@ def _run(
     fail: bool,
     tell: Callable[[Event], None],
 ) -> BackupOutcome:
-    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.exits import StopSignal
     from breakglass.services.metastore.backup_run import BackupJob, run_backup
 
     access = connection.access()

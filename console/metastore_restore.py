@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from breakglass.console.consent import Consent, Phrases
+from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand
-from breakglass.console.metastore_options import (
+from breakglass.console.metastore_log import (
     OldFrom,
     ServerConfig,
     SkipTerminate,
     one_file,
     reaching,
 )
-from breakglass.console.options import AsJson, DryRun, connected_for_writing
+from breakglass.console.option_values import Consent
+from breakglass.console.options import AsJson, DryRun, Phrases, connected_for_writing
 from breakglass.console.output import print_json, say
-from breakglass.console.stop_signal import StopSignal
 from breakglass.console.wiring import Connection
 
 if TYPE_CHECKING:

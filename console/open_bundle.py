@@ -11,7 +11,7 @@ import typer
 from breakglass.console.commands import new_app
 from breakglass.console.look import LookOptions
 from breakglass.console.options import AsJson, Theme
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.services.errors import UsageError
 from breakglass.services.words.inert import bounded, inert
 
@@ -75,7 +75,7 @@ def _list(manifest: BundleManifest, *, as_json: bool) -> None:
         return
     say(f"captured by {manifest.made_by} at {time_text(manifest.captured_at_ms)}")
     print_table(
-        (Column("Entry"), Column("Bytes", right=True), Column("Read at"), Column("SHA-256")),
+        columns("Entry", ">Bytes", "Read at", "SHA-256"),
         [
             (entry.name, entry.size, time_text(entry.read_at_ms), entry.sha256)
             for entry in manifest.entries

@@ -12,6 +12,7 @@
 --write              allows a change; --consent agrees to one
 ==================== =============================================================
 
+A parameter of a command can be a group of options: see `with_groups`.
 The names that follow the first name of an option are older ones (see `console.help`).
 """
 
@@ -19,15 +20,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from breakglass.console import completion
-from breakglass.console.option_values import amount
+from breakglass.console.option_values import Consent, amount, broker_ids, names_in
 from breakglass.console.output import LogFormat, log_as, waits_said
 from breakglass.console.wiring import Connection
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.session import Effort
 from breakglass.services.words.amounts import duration_ms, rate_bytes, size_bytes
 
@@ -157,6 +160,24 @@ Topics = Annotated[
     ),
 ]
 """Read it with `option_values.names_in`."""
+Phrases = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--consent",
+        metavar="PHRASE",
+        help="Phrase that agrees to the change; a refusal prints it (repeatable).",
+    ),
+]
+RescueStore = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        "--rescue-to",
+        "--to",
+        metavar="DIR",
+        help="Folder for the rescued records (default: your state folder).",
+    ),
+]
 BackupStore = Annotated[
     str,
     typer.Option(
@@ -261,6 +282,49 @@ OlderThan = Annotated[
 """Milliseconds."""
 
 
+@dataclass(frozen=True, slots=True)
+class OptionGroup:
+    """In an annotation: the options that *make* takes, and the value that it makes of them."""
+
+    make: Callable[..., Any]
+
+
+def _brokers_gone(gone: Gone = None) -> tuple[int, ...]:
+    return broker_ids(gone, "--gone")
+
+
+def _topic_names(topics: Topics = None) -> tuple[str, ...]:
+    return names_in(topics)
+
+
+def _seconds(recovery_duration_ms: Duration = DURATION_MS) -> float:
+    return recovery_duration_ms / 1000
+
+
+def _consent(consent: Phrases = None) -> Consent:
+    return Consent(tuple(consent or ()))
+
+
+def _rescue(
+    without_rescue: Annotated[
+        bool,
+        typer.Option(
+            "--without-rescue", help="Do not save the records that the elections cut off."
+        ),
+    ] = False,
+    store: RescueStore = None,
+) -> RescueChoice:
+    return RescueChoice(without_rescue, store)
+
+
+GoneBrokers = Annotated[tuple[int, ...], OptionGroup(_brokers_gone)]
+TopicNames = Annotated[tuple[str, ...], OptionGroup(_topic_names)]
+Seconds = Annotated[float, OptionGroup(_seconds)]
+"""That brokers have to answer."""
+GivenConsent = Annotated[Consent, OptionGroup(_consent)]
+Rescue = Annotated[RescueChoice, OptionGroup(_rescue)]
+
+
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give *command* the connection options; it gets a Connection as its first argument."""
     return _with_options(command, writes=False)
@@ -287,26 +351,36 @@ def with_log_format(command: Callable[..., Any]) -> Callable[..., Any]:
     return _signed(run, command, [*map(_keyword, _typed(command)), chosen])
 
 
-def sharing(options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options of the function *options*, before its own.
+def with_groups(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let each parameter of *command* that is a group have the group's options in its place.
 
-    The command gets what *options* returns as its first argument.
+    A group is a dataclass whose fields are options, or an `OptionGroup`; groups may hold groups.
+    The command gets the value that is made of them.
     """
-    shared = _typed(options)
+    groups: dict[str, tuple[Callable[..., Any], list[inspect.Parameter]]] = {}
+    params: list[inspect.Parameter] = []
+    for param in _typed(command):
+        made = [one for one in get_args(param.annotation) if isinstance(one, OptionGroup)]
+        make = made[0].make if made else param.annotation
+        if made or (is_dataclass(make) and make is not Connection):
+            make = with_groups(make)
+            groups[param.name] = make, _typed(make)
+            params += groups[param.name][1]
+        else:
+            params.append(param)
+    if not groups:
+        return command
 
-    def give(command: Callable[..., Any]) -> Callable[..., Any]:
-        first, *own = _typed(command)[1:]
+    def run(*given: Any, **arguments: Any) -> Any:
+        for name, (make, options) in groups.items():
+            arguments[name] = make(**{one.name: arguments.pop(one.name) for one in options})
+        return command(*given, **arguments)
 
-        def run(*given: Any, **arguments: Any) -> Any:
-            values = {param.name: arguments.pop(param.name) for param in shared}
-            return command(options(**values), *given, **arguments)
-
-        return _signed(run, command, [first, *map(_keyword, (*shared, *own))])
-
-    return give
+    return _signed(run, command, [params[0], *map(_keyword, params[1:])])
 
 
 def _with_options(command: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
+    command = with_groups(command)
     own, added = _typed(command)[1:], _connection_parameters(writes=writes)
 
     def run(**arguments: Any) -> Any:

@@ -85,6 +85,14 @@ def print_lines(lines: Iterable[str]) -> None:
         _write_line(inert(line))
 
 
+def report(line: str, *, aside: bool) -> None:
+    """Print the result *line* at once; *aside*: say it, as stdout is kept for other things."""
+    if aside:
+        say(line)
+    else:
+        print(inert(line), flush=True)
+
+
 def print_json(document: object) -> None:
     """Print *document* on stdout as `json_text`: indented on a terminal, else on one line."""
     _write_line(json_text(document, 2 if sys.stdout.isatty() else None))
@@ -145,6 +153,14 @@ class Column:
     """Numbers stand to the right."""
     whole: bool = False
     """Not folded while others can be: what is copied into another command."""
+
+
+def columns(*titles: str) -> tuple[Column, ...]:
+    """Columns by their titles: ``>Records`` stands to the right, ``=Journal`` is not folded."""
+    return tuple(
+        Column(title.lstrip(">="), right=title.startswith(">"), whole=title.startswith("="))
+        for title in titles
+    )
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:

@@ -68,7 +68,7 @@ def set_leaders(
     not be read; its election then needs a separate consent, to an unknown loss. A replica that
     cannot be elected is refused with the reason, and nothing is written.
     """
-    from breakglass.console.partition_names import leaders_named
+    from breakglass.console.option_values import leaders_named
     from breakglass.services.recovery.plan import edit as plan_edit
 
     def change(plan: Plan) -> Plan:
@@ -92,7 +92,7 @@ def exclude(
 
     `plan set` adds them to the plan again.
     """
-    from breakglass.console.partition_names import partitions_named
+    from breakglass.console.option_values import partitions_named
     from breakglass.services.recovery.plan import edit as plan_edit
 
     def change(plan: Plan) -> Plan:
@@ -200,7 +200,7 @@ def approve(
     else:
         say(f"{who} approves digest {plan.spoken_digest}: {totals_of(plan)}")
     if as_json:
-        from breakglass.console.plan_documents import plan_document
+        from breakglass.console.plan_table import plan_document
 
         print_json({"path": out or path, **plan_document(after)})
 
@@ -215,7 +215,7 @@ def _edit(path: Path, change: Callable[[Plan], Plan], out: Path | None, *, as_js
     _say_changes(before.plan, after, differences)
     _save(before, after, out)
     if as_json:
-        from breakglass.console.plan_documents import diff_document
+        from breakglass.console.plan_table import diff_document
 
         print_json({"path": out or path, **diff_document(before.plan, after, differences)})
 

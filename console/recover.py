@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,36 +16,30 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
-from breakglass.console.guarded import GuardedCommand
-from breakglass.console.option_values import broker_ids, names_in
+from breakglass.console.exits import StopSignal
+from breakglass.console.guarded import GuardedCommand, Outcomes, say_facts
 from breakglass.console.options import (
-    DURATION_MS,
     AsJson,
-    Duration,
-    Gone,
-    Topics,
+    GivenConsent,
+    GoneBrokers,
+    Rescue,
+    Seconds,
+    TopicNames,
     VerifyContents,
     connected_for_writing,
 )
-from breakglass.console.output import print_json, say
-from breakglass.console.report import report
-from breakglass.console.rescuing import RescueChoice, RescueStore, WithoutRescue
+from breakglass.console.output import print_json, report, say
+from breakglass.console.report import report as report_ledger
 from breakglass.console.resume import resume
-from breakglass.console.setting_outcomes import Outcomes, say_facts
-from breakglass.console.stop_signal import StopSignal
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.session import Effort
-from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.recovery.acts.forget_leaders import PlannedForgetting
     from breakglass.services.recovery.execution.target import ElectionTarget
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import Plan
-    from breakglass.services.recovery.triage import Triage
 
 T = TypeVar("T")
 
@@ -53,10 +47,11 @@ T = TypeVar("T")
 @connected_for_writing
 def min_isr(
     connection: Connection,
-    topics: Topics = None,
-    gone: Gone = None,
-    recovery_duration_ms: Duration = DURATION_MS,
-    consent: Phrases = None,
+    *,
+    topics: TopicNames,
+    gone: GoneBrokers,
+    duration: Seconds,
+    consent: GivenConsent,
     as_json: AsJson = False,
 ) -> None:
     """Last resort if a BOMB's broker cannot be stopped: make the controller forget who led last.
@@ -69,9 +64,9 @@ def min_isr(
     """
     from breakglass.services.recovery.acts.forget_leaders import ForgetLeaders
 
-    act = ForgetLeaders(names_in(topics), broker_ids(gone, "--gone"), recovery_duration_ms / 1000)
+    act = ForgetLeaders(topics, gone, duration)
     outcomes = Outcomes(quiet=as_json)
-    command = GuardedCommand(act, Consent(tuple(consent or ())), connection, hear=outcomes)
+    command = GuardedCommand(act, consent, connection, hear=outcomes)
 
     def told(plan: PlannedForgetting) -> dict[str, object]:
         forgotten = [
@@ -94,7 +89,7 @@ def min_isr(
 
 @connected_for_writing
 def add_replica(
-    connection: Connection, topics: Topics = None, consent: Phrases = None, as_json: AsJson = False
+    connection: Connection, *, topics: TopicNames, consent: GivenConsent, as_json: AsJson = False
 ) -> None:
     """Add a replica on a live broker to partitions with fewer than min.insync.replicas in sync.
 
@@ -127,9 +122,8 @@ def add_replica(
         }
 
     with StopSignal() as stop:
-        word = Consent(tuple(consent or ()))
-        act = AddReplicas(names_in(topics))
-        command = GuardedCommand(act, word, connection, stop=stop, hear=outcomes)
+        act = AddReplicas(topics)
+        command = GuardedCommand(act, consent, connection, stop=stop, hear=outcomes)
         code = _guarded(command, outcomes, connection, told)
     raise typer.Exit(code)
 
@@ -163,160 +157,113 @@ app = new_app(
 app.info.subcommand_metavar = "[COMMAND]"
 
 
-@app.callback(invoke_without_command=True)
-@connected_for_writing
-def recover(
-    connection: Connection,
-    context: typer.Context,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryByPlan:
+    """The options of one call."""
+
     plan: Annotated[
         Path | None,
         typer.Option(
             "--plan", metavar="FILE", help="A plan of `plan make`, or a file in Kafka's form."
         ),
-    ] = None,
-    recovery_duration_ms: Duration = DURATION_MS,
-    gone: Gone = None,
-    verify_contents: VerifyContents = Effort.BUDGET,
-    without_rescue: WithoutRescue = False,
-    store: RescueStore = None,
-    consent: Phrases = None,
-    as_json: AsJson = False,
-) -> None:
+    ] = None
+    duration: Seconds
+    gone: GoneBrokers
+    contents: VerifyContents = Effort.BUDGET
+    rescue: Rescue
+    consent: GivenConsent
+    as_json: AsJson = False
+
+
+@app.callback(invoke_without_command=True)
+@connected_for_writing
+def recover(connection: Connection, context: typer.Context, asked: RecoveryByPlan) -> None:
     """Hold the elections of a plan, under guard."""
     if context.invoked_subcommand is not None:
         return
-    if plan is None:
+    if asked.plan is None:
         raise UsageError("name the plan: breakglass recover --plan FILE")
-    word = Consent(tuple(consent or ()))
-    rescue = RescueChoice(without_rescue, store)
-    duration = recovery_duration_ms / 1000
-    raise typer.Exit(
-        recover_plan(
-            connection,
-            plan,
-            duration,
-            word,
-            rescue,
-            verify_contents,
-            as_json=as_json,
-            gone=broker_ids(gone, "--gone"),
-        )
-    )
+    raise typer.Exit(recover_plan(connection, asked.plan, asked))
 
 
 app.command("resume")(resume)
-app.command("report")(report)
+app.command("report")(report_ledger)
 app.command("min-isr")(min_isr)
 app.command("add-replica")(add_replica)
 
 
-def recover_plan(
-    connection: Connection,
-    path: Path,
-    duration: float,
-    consent: Consent,
-    rescue: RescueChoice,
-    contents: Effort = Effort.BUDGET,
-    *,
-    as_json: bool,
-    gone: Collection[int] = (),
-) -> int:
+def recover_plan(connection: Connection, path: Path, asked: RecoveryByPlan) -> int:
     """Carry out the plan in *path*; returns the exit code."""
+    from breakglass.console.electing import Electing
     from breakglass.console.evidence import appraised
     from breakglass.console.plan_edits import opened
+    from breakglass.services.recovery.execution.routes import route_for
+    from breakglass.services.recovery.guarded.election_quote import priced
+    from breakglass.services.recovery.guarded.subject import skipped_of
 
     read = opened(path).plan
     connection.require_write(f"recovering by {path}")
     with StopSignal() as stop, connection.reading() as client:
         appraisal, found = appraised(
-            client, read, str(path), duration, connection.native_rpc, gone, contents
+            client,
+            read,
+            str(path),
+            asked.duration,
+            connection.native_rpc,
+            asked.gone,
+            asked.contents,
         )
-        call = _Call(
-            connection, client, path, read, appraisal, found, stop, consent, rescue, as_json, gone
-        )
-        return call.run()
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    connection: Connection
-    client: ReadClient
-    path: Path
-    read: Plan
-    appraisal: Appraisal
-    found: Triage
-    stop: StopSignal
-    consent: Consent
-    rescue: RescueChoice
-    as_json: bool
-    gone: Collection[int] = ()
-
-    def run(self) -> int:
-        from breakglass.console.documents import election_document
-        from breakglass.console.electing import Electing, report, report_aside
-        from breakglass.services.recovery.execution.routes import route_for
-        from breakglass.services.recovery.guarded.subject import skipped_of
-
         electing = Electing(
-            self.connection,
-            self.client,
-            self.found.snapshot.cluster_id,
-            self.stop,
-            route_for(self.found.native),
-            self.rescue,
-            tell=report_aside if self.as_json else report,
+            connection,
+            client,
+            found.snapshot.cluster_id,
+            stop,
+            route_for(found.native),
+            asked.rescue,
+            as_json=asked.as_json,
+            unheld=list(appraisal.skipped),
         )
-        self._report_skipped()
-        from breakglass.services.recovery.guarded.election_quote import priced
-
-        evidence, records = self.appraisal.evidence, self.appraisal.plan.records
-        wanted = [
-            priced(
-                evidence[target.partition], target, {*records[target.partition].gone, *self.gone}
-            )
-            for target in self.appraisal.targets()
-        ]
-        if wanted:
-            self._show()
-            electing.run(
-                wanted,
-                self.consent,
-                self.appraisal.plan.digest,
-                approved_by=tuple(approval.by for approval in self.appraisal.plan.approvals),
-                left=skipped_of(self.appraisal),
-            )
-        left = electing.look_after()
-        if self.as_json:
-            cluster_id, plan = self.found.snapshot.cluster_id, self.appraisal.plan
-            document = election_document(cluster_id, electing, self.appraisal.skipped, left)
-            head = {"plan": self.path, "digest": plan.digest}
-            print_json({**head, **document})
-        return electing.ended([skipped.result for skipped in self.appraisal.skipped])
-
-    def _report_skipped(self) -> None:
-        for skipped in self.appraisal.skipped:
+        for skipped in appraisal.skipped:
             reason = f": {skipped.reason}" if skipped.reason else ""
             line = f"{skipped.partition}  {skipped.result}{reason}"
-            if skipped.succeeded and not self.as_json:
-                print(inert(line))
-            else:
-                say(line)
+            report(line, aside=asked.as_json or not skipped.succeeded)
+        evidence, plan = appraisal.evidence, appraisal.plan
+        wanted = [
+            priced(
+                evidence[target.partition],
+                target,
+                {*plan.records[target.partition].gone, *asked.gone},
+            )
+            for target in appraisal.targets()
+        ]
+        if wanted:
+            _show(appraisal, read)
+            electing.run(
+                wanted,
+                asked.consent,
+                plan.digest,
+                approved_by=tuple(approval.by for approval in plan.approvals),
+                left=skipped_of(appraisal),
+            )
+        electing.conclude(plan=path, digest=plan.digest)
+        return electing.ended([skipped.result for skipped in appraisal.skipped])
 
-    def _show(self) -> None:
-        """What is about to be elected, on stderr: stdout is for what came of it."""
-        from breakglass.console.plan_table import print_plan, rows_of
 
-        going = {checked.partition for checked in self.appraisal.to_hold}
-        with redirect_stdout(sys.stderr):
-            print_plan(rows_of(self.appraisal.plan, going), each=False)
-        for checked in self.appraisal.to_hold:
-            if checked.reason:
-                say(f"{checked.partition}: {checked.reason}; rank and loss are as planned")
-        say(f"digest: {self.appraisal.plan.spoken_digest}{_approvals(self.read)}")
+def _show(appraisal: Appraisal, read: Plan) -> None:
+    """What is about to be elected, on stderr: stdout is for what came of it."""
+    from breakglass.console.plan_table import print_plan, rows_of
 
-
-def _approvals(plan: Plan) -> str:
-    if plan.approvals:
-        return f", approved by {', '.join(approval.by for approval in plan.approvals)}"
-    voided = plan.breakglass is not None and plan.breakglass.approvals
-    return ", which nobody approved: the approvals are of another digest" if voided else ""
+    with redirect_stdout(sys.stderr):
+        print_plan(
+            rows_of(appraisal.plan, {checked.partition for checked in appraisal.to_hold}),
+            each=False,
+        )
+    for checked in appraisal.to_hold:
+        if checked.reason:
+            say(f"{checked.partition}: {checked.reason}; rank and loss are as planned")
+    approvals = ""
+    if read.approvals:
+        approvals = f", approved by {', '.join(approval.by for approval in read.approvals)}"
+    elif read.breakglass is not None and read.breakglass.approvals:
+        approvals = ", which nobody approved: the approvals are of another digest"
+    say(f"digest: {appraisal.plan.spoken_digest}{approvals}")

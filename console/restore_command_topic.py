@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
+from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand
-from breakglass.console.metastore_options import SkipTerminate
+from breakglass.console.metastore_log import SkipTerminate
 from breakglass.console.metastore_restore import say_plan
+from breakglass.console.option_values import Consent
+from breakglass.console.options import Phrases
 from breakglass.console.output import say
-from breakglass.console.stop_signal import StopSignal
 from breakglass.console.wiring import Connection
 from breakglass.services.words.inert import inert
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from breakglass.console.guarded import GuardedCommand, say_event
-from breakglass.console.output import Column, print_table, say
+from breakglass.console.output import columns, print_table, say
 from breakglass.services.guard.act import ActStep, JournalOpened
 
 if TYPE_CHECKING:
-    from breakglass.console.consent import Consent
+    from breakglass.console.option_values import Consent
     from breakglass.console.wiring import Connection
     from breakglass.services.guard.act import Act, ActEvent
     from breakglass.services.pipeline.report import CopyProgress
@@ -72,7 +72,7 @@ def restoring(
     *job*, its kind and the address of its backup, appears on the console, too.
     """
     from breakglass.console.backup_progress import progress
-    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.exits import StopSignal
     from breakglass.services.pipeline.acts.restore import CopyProgressed
 
     with StopSignal(), ExitStack() as stack:
@@ -140,10 +140,4 @@ def _verdict(topic: TopicRestored) -> str:
     return what if topic.verified else f"{what}, {compared}"
 
 
-COLUMNS = (
-    Column("Topic"),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Groups", right=True),
-    Column("Result"),
-)
+COLUMNS = columns("Topic", ">Records", ">Bytes", ">Groups", "Result")

@@ -12,7 +12,7 @@ from breakglass.console.commands import new_app
 from breakglass.console.exits import FAILED, INTERRUPTED
 from breakglass.console.option_values import broker_ids
 from breakglass.console.options import AsJson, Gone, WhileRunning, connected
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import Refused
 from breakglass.services.words.inert import inert
@@ -67,7 +67,7 @@ def dead_broker_return(
     the replicas that could not be read. The cluster, the folders and the rescues are only read.
     Ends with 0 if the broker is safe to start, and with 1 if not.
     """
-    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.exits import StopSignal
     from breakglass.services.recovery.guarded.rescue_choice import all_folders
     from breakglass.services.recovery.remembered.store import ReplicaMemory
     from breakglass.services.recovery.rescue.return_check import check_return
@@ -115,15 +115,7 @@ SHOWN_ASIDE = 3
 """Folders that are passed over and named, each in a line."""
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Leader"),
-    Column("Drops"),
-    Column("Records", right=True),
-    Column("Rescued", right=True),
-    Column("Lost", right=True),
-    Column("Fate"),
-)
+COLUMNS = columns("Topic-partition", "Leader", "Drops", ">Records", ">Rescued", ">Lost", "Fate")
 
 
 def _row(one: ReturningReplica) -> tuple[object, ...]:

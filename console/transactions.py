@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
+from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand, say_event
-from breakglass.console.option_values import names_in
+from breakglass.console.option_values import Consent, names_in
 from breakglass.console.options import (
     AsJson,
+    Phrases,
     Topics,
     WhileRunning,
     connected,
     connected_for_writing,
 )
-from breakglass.console.output import Column, print_json, print_table, say
-from breakglass.console.stop_signal import StopSignal
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services.words.inert import inert
 
@@ -177,15 +177,15 @@ def _left(found: TransactionsFound) -> int:
     return int(bool(found.unread) or hangs)
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Producer", right=True),
-    Column("Epoch", right=True),
-    Column("Since", right=True),
-    Column("Stable to", right=True),
-    Column("Coordinator"),
-    Column("Hanging"),
-    Column("Ends by"),
+COLUMNS = columns(
+    "Topic-partition",
+    ">Producer",
+    ">Epoch",
+    ">Since",
+    ">Stable to",
+    "Coordinator",
+    "Hanging",
+    "Ends by",
 )
 
 

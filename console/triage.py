@@ -16,7 +16,7 @@ from breakglass.console.evidence import (
     say_remembered,
     say_saved,
 )
-from breakglass.console.option_values import broker_ids, names_in
+from breakglass.console.option_values import broker_ids, names_in, require_topics
 from breakglass.console.options import (
     DURATION_MS,
     AsJson,
@@ -27,8 +27,7 @@ from breakglass.console.options import (
     VerifyContents,
     connected,
 )
-from breakglass.console.output import Column, print_json_stream, print_table, say
-from breakglass.console.partition_names import require_topics
+from breakglass.console.output import columns, print_json_stream, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.session import Effort
@@ -127,16 +126,8 @@ def show(found: Triage, *, each: bool, replicas: bool) -> None:
         say(f"? {reason}")
 
 
-COLUMNS = (
-    Column("Verdict"),
-    Column("Action"),
-    Column("Topic-partition"),
-    Column("Best"),
-    Column("LEO", right=True),
-    Column("Epoch", right=True),
-    Column("Loses", right=True),
-    Column("Unread", right=True),
-    Column("Heard"),
+COLUMNS = columns(
+    "Verdict", "Action", "Topic-partition", "Best", ">LEO", ">Epoch", ">Loses", ">Unread", "Heard"
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from breakglass.console.output import Column, print_json, print_table
+from breakglass.console.output import columns, print_json, print_table
 
 if TYPE_CHECKING:
     from breakglass.services.lab.scenarios.scenario import Scenario
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.rescue.results import RescuedPartition, Saved
 
 
-SCENARIO_COLUMNS = (Column("Scenario"), Column("Options"), Column("What happens"))
-TRUTH_COLUMNS = (
-    Column("Partition"),
-    Column("Verdict"),
-    Column("Best"),
-    Column("Broker", right=True),
-    Column("Start", right=True),
-    Column("LEO", right=True),
-    Column("Epochs"),
-    Column("Committed", right=True),
-    Column("Uncommitted", right=True),
-    Column("Unread", right=True),
-    Column("Acked", right=True),
+SCENARIO_COLUMNS = columns("Scenario", "Options", "What happens")
+TRUTH_COLUMNS = columns(
+    "Partition",
+    "Verdict",
+    "Best",
+    ">Broker",
+    ">Start",
+    ">LEO",
+    "Epochs",
+    ">Committed",
+    ">Uncommitted",
+    ">Unread",
+    ">Acked",
 )
 """The last four: records lost by electing that replica."""
 MOST_PARTITIONS = 20

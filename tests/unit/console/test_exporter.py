@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from breakglass.console.exporter import replace_file
 from breakglass.console.output import LogFormat, log_as, say
-from breakglass.console.web.metrics_server import PATH, metrics_application
+from breakglass.console.web.listener import PATH, metrics_application
 from breakglass.services.errors import StorageError
 from breakglass.services.monitoring.meters import CONTENT_TYPE
 from tests.kit.program import breakglass
