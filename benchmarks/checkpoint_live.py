@@ -28,7 +28,8 @@ from benchmarks._measure import meets, print_load, reaches
 from benchmarks._options import Options
 from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
 from breakglass.services.checkpoint.kafka.deciding import Decider
-from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics
+from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.spark.logs import SparkContents
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
@@ -181,7 +182,7 @@ class _Copying:
     def copy(self) -> float:
         """Bytes a second from the acknowledgement of a checkpoint to its completion."""
         store = BackupStore(str(self._folder / "store"))
-        wanted = WantedCheckpoint(self._level, (TOPIC,))
+        wanted = WantedCheckpoint((TOPIC,), level=self._level)
         id = Coordinator(store, KafkaTopics(self._client, None, wanted)).take()
         assert isinstance(id, int)
         settings = BackupSettings(LocalStore(self._folder), bytes_per_second=RATE)

@@ -23,9 +23,9 @@ from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
+    from breakglass.services.checkpoint.promises import Explanation
     from breakglass.services.checkpoint.store.documents import Level
     from breakglass.services.checkpoint.store.stored import StoredCheckpoint
-    from breakglass.services.checkpoint.wording import Explanation
 
 
 @connected
@@ -62,12 +62,14 @@ def explain(
         return
     if store is not None or not topics:
         raise UsageError("Give --topics A,B, or the ID of a checkpoint with --store.")
-    from breakglass.console.checkpoint_take import take_asked
+    from breakglass.console.checkpoint_take import wanted_checkpoint
+    from breakglass.services.checkpoint.promises import CopySettings
     from breakglass.services.checkpoint.wording import explain as explained_now
 
-    asked = take_asked(topics, group, None, None, 1, control_topic, external, flow)
+    how = CopySettings(control_topic=control_topic)
+    wanted = wanted_checkpoint(topics, group, None, external, flow, how, hold_retention)
     with connection.reading() as client:
-        found = explained_now(client, asked, retention_held=hold_retention)
+        found = explained_now(client, wanted)
     if as_json:
         print_json({"schema": 1, **explanation_document(found)})
         return
@@ -107,7 +109,7 @@ def _stored_document(found: StoredCheckpoint, why: Explanation | None) -> dict[s
 def _strongest(found: Explanation) -> Iterator[str]:
     from breakglass.services.checkpoint.wording import PROMISES
 
-    level = found.outlook.strongest
+    level = found.strongest
     if level is None:
         yield "no promise holds: --level vector takes the checkpoint without a promise"
     else:
@@ -121,23 +123,22 @@ def _print(found: Explanation, promised: Level | None = None) -> None:
     if found.evidence.groups:
         print_table(GROUPS, [tuple(_group(row)) for row in _groups(found)])
     print_lines(level_words(found, promised))
-    if promised is None and found.flows and not found.declared.flows:
+    if promised is None and found.flows and not found.wanted.flows:
         print_lines(f"flow to confirm: --flow '{flow}'" for flow in found.flows)
 
 
 def explanation_document(found: Explanation) -> dict[str, Any]:
     """An explanation as --json has it."""
-    outlook = found.outlook
     return {
-        "strongest": outlook.strongest,
+        "strongest": found.strongest,
         "topics": list(_topics(found)),
         "groups": list(_groups(found)),
         "levels": [
-            {"level": found.level, "possible": found.holds, "missing": list(found.missing)}
-            for found in outlook.levels
+            {"level": outlook.level, "possible": outlook.holds, "missing": list(outlook.missing)}
+            for outlook in found.levels
         ],
         "flows": list(found.flows),
-        "flows_confirmed": bool(found.declared.flows),
+        "flows_confirmed": bool(found.wanted.flows),
     }
 
 
@@ -148,7 +149,7 @@ def _topics(found: Explanation) -> Iterator[Mapping[str, Any]]:
             "partitions": topic.partitions,
             "writers": list(topic.writers),
             "records_looked_at": topic.records,
-            "external": topic.topic in found.declared.external,
+            "external": topic.topic in found.wanted.external,
             "compacted": topic.compacted,
         }
 
@@ -162,7 +163,7 @@ def _groups(found: Explanation) -> Iterator[Mapping[str, Any]]:
             "reads": list(group.reads),
             "writes": list(group.writes),
             "commits": group.commits,
-            "policy": found.declared.groups.get(group.name),
+            "policy": found.wanted.groups.get(group.name),
         }
 
 

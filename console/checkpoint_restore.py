@@ -38,7 +38,6 @@ from breakglass.console.wiring import Connection
 from breakglass.services.checkpoint.wording import (
     RestoreAsked,
     level_of,
-    new_names,
     promise,
     settings_given,
     settings_told,
@@ -100,14 +99,13 @@ def restore_checkpoint(
 
     need("pipeline")
     from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint, how_it_ended
-    from breakglass.services.checkpoint.spark.restore import CheckpointRestoreOptions, target_names
+    from breakglass.services.checkpoint.spark.restore import target_names
     from breakglass.services.pipeline.acts.restore import RestoreSettings
 
     opened = store_at(store)
     found = found_in(opened, id)
     asked = restore_asked(renamed, suffix, resume, control_topic)
-    names = new_names(found, asked.renamed, suffix)
-    target_names(found, CheckpointRestoreOptions(names, resume))
+    target_names(found, asked)
     how = RestoreSettings(master=master, verify=check, replication_factor=replication_factor or -1)
     elsewhere = to_bootstrap_server is not None or to_command_config is not None
     if elsewhere:

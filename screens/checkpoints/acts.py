@@ -7,8 +7,9 @@ from breakglass.screens.guard.page import ActPage
 from breakglass.services.checkpoint.acts.delete import DeleteCheckpoint
 from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint
 from breakglass.services.checkpoint.acts.take import TakeCheckpoint
+from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.wording import RestoreAsked, TakeAsked
+from breakglass.services.checkpoint.wording import RestoreAsked
 
 
 class CheckpointPage(ActPage):
@@ -29,11 +30,8 @@ class TakePage(CheckpointPage):
         "session ends."
     )
 
-    def __init__(self, context: Context, url: str, asked: TakeAsked) -> None:
-        from breakglass.services.checkpoint.parts import CopySettings
-
-        how = CopySettings(drain_seconds=asked.drain_seconds, rate=asked.bytes_per_second)
-        super().__init__(context, TakeCheckpoint(BackupStore(url), asked, how))
+    def __init__(self, context: Context, url: str, wanted: WantedCheckpoint) -> None:
+        super().__init__(context, TakeCheckpoint(BackupStore(url), wanted))
 
 
 class DeletePage(CheckpointPage):

@@ -286,7 +286,7 @@ def _explained(found: StoredCheckpoint) -> Iterator[Fact]:
     why = explained(found)
     if why is None or found.take is None:
         return
-    topics = (topic_words(topic, why.declared) for topic in why.evidence.topics)
+    topics = (topic_words(topic, why.wanted) for topic in why.evidence.topics)
     yield Fact("Written by", (LinePart("; ".join(topics)),))
     groups = "; ".join(map(group_words, why.evidence.groups))
     if groups:

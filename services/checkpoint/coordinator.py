@@ -1,7 +1,5 @@
 """Takes a checkpoint and finishes it: asks partitions, decides the cut, has each copied.
 
-The coordinator's interfaces: the topics of checkpoints, and operations on checkpoints.
-
 Copies one partition: begins, retries, and commits the copy or records why it failed.
 
 The source decides what is copied and how; `protocol.values` decides when, how often and with what
@@ -25,15 +23,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
+from uuid import uuid4
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.protocol import coordinator as protocol
 from breakglass.services.checkpoint.protocol import values
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.protocol.participant import Acknowledge
 from breakglass.services.checkpoint.protocol.values import (
     LARGEST_ASKED,
@@ -53,8 +51,6 @@ from breakglass.services.checkpoint.store.backup_store import (
 )
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
-    GroupPolicy,
-    Level,
     ManifestDocument,
     NumberedPartition,
     StartedDocument,
@@ -75,28 +71,11 @@ from breakglass.services.errors import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The partitions that a checkpoint covers."""
-
-    level: Level
-    partitions: tuple[NumberedPartition, ...]
-    groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
-    floors: Mapping[int, int] = field(default_factory=dict)
-    """Log ends by the partition's number, read before the checkpoint begins."""
-    cluster_id: str | None = None
-    incarnation: str | None = None
-    external: tuple[str, ...] = ()
-    """Topics that are written from outside alone."""
-    transactions: TransactionFloors | None = None
-    flows: tuple[GroupFlow, ...] = ()
-
-
 class Topics(Protocol):
     """The partitions that checkpoints cover, as the cluster has them."""
 
-    def scope(self) -> Scope:
-        """What a checkpoint that is taken now covers."""
+    def scope(self) -> TakeDocument:
+        """What a checkpoint that is taken now covers; its id and its request are not known yet."""
 
     def latest_id(self) -> int:
         """The greatest checkpoint id that their records carry; 0 if no record carries an id."""
@@ -124,22 +103,6 @@ class Topics(Protocol):
         self, partitions: Sequence[NumberedPartition], positions: Mapping[int, int]
     ) -> Mapping[int, int]:
         """Leader epochs that wrote the offsets before *positions*, by number, where known."""
-
-
-class Checkpoints(Protocol):
-    """The operations on checkpoints that the HTTP API, the commands and the screen use."""
-
-    def take(self, id: int | None = None, request: str | None = None) -> int | NotHigher:
-        """Start a checkpoint, by default with the next id; returns its id once it has started."""
-
-    def status(self, id: int) -> StoredCheckpoint | None:
-        """A checkpoint; None if there is no checkpoint of that id."""
-
-    def all(self) -> tuple[StoredCheckpoint, ...]:
-        """All checkpoints, the newest first."""
-
-    def delete(self, id: int) -> None:
-        """Delete a checkpoint; a deleted or unknown checkpoint changes nothing."""
 
 
 RETRY_SECONDS = 1.0
@@ -395,7 +358,7 @@ PAUSE_SECONDS = 0.2
 
 
 class Coordinator:
-    """`coordinator.Checkpoints` of *topics* in *store*, copied by the workers of node *node*."""
+    """Takes checkpoints of *topics* into *store*, copied by the workers of node *node*."""
 
     def __init__(
         self,
@@ -407,9 +370,9 @@ class Coordinator:
         start_seconds: float = patience.START,
         wait: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
-        prepare: Callable[[TakeDocument], None] = lambda _: None,
+        prepare: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """*prepare* is called for a reserved checkpoint before any partition starts it."""
+        """*prepare* is called with the request before any partition starts the checkpoint."""
         self._store, self._topics = store, topics
         self._node, self._tool_version = node, tool_version
         self._start_seconds, self._wait, self._clock = start_seconds, wait, clock
@@ -443,8 +406,6 @@ class Coordinator:
             if known is not None and self._store.is_deleted(known):
                 raise _ended(known)
             id = known
-        from uuid import uuid4
-
         wanted = self._reserve(id, request or uuid4().hex, scope)
         if isinstance(wanted, NotHigher):
             return wanted
@@ -460,25 +421,12 @@ class Coordinator:
             self._store.fail_checkpoint(wanted, str(error))
             raise
 
-    def _reserve(self, id: int | None, request: str, scope: Scope) -> int | NotHigher:
+    def _reserve(self, id: int | None, request: str, scope: TakeDocument) -> int | NotHigher:
         latest = self._topics.latest_id()
+        named = replace(scope, request=request, tool_version=self._tool_version)
         while True:
             wanted = id if id is not None else _next([latest, *self._store.ids()])
-            take = TakeDocument(
-                wanted,
-                scope.level,
-                scope.partitions,
-                request,
-                now_ms(),
-                scope.cluster_id,
-                scope.incarnation,
-                scope.groups,
-                scope.floors,
-                self._tool_version,
-                external=scope.external,
-                transactions=scope.transactions,
-                flows=scope.flows,
-            )
+            take = replace(named, id=wanted, created_at_ms=now_ms())
             refused = self._store.reserve(take, [latest])
             if refused is None:
                 return wanted
@@ -486,7 +434,9 @@ class Coordinator:
                 return refused
             # Another coordinator has taken the next id since: try the id after it.
 
-    def _require_same(self, found: StoredCheckpoint, take: TakeDocument, scope: Scope) -> None:
+    def _require_same(
+        self, found: StoredCheckpoint, take: TakeDocument, scope: TakeDocument
+    ) -> None:
         """Return if a checkpoint that was requested before has the same *scope* (H12).
 
         A completed checkpoint of another incarnation is kept: it is a backup of that incarnation.
@@ -501,7 +451,7 @@ class Coordinator:
         raise Refused(f"checkpoint {found.id}: {ANOTHER_INCARNATION}: take one with a new id.")
 
     def _start(self, found: StoredCheckpoint, asked: TakeDocument) -> int | NotHigher:
-        self._prepare(asked)
+        self._prepare(asked.request)
         subjects = asked.partitions
         begun = {partition.number for partition in found.partitions if partition.copies}
         self._store.copies.begin_all(

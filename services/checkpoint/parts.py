@@ -13,14 +13,13 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from breakglass.services import patience
 from breakglass.services.checkpoint.coordinator import SIDE_BY_SIDE, Coordinator, Finisher
-from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics
+from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.errors import StorageError
 from breakglass.services.file_lock import lock, open_lock_file, unlock
@@ -30,7 +29,6 @@ from breakglass.services.topic_backup.manifest import tool_version
 from breakglass.services.topic_backup.store.store import local_path, open_store
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.store.documents import TakeDocument
     from breakglass.services.kafka.marker_client import MarkerClient
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.session import ReadAccess
@@ -95,38 +93,19 @@ def _digest(address: str) -> str:
     return hashlib.sha256(place.encode()).hexdigest()[:16]
 
 
-MASTER = "local[*,4]"
-
-
-@dataclass(frozen=True, slots=True)
-class CopySettings:
-    """How checkpoints are taken and copied."""
-
-    node: int = 0
-    """This machine's number among the nodes that copy."""
-    drain_seconds: float = patience.DRAIN
-    """Seconds for groups to process what is in a checkpoint."""
-    rate: float | None = None
-    """Maximum bytes per second; None: unlimited."""
-    master: str = MASTER
-    """Where Spark runs; Spark is started for large logs only."""
-
-
 def coordinator_of(
     client: ReadClient,
     markers: MarkerClient | None,
     store: BackupStore,
     wanted: WantedCheckpoint,
-    how: CopySettings,
-    prepare: Callable[[TakeDocument], None] = lambda _: None,
+    prepare: Callable[[str], object] = lambda _: None,
 ) -> Coordinator:
     """The coordinator of the *wanted* checkpoints; coordinated checkpoints require *markers*.
 
     *prepare*: see `Coordinator`.
     """
-    topics = KafkaTopics(client, markers, wanted)
-    version = tool_version()
-    return Coordinator(store, topics, node=how.node, tool_version=version, prepare=prepare)
+    topics, node = KafkaTopics(client, markers, wanted), wanted.how.node
+    return Coordinator(store, topics, node=node, tool_version=tool_version(), prepare=prepare)
 
 
 @contextmanager
@@ -134,7 +113,6 @@ def finisher_of(
     access: ReadAccess,
     client: ReadClient,
     store: BackupStore,
-    wanted: WantedCheckpoint,
     how: CopySettings,
     wait: Callable[[float], None] = time.sleep,
 ) -> Iterator[Finisher]:
@@ -157,11 +135,11 @@ def finisher_of(
                 client,
                 how.drain_seconds,
                 wait,
-                control_topic=wanted.control_topic,
+                control_topic=how.control_topic,
                 read_lineages=SparkLineages(run),
                 read_contents=SparkContents(run),
             ),
-            KafkaSources(run, wanted.control_topic, version),
+            KafkaSources(run, how.control_topic, version),
             how.node,
             version,
             # The rate limits each copy by itself.

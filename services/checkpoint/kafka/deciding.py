@@ -34,7 +34,6 @@ from breakglass.services.checkpoint.kafka.topics import (
     Histories,
     epochs_before,
     incarnation,
-    of,
     read_histories,
     require_same_log,
     subjects,
@@ -106,7 +105,7 @@ class Decider:
 
     def _decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
         self.require_kept(take)
-        numbered = {of(partition): partition.number for partition in take.partitions}
+        numbered = {partition.topic_partition: partition.number for partition in take.partitions}
         topics = sorted({partition.topic for partition in take.partitions})
         logs = read_logs(self.client, topics, Deadline.after(patience.COMMAND))
         if take.incarnation != incarnation(logs.states):

@@ -1,7 +1,5 @@
 """What logs, groups and settings show of who takes part, and what refuses a checkpoint.
 
-Checks of a take: every group and record is accounted for, and none can be compacted away.
-
 Compaction may remove records that the checkpoint needs before they are copied.
 
 Lists the groups of every kind on a checkpoint's topics (H10).
@@ -23,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import Control, stamp_of
@@ -35,17 +33,15 @@ from breakglass.services.checkpoint.kafka.logs import (
     read_logs,
 )
 from breakglass.services.checkpoint.kafka.owners import read_ids
-from breakglass.services.checkpoint.kafka.topics import of
-from breakglass.services.checkpoint.promises import flows_elsewhere, group_faults, unstamped_topics
+from breakglass.services.checkpoint.promises import require_declared
 from breakglass.services.checkpoint.protocol.flows import (
     CheckpointEvidence,
     Committing,
     GroupEvidence,
-    GroupFlow,
     TopicEvidence,
     WriterKind,
 )
-from breakglass.services.checkpoint.store.documents import GroupPolicy, Level, TakeDocument
+from breakglass.services.checkpoint.store.documents import Level, TakeDocument
 from breakglass.services.errors import BreakglassError, ClusterError, Refused, TimedOut
 from breakglass.services.kafka.cluster.group_offsets import (
     GroupOffsets,
@@ -65,40 +61,6 @@ from breakglass.services.recovery.internal_topics.wire import NotThatRecord, Sch
 from breakglass.services.topic_backup.batch_header import BatchHeader
 from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.record import Record
-
-
-class _Asked(Protocol):
-    """What a checkpoint is asked to contain, before and after it is stored."""
-
-    @property
-    def level(self) -> Level: ...
-    @property
-    def groups(self) -> Mapping[str, GroupPolicy]: ...
-    @property
-    def external(self) -> tuple[str, ...]: ...
-    @property
-    def flows(self) -> tuple[GroupFlow, ...]: ...
-
-
-def require_declared(take: _Asked, evidence: CheckpointEvidence) -> None:
-    """Return if the take's promise can hold by the *evidence* (H10).
-
-    Every group on the topics has to be saved or declared, whatever its kind: a group that is
-    missing would be restored without offsets. The prefixes of the logs have to say what led to
-    their records, even if nothing was written while the checkpoint was taken.
-
-    Raises:
-        Refused: a group is not named, or a record has an unknown cause.
-    """
-    faults = list(group_faults(evidence.groups, take.groups))
-    if take.level in (Level.COORDINATED, Level.VERIFIED):
-        inside = [topic for topic in evidence.topics if topic.topic not in take.external]
-        faults += unstamped_topics(inside)
-    if take.level is Level.ORDERED:
-        faults += flows_elsewhere(evidence.groups, take.flows)
-    if faults:
-        raise Refused(f"unverifiable: {faults[0]}")
-
 
 POLICY, LAG = "cleanup.policy", "min.compaction.lag.ms"
 NEVER = 2**63 - 1
@@ -540,7 +502,9 @@ def evidence_of(take: TakeDocument, logs: Logs, control_topic: str) -> Checkpoin
 def _before_floors(take: TakeDocument, logs: Logs, control_topic: str) -> CheckpointEvidence:
     deadline = Deadline.after(patience.COMMAND)
     stable = logs.stable_ends(deadline)
-    floors = {of(partition): take.floors[partition.number] for partition in take.partitions}
+    floors = {
+        partition.topic_partition: take.floors[partition.number] for partition in take.partitions
+    }
     ends = {partition: min(floor, stable[partition]) for partition, floor in floors.items()}
     return evidence_before(logs, ends, control_topic, deadline)
 

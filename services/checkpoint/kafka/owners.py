@@ -22,7 +22,6 @@ from typing import Any
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import Control, Created
 from breakglass.services.checkpoint.kafka.logs import read_control, read_logs
-from breakglass.services.checkpoint.kafka.topics import of
 from breakglass.services.checkpoint.participant.positions import METADATA, sn_of
 from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -62,7 +61,9 @@ def places(take: TakeDocument, states: Iterable[PartitionState]) -> dict[int, Ch
     """The partitions of a checkpoint by number, as the cluster has them."""
     ids = {state.partition: state.topic_id.hex for state in states}
     return {
-        partition.number: CheckpointPartition(of(partition), ids[of(partition)])
+        partition.number: CheckpointPartition(
+            partition.topic_partition, ids[partition.topic_partition]
+        )
         for partition in take.partitions
     }
 
@@ -290,7 +291,7 @@ def come_to(
     found = {partition.number: NO_CHECKPOINT for partition in partitions}
     processed = [read_ids(client.sender, group, list(ids), deadline) for group in groups]
     for subject in partitions:
-        partition = of(subject)
+        partition = subject.topic_partition
         created = _created(control, groups, ids[partition], partition.partition)
         beside = (document.get(partition, NO_CHECKPOINT) for document in processed)
         found[subject.number] = max([*created, *beside], default=NO_CHECKPOINT)

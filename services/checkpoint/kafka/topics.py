@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.coordinator import Scope
 from breakglass.services.checkpoint.kafka.control import (
-    CONTROL_TOPIC,
     Control,
     marker_headers,
     stamp_of,
@@ -34,7 +32,7 @@ from breakglass.services.checkpoint.kafka.logs import (
     settled,
     write_control,
 )
-from breakglass.services.checkpoint.promises import flow_faults
+from breakglass.services.checkpoint.promises import WantedCheckpoint, require_declared
 from breakglass.services.checkpoint.protocol.flows import (
     FlowCycle,
     GroupFlow,
@@ -58,7 +56,6 @@ from breakglass.services.errors import (
     ReadOnly,
     Refused,
     TimedOut,
-    UsageError,
 )
 from breakglass.services.kafka.marker_client import MarkerClient, Small
 from breakglass.services.kafka.read_client import ReadClient
@@ -213,47 +210,6 @@ TAIL = 100
 """Offsets at the end of a log that are searched for ids."""
 
 
-@dataclass(frozen=True, slots=True)
-class WantedCheckpoint:
-    """What a checkpoint is to contain."""
-
-    level: Level
-    topics: tuple[str, ...]
-    groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
-    control_topic: str = CONTROL_TOPIC
-    external: tuple[str, ...] = ()
-    """Topics that are written from outside alone."""
-    flows: tuple[GroupFlow, ...] = ()
-    """The topology of an ordered checkpoint."""
-    drain_seconds: float = patience.DRAIN
-    """Seconds for open transactions to end, before a transactional checkpoint reads its ends."""
-
-    @property
-    def writing(self) -> tuple[str, ...]:
-        """The groups that write into the topics."""
-        return tuple(name for name, policy in self.groups.items() if policy.writes)
-
-    def require_coherent(self) -> None:
-        """Return if the options agree with each other.
-
-        Raises:
-            UsageError: no topic is named, or an option names a topic that --topics does not.
-            Refused: an ordered checkpoint cannot be taken with these flows.
-        """
-        if not self.topics:
-            raise UsageError("No topic is named: give --topics.")
-        absent = sorted(set(self.external) - set(self.topics))
-        if absent:
-            raise UsageError(
-                f"--external names {', '.join(absent)}, not among --topics: check the spelling."
-            )
-        if self.level is Level.ORDERED:
-            for fault in flow_faults(self.topics, self.groups, self.flows):
-                raise Refused(fault)
-        elif self.flows:
-            raise UsageError(f"--flow is of the level ordered, and the level is {self.level}.")
-
-
 class KafkaTopics:
     """`coordinator.Topics` of what is *wanted*; a coordinated checkpoint requires *markers*."""
 
@@ -261,11 +217,12 @@ class KafkaTopics:
         self, client: ReadClient, markers: MarkerClient | None, wanted: WantedCheckpoint
     ) -> None:
         self._client, self._markers, self._wanted = client, markers, wanted
+        self._control_topic = wanted.how.control_topic
         self._noted: set[int] = set()
         self._reading: OrderedReading | None = None
         self._floors: TransactionFloors | None = None
 
-    def scope(self) -> Scope:
+    def scope(self) -> TakeDocument:
         """The current partitions and log ends, read before the checkpoint writes anything.
 
         Raises:
@@ -281,19 +238,24 @@ class KafkaTopics:
         if self._wanted.level is Level.TRANSACTIONAL:
             from breakglass.services.checkpoint.kafka.transactions import read_floors
 
-            numbers = {of(partition): partition.number for partition in found}
+            numbers = {partition.topic_partition: partition.number for partition in found}
             transactions = read_floors(self._client, logs, self._wanted.writing, numbers, deadline)
             ends = {place: transactions.stable[number] for place, number in numbers.items()}
-        return Scope(
-            self._wanted.level,
+        level = self._wanted.level
+        assert level is not None
+        return TakeDocument(
+            NO_CHECKPOINT,
+            level,
             found,
-            self._wanted.groups,
-            {partition.number: ends[of(partition)] for partition in found},
-            self._client.describe(deadline).cluster_id,
-            incarnation(logs.states),
-            self._wanted.external,
-            transactions,
-            self._wanted.flows,
+            request="",
+            created_at_ms=0,
+            cluster_id=self._client.describe(deadline).cluster_id,
+            incarnation=incarnation(logs.states),
+            groups=self._wanted.groups,
+            floors={partition.number: ends[partition.topic_partition] for partition in found},
+            external=self._wanted.external,
+            transactions=transactions,
+            flows=self._wanted.flows,
         )
 
     def latest_id(self) -> int:
@@ -305,7 +267,7 @@ class KafkaTopics:
             ClusterError, Unreachable: they cannot be read.
         """
         deadline = Deadline.after(patience.COMMAND)
-        control = read_control(self._client, self._wanted.control_topic, deadline) or Control()
+        control = read_control(self._client, self._control_topic, deadline) or Control()
         known = control.latest_id > NO_CHECKPOINT
         in_logs = until(deadline, lambda: self._id_at_the_ends(deadline, quietest_alone=known))
         return max(control.latest_id, in_logs)
@@ -332,7 +294,7 @@ class KafkaTopics:
         """
         deadline = Deadline.after(patience.COMMAND)
         logs = read_logs(self._client, self._wanted.topics, deadline)
-        wanted = {of(partition): partition.number for partition in partitions}
+        wanted = {partition.topic_partition: partition.number for partition in partitions}
         states = [state for state in logs.states if state.partition in wanted]
         if len(states) < len(wanted):
             raise EvidenceChanged(
@@ -348,9 +310,8 @@ class KafkaTopics:
         elif self._wanted.level is Level.TRANSACTIONAL:
             from breakglass.services.checkpoint.kafka.transactions import read_window
 
-            window = read_window(
-                self._client, self._wanted.writing, wanted, self._wanted.drain_seconds
-            )
+            seconds = self._wanted.how.drain_seconds
+            window = read_window(self._client, self._wanted.writing, wanted, seconds)
             self._floors = window.floors
             positions = {partition: window.ends[partition] for partition in wanted}
         elif self._wanted.level is Level.ORDERED:
@@ -369,14 +330,10 @@ class KafkaTopics:
 
         Raises: Refused; and as `read_evidence`.
         """
-        from breakglass.services.checkpoint.kafka.evidence import (
-            read_evidence,
-            require_declared,
-            require_uncompacted,
-        )
+        from breakglass.services.checkpoint.kafka.evidence import read_evidence, require_uncompacted
 
         wanted = self._wanted
-        found = read_evidence(self._client, wanted.topics, wanted.control_topic, deadline)
+        found = read_evidence(self._client, wanted.topics, self._control_topic, deadline)
         require_declared(wanted, found)
         require_uncompacted(self._client.sender, wanted.topics, deadline)
 
@@ -390,7 +347,7 @@ class KafkaTopics:
         """The offsets that `start` read for an ordered checkpoint, by group and number."""
         if self._reading is None:
             return {}
-        numbers = {of(partition): partition.number for partition in partitions}
+        numbers = {partition.topic_partition: partition.number for partition in partitions}
         return {
             group: {numbers[one]: offset for one, offset in offsets.items() if one in numbers}
             for group, offsets in self._reading.offsets.items()
@@ -413,12 +370,17 @@ class KafkaTopics:
         if take.level is not Level.COORDINATED:
             return NO_CHECKPOINT
         deadline = Deadline.after(patience.COMMAND)
-        control = read_control(self._client, self._wanted.control_topic, deadline) or Control()
+        control = read_control(self._client, self._control_topic, deadline) or Control()
         if control.latest_id <= take.id:
             return NO_CHECKPOINT
         logs, _ = settled(self._client, self._wanted.topics, deadline)
-        floors = {of(partition): take.floors[partition.number] for partition in take.partitions}
-        markers = {of(partition): positions[partition.number] for partition in take.partitions}
+        floors = {
+            partition.topic_partition: take.floors[partition.number]
+            for partition in take.partitions
+        }
+        markers = {
+            partition.topic_partition: positions[partition.number] for partition in take.partitions
+        }
         return max(_ids_between(logs, floors, markers), default=NO_CHECKPOINT)
 
     def epochs(
@@ -430,10 +392,14 @@ class KafkaTopics:
             ClusterError, Unreachable: the leaders cannot be asked.
         """
         deadline = Deadline.after(patience.COMMAND)
-        wanted = {of(partition): positions[partition.number] - 1 for partition in partitions}
+        wanted = {
+            partition.topic_partition: positions[partition.number] - 1 for partition in partitions
+        }
         histories = until(deadline, lambda: self._histories(wanted, deadline))
         return epochs_before(
-            {of(partition): partition.number for partition in partitions}, positions, histories
+            {partition.topic_partition: partition.number for partition in partitions},
+            positions,
+            histories,
         )
 
     def _histories(self, wanted: Ends, deadline: Deadline) -> Histories:
@@ -449,7 +415,7 @@ class KafkaTopics:
         """Write the id to the control topic, before any record carries the id."""
         if id in self._noted:
             return
-        topic = self._wanted.control_topic
+        topic = self._control_topic
         ensure_control(self._client, markers.topics, topic, deadline)
         record = take_record(id, now_ms())
         write_control(self._client, markers, topic, record, deadline)
@@ -463,11 +429,6 @@ def subjects(states: Iterable[PartitionState]) -> tuple[NumberedPartition, ...]:
         NumberedPartition(number, one.topic, one.partition)
         for number, one in enumerate(ordered, start=1)
     )
-
-
-def of(subject: NumberedPartition) -> TopicPartition:
-    """The partition of a subject."""
-    return TopicPartition(subject.topic, subject.partition)
 
 
 def incarnation(states: Iterable[PartitionState]) -> str:

@@ -17,7 +17,7 @@ from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control,
 from breakglass.services.checkpoint.kafka.holding import without_hold
 from breakglass.services.checkpoint.kafka.logs import read_control
 from breakglass.services.checkpoint.kafka.owners import places, promised_states
-from breakglass.services.checkpoint.kafka.topics import incarnation, of, require_same_log
+from breakglass.services.checkpoint.kafka.topics import incarnation, require_same_log
 from breakglass.services.checkpoint.spark.copied_files import (
     channel_store,
     manifest_of,
@@ -286,14 +286,12 @@ class KafkaSources:
         states: Mapping[str, bytes],
         control: Control,
     ) -> PartitionCopy:
-        partition = next(
-            (partition for partition in topic.partitions if partition.partition == of(subject)),
-            None,
-        )
+        named = subject.topic_partition
+        partition = next((one for one in topic.partitions if one.partition == named), None)
         if partition is None:
             why = topic.unread.get(subject.partition, "it is gone")
             raise ClusterError(
-                f"{of(subject)} cannot be copied ({why}): run `breakglass triage`, then take a "
+                f"{named} cannot be copied ({why}): run `breakglass triage`, then take a "
                 "checkpoint with a new id"
             )
         return PartitionCopy(

@@ -22,7 +22,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from breakglass.services import patience
@@ -50,6 +50,7 @@ from breakglass.services.checkpoint.store.documents import (
     VerifiedDocument,
 )
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+from breakglass.services.checkpoint.wording import RestoreAsked
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import ClusterError, Refused, StorageError, UsageError
 from breakglass.services.kafka.marker_client import MarkerClient
@@ -88,16 +89,6 @@ INSTEAD_OF_FILLED = (
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointRestoreOptions:
-    """The options of a restore."""
-
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    """New topic name by old name; other topics keep their names."""
-    resume: bool = False
-    """The targets belong to an interrupted restore."""
-
-
-@dataclass(frozen=True, slots=True)
 class CheckpointPlan:
     """The effect of restoring a checkpoint."""
 
@@ -121,7 +112,7 @@ def make_plan(
     client: ReadClient,
     store: BackupStore,
     id: int,
-    options: CheckpointRestoreOptions,
+    asked: RestoreAsked,
     state_root: Path,
 ) -> CheckpointPlan:
     """The effect of restoring checkpoint *id*; reads every byte of its copies.
@@ -140,7 +131,7 @@ def make_plan(
             f"checkpoint {id} is {found.status}, and only a completed one can be restored: see "
             f"`breakglass checkpoint status {id}`, choose another one"
         )
-    targets = target_names(found, options)
+    targets = target_names(found, asked)
     copies = [RestoredCopy(store, found, partition) for partition in found.partitions]
     for copy in copies:
         copy.require_whole()
@@ -153,28 +144,26 @@ def make_plan(
     plans = []
     for topic in topics:
         own = [copy for copy in copies if copy.topic == topic]
-        plan = _topic(own, targets[topic], now.get(targets[topic]), options, folders[topic])
+        plan = _topic(own, targets[topic], now.get(targets[topic]), asked, folders[topic])
         if plan is not None:
             plans.append(plan)
     require_no_members(client, (plan.groups for plan in plans))
     return CheckpointPlan(found, copies, RestorePlan(cluster_id, tuple(plans)), targets, folders)
 
 
-def target_names(found: StoredCheckpoint, options: CheckpointRestoreOptions) -> dict[str, str]:
+def target_names(found: StoredCheckpoint, asked: RestoreAsked) -> dict[str, str]:
     """The new name of each topic of *found*.
 
     Raises:
         UsageError: a named topic is not in the checkpoint; or as `require_names`.
     """
-    topics = sorted(
-        {partition.subject.topic for partition in found.partitions if partition.subject is not None}
-    )
-    absent = sorted(set(options.renamed) - set(topics))
+    topics = sorted({part.subject.topic for part in found.partitions if part.subject is not None})
+    absent = sorted(set(asked.renamed) - set(topics))
     if absent:
         raise UsageError(
             f"--map names {', '.join(absent)}, which the checkpoint is not of: check the spelling."
         )
-    targets = {topic: options.renamed.get(topic, topic) for topic in topics}
+    targets = {topic: asked.renamed.get(topic, f"{topic}{asked.suffix}") for topic in topics}
     require_names(list(targets.values()))
     return targets
 
@@ -309,12 +298,12 @@ def _topic(
     copies: Sequence[RestoredCopy],
     target: str,
     now: TopicSource | None,
-    options: CheckpointRestoreOptions,
+    asked: RestoreAsked,
     state_folder: Path,
 ) -> TopicPlan | None:
     """The plan of one topic; None if the topic is already restored."""
     source = f"{copies[0].store.address}#{copies[0].found.id}"
-    begun = _begun(state_folder, source, target, now, options)
+    begun = _begun(state_folder, source, target, now, asked)
     if begun is not None and begun.ended:
         return None
     _require_target(now, len(copies), filled=begun is not None and begun.topic_id is not None)
@@ -358,7 +347,7 @@ def _begun(
     source: str,
     target: str,
     now: TopicSource | None,
-    options: CheckpointRestoreOptions,
+    asked: RestoreAsked,
 ) -> RestoreState | None:
     """The unfinished restore into *target* that is resumed.
 
@@ -370,7 +359,7 @@ def _begun(
     require_hopeful(state, topic_id)
     if state is None or state.topic_id not in (None, topic_id):
         return None
-    if options.resume and state.source == source:
+    if asked.resume and state.source == source:
         return state
     if state.topic_id is None or state.ended:
         return None

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, get_args
 
 from breakglass.services.checkpoint.protocol.flows import CheckpointEvidence, GroupFlow
 from breakglass.services.errors import MalformedInput, UnsupportedSchema
+from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.layout import MAX_INT64
 
 if TYPE_CHECKING:
@@ -97,6 +98,10 @@ class NumberedPartition:
     topic: str
     partition: int
 
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionFloors:
@@ -139,6 +144,21 @@ class TakeDocument(Summed):
     """
     flows: tuple[GroupFlow, ...] = ()
     """The topology of an ordered checkpoint."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The names of its topics, in order."""
+        return tuple(sorted({partition.topic for partition in self.partitions}))
+
+    @property
+    def numbers(self) -> dict[TopicPartition, int]:
+        """The number of each partition."""
+        return {partition.topic_partition: partition.number for partition in self.partitions}
+
+    @property
+    def floors_of_logs(self) -> dict[TopicPartition, int]:
+        """The floor of each partition."""
+        return {one.topic_partition: self.floors[one.number] for one in self.partitions}
 
     @property
     def writing(self) -> Mapping[str, GroupPolicy]:

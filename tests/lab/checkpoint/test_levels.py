@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.checkpoint.wording import promise
@@ -55,7 +55,7 @@ def test_h15_transactions_go_on_from_a_restored_transactional_checkpoint_with_th
             lambda: sum(offsets_of(client, bank.group, (topic,)).values()) > 60,
             "records to be processed",
         )
-        id = taking.started(WantedCheckpoint(Level.TRANSACTIONAL, (topic,), groups))
+        id = taking.started(WantedCheckpoint((topic,), groups, Level.TRANSACTIONAL))
         assert taking.finisher().finish(id).status is Status.COMPLETED
     wait_for_the_end(client, bank.group, (topic,))
     again = PlainBank(whole_broker, f"{topic}-again", 3, bank.group)

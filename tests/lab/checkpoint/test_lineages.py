@@ -20,7 +20,7 @@ from breakglass.services.checkpoint.kafka.logs import (
     read_ends,
     read_here,
 )
-from breakglass.services.checkpoint.kafka.topics import incarnation, of, subjects
+from breakglass.services.checkpoint.kafka.topics import incarnation, subjects
 from breakglass.services.checkpoint.protocol.lineage import Lineage
 from breakglass.services.checkpoint.spark.logs import SparkLineages
 from breakglass.services.checkpoint.store.documents import (
@@ -118,7 +118,9 @@ class Writer:
         assert producer.flush(SECONDS) == 0
 
     def sought(self) -> Sought:
-        numbers = {of(subject): subject.number for subject in subjects(self.logs()[0].states)}
+        numbers = {
+            subject.topic_partition: subject.number for subject in subjects(self.logs()[0].states)
+        }
         ids = self.ids()
         causes = {(ids[one.topic], one.partition): number for one, number in numbers.items()}
         return Sought(numbers, causes, GROUPS)
@@ -187,9 +189,11 @@ def decided(
         1,
         incarnation=incarnation(logs.states),
         groups=dict.fromkeys(GROUPS, GroupPolicy.EXACTLY_ONCE),
-        floors={partition.number: floors[of(partition)] for partition in numbered},
+        floors={partition.number: floors[partition.topic_partition] for partition in numbered},
     )
-    started = StartedDocument(1, {partition.number: ends[of(partition)] for partition in numbered})
+    started = StartedDocument(
+        1, {partition.number: ends[partition.topic_partition] for partition in numbered}
+    )
     return Decider(writer.client, read_lineages=read).decide(take, started)
 
 

@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition as Place
 
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.logs import Ends, Logs, read_ends, settled
-from breakglass.services.checkpoint.kafka.topics import incarnation, of, subjects
+from breakglass.services.checkpoint.kafka.topics import incarnation, subjects
 from breakglass.services.checkpoint.kafka.transaction_logs import (
     LoggedBatches,
     ReadContents,
@@ -76,7 +76,9 @@ class Application:
     def begin(self) -> None:
         """Read the floors, as a take does first."""
         logs, _ = self.logs()
-        numbers = {of(partition): partition.number for partition in subjects(logs.states)}
+        numbers = {
+            partition.topic_partition: partition.number for partition in subjects(logs.states)
+        }
         self.before = read_floors(self.client, logs, (self.group,), numbers, soon())
         self.floors = {place: self.before.stable[number] for place, number in numbers.items()}
 
@@ -122,12 +124,12 @@ class Application:
             1,
             incarnation=incarnation(logs.states),
             groups={self.group: GroupPolicy.EXACTLY_ONCE},
-            floors={one.number: self.floors[of(one)] for one in numbered},
+            floors={one.number: self.floors[one.topic_partition] for one in numbered},
             external=(self.input,),
             transactions=self.before,
         )
         return replace(take, **more), StartedDocument(
-            1, {one.number: ends[of(one)] for one in numbered}
+            1, {one.number: ends[one.topic_partition] for one in numbered}
         )
 
     def decided(self, read: ReadContents = read_contents_here, **more: Any) -> Cut:
@@ -196,7 +198,7 @@ class Cut:
         return next(
             one.number
             for one in self.take.partitions
-            if of(one) == TopicPartition(topic, partition)
+            if one.topic_partition == TopicPartition(topic, partition)
         )
 
 

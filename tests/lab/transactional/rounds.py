@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from breakglass.services.checkpoint.kafka.holding import RetentionHolder
-from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.errors import BreakglassError
@@ -116,7 +116,9 @@ class Playing:
         work, taking = self.work, self.taking
         groups = {work.group: GroupPolicy.EXACTLY_ONCE}
         wanted = [
-            WantedCheckpoint(level, work.topics, groups, taking.control)
+            WantedCheckpoint(
+                work.topics, groups, level, how=CopySettings(control_topic=taking.control)
+            )
             for level in (Level.TRANSACTIONAL, Level.VECTOR)
         ]
         broker = chance.choice(work.cluster.brokers)
