@@ -11,8 +11,9 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,12 +31,19 @@ from breakglass.services.topic_backup.segment_reader import (
     FoundRecord,
     read_segment,
 )
+from breakglass.services.topic_backup.soundness import (
+    BLOCK_BYTES,
+    OTHER_BYTES,
+    blocks_of,
+    known_blocks,
+)
 from breakglass.services.topic_backup.summary import SegmentSummary
 
 Longs = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 FIELDS = len(IndexedRecord._fields)
+DIGEST_BYTES = 32
 RUN_BYTES = 16 * 1024 * 1024
 RUN_RECORDS = 100_000
 
@@ -89,6 +97,10 @@ class StoredSegment:
     last_offset: int
     salvaged: bool = False
     """The segment has no manifest entry: only records that can be proved are read."""
+    sha256: str = ""
+    """Of the records file, as it was committed."""
+    blocks: bytes = field(default=b"", repr=False)
+    """The SHA-256 of each block of it, if this process has checked its bytes."""
 
     def walked(self) -> Longs:
         """Offset, position and length of each record, a row each, found without the index.
@@ -281,6 +293,9 @@ class FetchedSegment:
 
     def __init__(self, segment: StoredSegment) -> None:
         self._segment = segment
+        self._where = segment.folder.where(records_name(segment.prefix))
+        self._first, self._held = 0, b""
+        """The bytes that were read last, from position `_first` on."""
         self._next, self._next_at = 0, FIRST_POSITION
         """The number of the entry after the last one read, and the position of its record."""
 
@@ -366,13 +381,36 @@ class FetchedSegment:
             at = upto
 
     def _read(self, start: int, end: int) -> bytes:
-        where = self._segment.folder.where(records_name(self._segment.prefix))
-        with storage_errors(where):
+        """The bytes ``[start, end)`` of the records file, if they are those that were committed.
+
+        A store may answer each request with other bytes, so that each is held against its hash.
+        """
+        if self._segment.salvaged:
+            return self._asked(start, end)
+        if not self._first <= start <= end <= self._first + len(self._held):
+            first = start - start % BLOCK_BYTES
+            stop = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, self._segment.records_bytes)
+            held = self._asked(first, stop)
+            for at in range(0, len(held), BLOCK_BYTES):
+                number = (first + at) // BLOCK_BYTES * DIGEST_BYTES
+                digest = sha256(memoryview(held)[at : at + BLOCK_BYTES]).digest()
+                if digest != self._blocks[number : number + DIGEST_BYTES]:
+                    raise DamagedBackup(self._where, first + at, OTHER_BYTES)
+            self._first, self._held = first, held
+        return self._held[start - self._first : end - self._first]
+
+    def _asked(self, start: int, end: int) -> bytes:
+        with storage_errors(self._where):
             self._records.seek(start)
             content = self._records.read(end - start)
         if len(content) < end - start:
-            raise DamagedBackup(where, start + len(content), "the file was cut", torn=True)
+            raise DamagedBackup(self._where, start + len(content), "the file was cut", torn=True)
         return content
+
+    @cached_property
+    def _blocks(self) -> bytes:
+        own = self._segment
+        return own.blocks or blocks_of(own.folder, own.prefix, own.records_bytes, own.sha256)
 
     @cached_property
     def _records(self) -> BinaryIO:
@@ -408,6 +446,8 @@ def stored_segments(folder: Folder, segments: Sequence[SegmentSummary]) -> list[
             segment.first_offset,
             segment.last_offset,
             not segment.sha256,
+            segment.sha256,
+            known_blocks(segment),
         )
         for segment in segments
         if segment.first_offset is not None

@@ -361,7 +361,7 @@ def _left_behind(wreck: Wreck, shell: Shell) -> Iterator[JudgeFinding]:
         committed = wreck.book.committed(GROUP)
         unread = {name: wreck.book.unread_at(name, offset) for name, offset in committed.items()}
         if told.document:
-            yield from check_groups(committed, unread, logs, told.document, told.err)
+            yield from check_groups(GROUP, committed, unread, logs, told.document, told.err)
 
 
 def _hung(shell: Shell) -> Iterator[JudgeFinding]:

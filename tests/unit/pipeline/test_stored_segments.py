@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import resource
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,13 @@ from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.address import indexes_at, partition_of
 from breakglass.services.topic_backup.assembler import Assembler, TopicAssembler, assembling
 from breakglass.services.topic_backup.catalog import held_topics
-from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.folder import LocalFolder, read_whole
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
 from breakglass.services.topic_backup.part import Addition, Missing, NewSegment
 from breakglass.services.topic_backup.prune import PruneLimits, prune
 from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.topic_backup.soundness import altered
 from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store import runs_folder
 from breakglass.services.topic_backup.store.form import StoredForm
@@ -141,6 +143,19 @@ def test_records_are_read_by_range(
     assert [int(offset) for run in runs for offset in run.offsets] == list(range(3, 38))
     content = b"".join(run.data.tobytes() for run in runs)
     assert content == b"".join(map(encode, run(3, 38)))
+
+
+def test_b36_what_a_store_gives_later_is_held_against_the_bytes_that_were_checked(
+    store: Store, form: StoredForm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = back_up(store, form, 0, 20)
+    folder, (segment, *_) = store.folder("orders"), manifest.partitions[0].segments
+    assert altered(folder, segment) == ""
+    (first, *_), name = stored(store), records_name(segment.prefix)
+    content = read_whole(folder, name, 10**6)
+    monkeypatch.setattr(type(folder), "open", lambda *_: BytesIO(content[:-1] + b"x"))
+    with pytest.raises(DamagedBackup):
+        list(first.reader.runs(0, 20))
 
 
 def test_indexes_that_are_gone_are_done_without_and_made_anew(
