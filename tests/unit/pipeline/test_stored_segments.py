@@ -7,6 +7,7 @@ import resource
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -152,8 +153,12 @@ def test_b36_what_a_store_gives_later_is_held_against_the_bytes_that_were_checke
     folder, (segment, *_) = store.folder("orders"), manifest.partitions[0].segments
     assert altered(folder, segment) == ""
     (first, *_), name = stored(store), records_name(segment.prefix)
-    content = read_whole(folder, name, 10**6)
-    monkeypatch.setattr(type(folder), "open", lambda *_: BytesIO(content[:-1] + b"x"))
+    content, opened = read_whole(folder, name, 10**6).replace(b"value", b"other"), folder.open
+
+    def changed(_: object, asked: str) -> BinaryIO:
+        return BytesIO(content) if asked == name else opened(asked)
+
+    monkeypatch.setattr(type(folder), "open", changed)
     with pytest.raises(DamagedBackup):
         list(first.reader.runs(0, 20))
 

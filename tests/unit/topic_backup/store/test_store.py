@@ -488,6 +488,7 @@ S3_ANSWERS: dict[str, tuple[list[bytes], Callable[[FsspecBlobs], object]]] = {
         ),
         all_names,
     ),
+    "elements without end": (answer_of(b"<l>" * 300_000, b"application/xml"), all_names),
     "a redirect": (
         [b"HTTP/1.1 307 No\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"],
         read_ten,
