@@ -57,7 +57,7 @@ def say(message: str) -> None:
 @contextmanager
 def waits_said() -> Iterator[None]:
     """While the block runs, say whom it waits for once it has waited for a while (S50)."""
-    from breakglass.services.kafka.wire.deadline import WAITS
+    from breakglass.services.clock import WAITS
 
     over = Event()
 

@@ -21,8 +21,8 @@ from typing import Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 from breakglass.services import patience
+from breakglass.services.clock import NOTICE_SECONDS, WAITS
 from breakglass.services.errors import BreakglassError, StorageError, UsageError
-from breakglass.services.kafka.wire.deadline import NOTICE_SECONDS, WAITS
 from breakglass.services.topic_backup.folder import NewFile, State
 from breakglass.services.topic_backup.store.local_blobs import range_file
 from breakglass.services.words.inert import bounded
