@@ -202,18 +202,20 @@ def _require_made_by(documents: Mapping[Name, Document]) -> None:
     """Check that the copies were made by these documents.
 
     Raises:
-        MalformedInput: one was replaced by another document.
+        MalformedInput: one was replaced, by a document without a sum too, or is missing.
     """
     sums = sums_of(documents)
+    # Without any document of the checkpoint, a copy was looked at by itself.
+    whole = any(name.entry in MADE_BY for name in documents)
     for name, one in documents.items():
-        if not isinstance(one, ManifestDocument):
+        if not whole or not isinstance(one, ManifestDocument):
             continue
         for kind, noted in one.made_by.items():
-            if sums.get(kind, noted) != noted:
+            if sums.get(kind) != noted:
                 raise MalformedInput(
-                    f"checkpoints/{name.checkpoint}/{kind}.json is not the document that {name} "
-                    "names by its sum: take both files from another copy of the store, or delete "
-                    "the checkpoint."
+                    f"checkpoints/{name.checkpoint}/{kind}.json is missing, or not the document "
+                    f"that {name} names by its sum: take both files from another copy of the "
+                    "store, or delete the checkpoint."
                 )
 
 
