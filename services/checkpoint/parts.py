@@ -118,7 +118,7 @@ def finisher_of(
 ) -> Iterator[Finisher]:
     """The finisher that decides and copies, until the end of the block; *wait*: see `Finisher`."""
     from breakglass.services.checkpoint.kafka.deciding import Decider
-    from breakglass.services.checkpoint.spark.logs import SparkContents, SparkLineages
+    from breakglass.services.checkpoint.spark.logs import read_contents, read_lineages
     from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.session import BEHIND_OTHERS, Spark
@@ -136,8 +136,8 @@ def finisher_of(
                 how.drain_seconds,
                 wait,
                 control_topic=how.control_topic,
-                read_lineages=SparkLineages(run),
-                read_contents=SparkContents(run),
+                read_lineages=partial(read_lineages, run),
+                read_contents=partial(read_contents, run),
             ),
             KafkaSources(run, how.control_topic, version),
             how.node,

@@ -62,8 +62,7 @@ def same_again(found: StoredCheckpoint) -> str:
     """The options that request another checkpoint of the same content; empty if never requested."""
     if found.take is None:
         return ""
-    topics = sorted({partition.topic for partition in found.take.partitions})
-    words = ["--topics", ",".join(topics)]
+    words = ["--topics", ",".join(found.take.topics)]
     for name, policy in sorted(found.take.groups.items()):
         words += ["--group", f"{name}={policy}"]
     for topic in found.take.external:
@@ -291,10 +290,9 @@ def explained(found: StoredCheckpoint) -> Explanation | None:
     take, cut = found.take, found.cut
     if take is None or cut is None or cut.evidence is None:
         return None
-    topics = tuple(sorted({partition.topic for partition in take.partitions}))
     # It is copied: compaction has removed nothing that it needs.
     wanted = WantedCheckpoint(
-        topics, take.groups, take.level, take.external, take.flows, hold_retention=True
+        take.topics, take.groups, take.level, take.external, take.flows, hold_retention=True
     )
     return Explanation(cut.evidence, wanted)
 

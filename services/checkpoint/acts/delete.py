@@ -10,7 +10,6 @@ from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import (
     BackupStore,
     Retention,
-    candidates,
     expired,
 )
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
@@ -102,7 +101,7 @@ class DeleteExpired(Act[Expired]):
 
     def freeze(self, front: Front) -> Frozen[Expired]:  # noqa: ARG002
         stored = self.store.all()
-        going = expired(candidates(stored), self.limits, now_ms())
+        going = expired(stored, self.limits, now_ms())
         left = self.store.deleted_with_rest()
         asked = (ConsentPhrase(f"delete {len(going):,} checkpoints"),) if going else ()
         others = [checkpoint for checkpoint in stored if checkpoint.id not in going]
@@ -146,7 +145,7 @@ def _journal_of(store: BackupStore, stored: Sequence[StoredCheckpoint]) -> str:
 def _partitions(found: StoredCheckpoint) -> Iterator[TopicPartition]:
     for partition in found.partitions:
         if partition.subject is not None:
-            yield TopicPartition(partition.subject.topic, partition.subject.partition)
+            yield partition.subject.topic_partition
 
 
 def _left(others: Sequence[StoredCheckpoint]) -> str:

@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.coordinator import PartitionCopier
+from breakglass.services.checkpoint.coordinator import CopyPartition
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control, MovedRecords
 from breakglass.services.checkpoint.kafka.holding import without_hold
 from breakglass.services.checkpoint.kafka.logs import read_control
-from breakglass.services.checkpoint.kafka.owners import places, promised_states
+from breakglass.services.checkpoint.kafka.owners import promised_states, topic_ids
 from breakglass.services.checkpoint.kafka.topics import incarnation, require_same_log
 from breakglass.services.checkpoint.spark.copied_files import (
     channel_store,
@@ -226,8 +226,8 @@ class KafkaSources:
     tool_version: str = "unknown"
     _spark: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(JOBS))
 
-    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
-        """A source for each partition.
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, CopyPartition]:
+        """How each partition is copied.
 
         Raises:
             EvidenceChanged: a topic was replaced (H12).
@@ -238,8 +238,8 @@ class KafkaSources:
 
     def _open(
         self, take: TakeDocument, cut: CutDocument, deadline: Deadline
-    ) -> Mapping[int, PartitionCopier]:
-        topics = tuple(sorted({partition.topic for partition in take.partitions}))
+    ) -> Mapping[int, CopyPartition]:
+        topics = take.topics
         found = {
             source.name: source
             for source in read_sources(self.run.client, WantedTopics(topics), deadline)
@@ -252,7 +252,7 @@ class KafkaSources:
             )
         control = read_control(self.run.client, self.control_topic, deadline, take.id) or Control()
         found = {name: _released(source, control) for name, source in found.items()}
-        states = promised_states(take, cut, places(take, partitions), control)
+        states = promised_states(take, cut, topic_ids(partitions), control)
         sources = {
             partition.number: self._source(
                 partition, found[partition.topic], take, cut, states[partition.number], control
@@ -263,7 +263,7 @@ class KafkaSources:
         rate = self.run.settings.bytes_per_second
         budget = None if rate is None else Budget(rate)
         return {
-            number: replace(one, run=self._run(one.offsets, whole, budget))
+            number: replace(one, run=self._run(one.offsets, whole, budget)).copy
             for number, one in sources.items()
         }
 

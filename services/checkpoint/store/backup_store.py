@@ -128,50 +128,30 @@ class Retention:
     older_than_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionCandidate:
-    """A checkpoint as retention sees it."""
-
-    id: int
-    status: Status
-    created_at_ms: int | None
-
-
-def candidates(stored: Iterable[StoredCheckpoint]) -> list[RetentionCandidate]:
-    """Those that can be read: what has happened to the others, nothing here decides."""
-    read = (checkpoint for checkpoint in stored if checkpoint.unread is None)
-    return [RetentionCandidate(one.id, one.status, one.created_at_ms) for one in read]
-
-
 def expired(
-    checkpoints: Iterable[RetentionCandidate], retention: Retention, now_ms: int
+    checkpoints: Iterable[StoredCheckpoint], retention: Retention, now_ms: int
 ) -> tuple[int, ...]:
     """The ids that may be deleted, oldest first.
 
-    Never the newest completed checkpoint, nor an ongoing one.
+    Never the newest completed checkpoint, nor an ongoing one, nor one that cannot be read: nothing
+    here decides what has happened to that.
     """
-    ordered = sorted(checkpoints, key=lambda checkpoint: checkpoint.id)
-    completed = [candidate.id for candidate in ordered if candidate.status is Status.COMPLETED]
-    newest = completed[-1] if completed else None
+    read = [checkpoint for checkpoint in checkpoints if checkpoint.unread is None]
+    statuses = {checkpoint.id: checkpoint.status for checkpoint in read}
+    completed = sorted(id for id, status in statuses.items() if status is Status.COMPLETED)
+    keep = None if retention.keep is None else max(retention.keep, 1)
+    too_many = completed[-keep] if keep is not None and keep <= len(completed) else 0
+    old = None if retention.older_than_ms is None else now_ms - retention.older_than_ms
     return tuple(
-        candidate.id
-        for candidate in ordered
-        if candidate.id != newest
-        and candidate.status is not Status.ONGOING
-        and (_too_many(candidate, completed, retention) or _too_old(candidate, retention, now_ms))
+        one.id
+        for one in sorted(read, key=lambda checkpoint: checkpoint.id)
+        if one.id not in completed[-1:]
+        and statuses[one.id] is not Status.ONGOING
+        and (
+            one.id < too_many
+            or (old is not None and one.created_at_ms is not None and one.created_at_ms < old)
+        )
     )
-
-
-def _too_many(one: RetentionCandidate, completed: list[int], retention: Retention) -> bool:
-    if retention.keep is None or len(completed) < max(retention.keep, 1):
-        return False
-    return one.id < completed[-max(retention.keep, 1)]
-
-
-def _too_old(one: RetentionCandidate, retention: Retention, now_ms: int) -> bool:
-    if retention.older_than_ms is None or one.created_at_ms is None:
-        return False
-    return one.created_at_ms < now_ms - retention.older_than_ms
 
 
 MOST_BYTES = 512
