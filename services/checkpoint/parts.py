@@ -12,7 +12,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,7 +44,11 @@ def alone(address: str, node: int, folder: Path, id: int) -> Iterator[None]:
         AlreadyRunning: another worker has the lock.
         StorageError: the lock file cannot be used.
     """
-    path = private_folder(folder) / f"checkpoint-{_digest(address)}-{node}-{id}.lock"
+    # Tells stores apart, in whatever form their path is written.
+    local = local_path(address)
+    place = address if local is None else str(local.resolve())
+    digest = hashlib.sha256(place.encode()).hexdigest()[:16]
+    path = private_folder(folder) / f"checkpoint-{digest}-{node}-{id}.lock"
     busy = (
         f"node {node} is at work on checkpoint {id}, in another process: wait until that has "
         f"ended; `breakglass checkpoint status {id}` says how far it is."
@@ -71,26 +75,13 @@ def _locked(path: Path, busy: str) -> int:
             raise StorageError(unusable(str(error.strerror))) from error
         try:
             lock(descriptor, lambda: busy, unusable)
-            if _named(path, descriptor):
-                return descriptor
+            with suppress(FileNotFoundError):
+                if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                    return descriptor
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
-
-
-def _named(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
-
-
-def _digest(address: str) -> str:
-    """Tells stores apart, in whatever form their path is written."""
-    path = local_path(address)
-    place = address if path is None else str(path.resolve())
-    return hashlib.sha256(place.encode()).hexdigest()[:16]
 
 
 def coordinator_of(

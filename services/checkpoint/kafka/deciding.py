@@ -236,9 +236,9 @@ class _Task:
         reader = TransactionReader(
             how.client, take, self.numbered, self.floors, self.told, read_contents, how.wait
         )
-        read = reader.transactions(deadline)
+        transactions, plain = reader.transactions(deadline)
         ends = self._numbers(self.told)
-        found = transaction_cut(ends, take.transactions.offsets, read.transactions, read.plain)
+        found = transaction_cut(ends, take.transactions.offsets, transactions, plain)
         groups = {
             name: GroupCut(policy, found.offsets.get(name, {}))
             for name, policy in take.writing.items()

@@ -19,9 +19,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.kafka.control import Control, Created
+from breakglass.services.checkpoint.kafka.control import METADATA, Control, Created, sn_of
 from breakglass.services.checkpoint.kafka.logs import read_control, read_logs
-from breakglass.services.checkpoint.participant.positions import METADATA, sn_of
 from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (

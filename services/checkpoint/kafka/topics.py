@@ -246,21 +246,17 @@ class KafkaTopics:
         """
         deadline = Deadline.after(patience.COMMAND)
         control = read_control(self._client, self._control_topic, deadline) or Control()
-        known = control.latest_id > NO_CHECKPOINT
-        in_logs = until(deadline, lambda: self._id_at_the_ends(deadline, quietest_alone=known))
-        return max(control.latest_id, in_logs)
 
-    def _id_at_the_ends(self, deadline: Deadline, *, quietest_alone: bool) -> int:
-        """The greatest id in the last records of each topic's shortest log, or of all logs.
+        def read() -> int:
+            logs = read_logs(self._client, self._wanted.topics, deadline)
+            starts, ends = logs.starts(deadline), logs.stable_ends(deadline)
+            if control.latest_id > NO_CHECKPOINT:
+                # A checkpoint has a marker in every partition: the last record of a quiet one.
+                ends = quietest(starts, ends)
+            tails = {one: max(starts[one], end - TAIL) for one, end in ends.items()}
+            return max(_ids_between(logs, tails, ends), default=NO_CHECKPOINT)
 
-        A checkpoint has a marker in every partition: it is the last record of a quiet partition.
-        """
-        logs = read_logs(self._client, self._wanted.topics, deadline)
-        starts, ends = logs.starts(deadline), logs.stable_ends(deadline)
-        if quietest_alone:
-            ends = quietest(starts, ends)
-        tails = {one: max(starts[one], end - TAIL) for one, end in ends.items()}
-        return max(_ids_between(logs, tails, ends), default=NO_CHECKPOINT)
+        return max(control.latest_id, until(deadline, read))
 
     def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
         """Write the checkpoint's markers, or read the log ends, in order for an ordered one.

@@ -164,15 +164,6 @@ def worth_another(offsets: int, before: int | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionsRead:
-    """The transactions after the floors, and the records outside any transaction."""
-
-    transactions: tuple[LoggedTransaction, ...]
-    plain: Mapping[int, tuple[Stretch, ...]]
-    """By the number of the partition."""
-
-
-@dataclass(frozen=True, slots=True)
 class TransactionReader:
     """Reads the transactions of one checkpoint."""
 
@@ -184,8 +175,12 @@ class TransactionReader:
     read: ReadContents
     wait: Callable[[float], None]
 
-    def transactions(self, deadline: Deadline) -> TransactionsRead:
-        """Every transaction that may have to be left out at the ends.
+    def transactions(
+        self, deadline: Deadline
+    ) -> tuple[tuple[LoggedTransaction, ...], dict[int, tuple[Stretch, ...]]]:
+        """Every transaction that may have to be left out at the ends; records outside any.
+
+        The latter by the number of their partition.
 
         Raises:
             Refused: transactions cannot be distinguished, a record has an unknown cause, or a group
@@ -214,10 +209,8 @@ class TransactionReader:
                     f"producer {min(late)} began while transactions were read: try again",
                     "a producer began",
                 )
-        return TransactionsRead(
-            tuple(self._joined(contents, tuple(named(runs, histories)))),
-            {self.numbers[log]: stretches for log, stretches in plain.items()},
-        )
+        joined = tuple(self._joined(contents, tuple(named(runs, histories))))
+        return joined, {self.numbers[log]: stretches for log, stretches in plain.items()}
 
     @property
     def _topics(self) -> list[str]:

@@ -384,8 +384,15 @@ class Copies:
         if manifest is None:
             raise Refused(f"the copy {_words(id)} is not completed: nothing says what it holds.")
         held = self.contents(id)
-        wrong = (_wrong(held, file) for file in manifest.files)
-        return next((text for text in wrong if text is not None), None)
+        for file in manifest.files:
+            where, size = held.where(file.name), held.size(file.name)
+            if size is None:
+                return f"{where} is missing"
+            if size != file.size:
+                return f"{where} is {size} bytes long, not {file.size}"
+            if stored_file(held, file.name) != file:
+                return f"{where} has other bytes than were committed"
+        return None
 
     def _read(self, id: CopyId) -> StoredCopy:
         entries = (CheckpointFile.ONGOING, CheckpointFile.MANIFEST, CheckpointFile.FAILURE)
@@ -411,15 +418,6 @@ def _not_allowed(id: CopyId, now: Status, wanted: Status) -> Refused:
 
 def _words(id: CopyId) -> str:
     return f"of partition {id.partition} by node {id.node} for checkpoint {id.checkpoint}"
-
-
-def _wrong(held: Blobs, file: StoredFile) -> str | None:
-    size = held.size(file.name)
-    if size != file.size:
-        there = "missing" if size is None else f"{size} bytes long, not {file.size}"
-        return f"{held.where(file.name)} is {there}"
-    same = stored_file(held, file.name) == file
-    return None if same else f"{held.where(file.name)} has other bytes than were committed"
 
 
 class BackupStore:
@@ -500,14 +498,15 @@ class BackupStore:
 
     def all(self) -> tuple[StoredCheckpoint, ...]:
         """The checkpoints that were not deleted, the newest first; a damaged one hides no other."""
-        found = (self._read_or_damaged(id) for id in reversed(self.ids()))
-        return tuple(checkpoint for checkpoint in found if checkpoint is not None)
-
-    def _read_or_damaged(self, id: int) -> StoredCheckpoint | None:
-        try:
-            return self.read(id)
-        except (MalformedInput, UnsupportedSchema) as error:
-            return StoredCheckpoint(id, None, (), unread=error)
+        checkpoints = []
+        for id in reversed(self.ids()):
+            try:
+                found = self.read(id)
+            except (MalformedInput, UnsupportedSchema) as error:
+                found = StoredCheckpoint(id, None, (), unread=error)
+            if found is not None:
+                checkpoints.append(found)
+        return tuple(checkpoints)
 
     def start(
         self,
@@ -563,24 +562,28 @@ class BackupStore:
         checkpoints of the same incarnation that contain the partition, under any number, fail too.
         Returns the ids whose backup of a partition has failed, by its number in *take*.
         """
-        takes = self._takes(max(last.values(), default=NO_CHECKPOINT))
-        same = [document for document in takes if document.incarnation == take.incarnation]
-        named = (partition for partition in take.partitions if partition.number in last)
+        names = [
+            of_checkpoint(id, CheckpointFile.TAKE)
+            for id in self.ids()
+            if id <= max(last.values(), default=NO_CHECKPOINT) and not self.is_deleted(id)
+        ]
+        same = [
+            document
+            for document in self._files.read_all(names).values()
+            if isinstance(document, TakeDocument) and document.incarnation == take.incarnation
+        ]
         return {
             partition.number: self._fail_partition_of(partition, same, last[partition.number])
-            for partition in named
+            for partition in take.partitions
+            if partition.number in last
         }
 
     def _fail_partition_of(
         self, subject: NumberedPartition, takes: Iterable[TakeDocument], last: int
     ) -> tuple[int, ...]:
-        numbers = {
-            take.id: partition.number
-            for take in takes
-            for partition in take.partitions
-            if take.id <= last
-            and (partition.topic, partition.partition) == (subject.topic, subject.partition)
-        }
+        named = subject.topic_partition
+        found = {take.id: take.numbers.get(named) for take in takes if take.id <= last}
+        numbers = {id: number for id, number in found.items() if number is not None}
         left = participant.recover(participant.CheckpointState(last))
         if left is None:
             return ()
@@ -590,14 +593,6 @@ class BackupStore:
         for id in failed:
             self.fail_partition(id, numbers[id], values.OWNER_CHANGED)
         return tuple(failed)
-
-    def _takes(self, last: int) -> list[TakeDocument]:
-        """The requests up to *last* whose checkpoints were not deleted."""
-        names = [of_checkpoint(id, CheckpointFile.TAKE) for id in self.ids() if id <= last]
-        found = self._files.read_all(
-            name for name in names if not self._files.is_deleted(name.checkpoint)
-        )
-        return [document for document in found.values() if isinstance(document, TakeDocument)]
 
     def is_deleted(self, id: int) -> bool:
         return self._files.is_deleted(id)
