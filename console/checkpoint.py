@@ -9,8 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -267,12 +266,12 @@ def finish(
     take = found.take
     how = copy_settings(drain, max_rate, control_topic, node, master)
     nodes = {copy.id.node for part in found.partitions for copy in part.copies}
-    with (
-        failure_printed(opened, take.request, take.level, as_json=as_json),
-        releasing_at_the_end(connection, control_topic, take.request),
-        connection.reading() as client,
-        finisher_of(connection.access(), client, opened, how) as finisher,
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(failure_printed(opened, take.request, take.level, as_json=as_json))
+        if connection.write:
+            stack.callback(release, connection, control_topic, take.request)
+        client = stack.enter_context(connection.reading())
+        finisher = stack.enter_context(finisher_of(connection.access(), client, opened, how))
         failed: tuple[int, ...] = ()
         if found.started is not None and node not in nodes:
             failed = take_over(client, opened, take, control_topic)
@@ -283,18 +282,6 @@ def finish(
         else:
             done = copied(finisher, id, control_topic)
     end_with(done, as_json=as_json)
-
-
-@contextmanager
-def releasing_at_the_end(
-    connection: Connection, control_topic: str, request: str
-) -> Iterator[None]:
-    """At the end of the block, release what *request* held back; nothing without --write."""
-    try:
-        yield
-    finally:
-        if connection.write:
-            release(connection, control_topic, request)
 
 
 def verify(id: Id, store: Store, as_json: AsJson = False) -> None:

@@ -121,7 +121,8 @@ def take(
     looked = wanted.level is None
     if looked:
         with failure_printed(opened, request or "", None, as_json=as_json):
-            known = level_of_request(opened, request)
+            before = None if request is None else _of_request(opened, request)
+            known = None if before is None else before.level
             wanted = replace(wanted, level=known or chosen_level(connection, wanted))
     level = wanted.level
     act = TakeCheckpoint(
@@ -189,12 +190,6 @@ def wanted_checkpoint(
     )
 
 
-def level_of_request(store: BackupStore, request: str | None) -> Level | None:
-    """The level of the checkpoint that *request* took before; None if there is none."""
-    found = None if request is None else _of_request(store, request)
-    return None if found is None else found.level
-
-
 def chosen_level(connection: Connection, wanted: WantedCheckpoint) -> Level:
     """The strongest level whose promise holds; says which, and what is missing for a better one.
 
@@ -247,23 +242,17 @@ def copied(finisher: Finisher, id: int, control_topic: str) -> StoredCheckpoint:
     """Have it copied, saying what becomes of each partition. Raises as `Finisher.finish`."""
     found = finisher.store.read(id)
     names = {} if found is None else {part.number: part.name for part in found.partitions}
-    stopped = (
-        f"checkpoint {id} is acknowledged, and not copied yet: finish it with "
-        f"`{go_on(finisher, id, control_topic)}`. Copies under way end first; a second signal "
-        "ends them, too."
-    )
-    with saying_when_stopped(stopped):
-        return finisher.finish(id, lambda number, status: say(f"{names[number]}  {status}"))
-
-
-def go_on(finisher: Finisher, id: int, control_topic: str) -> str:
-    """The command that finishes checkpoint *id*."""
     words = ["breakglass", "checkpoint", "finish", str(id), "--store", finisher.store.address]
     if control_topic != CONTROL:
         words += ["--control-topic", control_topic]
     if finisher.node:
         words += ["--node", str(finisher.node)]
-    return shlex.join(words)
+    stopped = (
+        f"checkpoint {id} is acknowledged, and not copied yet: finish it with "
+        f"`{shlex.join(words)}`. Copies under way end first; a second signal ends them, too."
+    )
+    with saying_when_stopped(stopped):
+        return finisher.finish(id, lambda number, status: say(f"{names[number]}  {status}"))
 
 
 @contextmanager

@@ -432,7 +432,7 @@ class Coordinator:
         self, id: int, subjects: Mapping[int, NumberedPartition]
     ) -> tuple[protocol.Take, dict[int, int]]:
         """Ask until every partition has started, or one partition cannot. Raises TimedOut."""
-        take = protocol.resume(id, tuple(subjects))
+        take = protocol.Take(id, tuple(subjects))
         positions: dict[int, int] = {}
         deadline = self._clock() + self._start_seconds
         while True:

@@ -158,7 +158,7 @@ def target_names(found: StoredCheckpoint, asked: RestoreAsked) -> dict[str, str]
     Raises:
         UsageError: a named topic is not in the checkpoint; or as `require_names`.
     """
-    topics = sorted({part.subject.topic for part in found.partitions if part.subject is not None})
+    topics = sorted({partition.topic for partition in found.topic_partitions})
     absent = sorted(set(asked.renamed) - set(topics))
     if absent:
         raise UsageError(

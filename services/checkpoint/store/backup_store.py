@@ -34,7 +34,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.protocol import coordinator, participant, values
+from breakglass.services.checkpoint.protocol import coordinator, values
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT, CopyId, Status, may_become
 from breakglass.services.checkpoint.store.documents import (
@@ -584,11 +584,8 @@ class BackupStore:
         named = subject.topic_partition
         found = {take.id: take.numbers.get(named) for take in takes if take.id <= last}
         numbers = {id: number for id, number in found.items() if number is not None}
-        left = participant.recover(participant.CheckpointState(last))
-        if left is None:
-            return ()
         backups = {id: self.copies.partition(id, one).backup for id, one in numbers.items()}
-        unfinished = values.unfinished(backups.items(), left.checkpoint)
+        unfinished = values.unfinished(backups.items(), last) if last != NO_CHECKPOINT else ()
         failed = [id for id in unfinished if id in backups]
         for id in failed:
             self.fail_partition(id, numbers[id], values.OWNER_CHANGED)

@@ -30,6 +30,7 @@ from breakglass.services.checkpoint.store.documents import (
 )
 from breakglass.services.checkpoint.store.files import CheckpointFile, Name, of_checkpoint, of_copy
 from breakglass.services.errors import MalformedInput, UsageError
+from breakglass.services.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,11 @@ class StoredCheckpoint:
     def level(self) -> Level | None:
         """None: the checkpoint was never requested."""
         return None if self.take is None else self.take.level
+
+    @property
+    def topic_partitions(self) -> list[TopicPartition]:
+        """The partitions that it lists."""
+        return [part.subject.topic_partition for part in self.partitions if part.subject]
 
     @property
     def completed(self) -> int:
