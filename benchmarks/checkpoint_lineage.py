@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
@@ -35,7 +36,7 @@ from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics
 from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.spark.logs import SparkContents
+from breakglass.services.checkpoint.spark.logs import read_contents
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
@@ -222,7 +223,7 @@ class _Work:
         id = Coordinator(store, topics).take()
         starting = perf_counter() - began
         assert isinstance(id, int)
-        timed = _Timed(Decider(self.client, read_contents=SparkContents(run)))
+        timed = _Timed(Decider(self.client, read_contents=partial(read_contents, run)))
         clock = _Clock()
         found = Finisher(store, timed, KafkaSources(run)).finish(id)
         whole = clock.spent()

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
@@ -31,7 +32,7 @@ from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics
 from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.spark.logs import SparkContents
+from breakglass.services.checkpoint.spark.logs import read_contents
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
@@ -189,7 +190,7 @@ class _Copying:
         run = BackupRun(self._client, self._spark, self._access, settings, Meter(lambda _: None))
         began = perf_counter()
         # A rate is that of one partition at a time, as in the commands.
-        decider = Decider(self._client, read_contents=SparkContents(run))
+        decider = Decider(self._client, read_contents=partial(read_contents, run))
         finisher = Finisher(store, decider, KafkaSources(run), side_by_side=1)
         found = finisher.finish(id)
         seconds = perf_counter() - began

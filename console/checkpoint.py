@@ -9,17 +9,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.checkpoint_documents import verification
 from breakglass.console.checkpoint_explain import explain
-from breakglass.console.checkpoint_list import end_with, list_all, status
+from breakglass.console.checkpoint_list import end_with, list_all, status, verification
 from breakglass.console.checkpoint_options import (
     CONTROL,
     DRAIN_MS,
@@ -70,14 +68,16 @@ from breakglass.console.options import (
 from breakglass.console.output import print_json, say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
-from breakglass.services.checkpoint.serving import SameId, StopRequest
+from breakglass.services.checkpoint.acts.delete import DeleteCheckpoint, DeleteExpired, listed
+from breakglass.services.checkpoint.promises import WantedCheckpoint
+from breakglass.services.checkpoint.serving import SameId, Schedule, Serving, StopRequest
+from breakglass.services.checkpoint.store.backup_store import BackupStore, Retention
 from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.wording import NOT_PROVED
+from breakglass.services.errors import ReadOnly, Refused, StorageError, Unreachable
+from breakglass.services.extras import need
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.promises import WantedCheckpoint
-    from breakglass.services.checkpoint.store.backup_store import BackupStore
-    from breakglass.services.checkpoint.store.documents import VerifiedDocument
-    from breakglass.services.checkpoint.store.stored import StoredCheckpoint
     from breakglass.services.kafka.read_client import ReadClient
 
 
@@ -145,10 +145,6 @@ def serve(
     """
     from breakglass.services.checkpoint.kafka.topics import KafkaTopics
     from breakglass.services.checkpoint.parts import coordinator_of, finisher_of
-    from breakglass.services.checkpoint.serving import Schedule, Serving
-    from breakglass.services.checkpoint.store.backup_store import Retention
-    from breakglass.services.errors import ReadOnly, StorageError, Unreachable
-    from breakglass.services.extras import need
     from breakglass.services.kafka.wire.deadline import Deadline
 
     need("web")
@@ -262,8 +258,6 @@ def finish(
     """
     from breakglass.services.checkpoint.kafka.owners import take_over
     from breakglass.services.checkpoint.parts import finisher_of
-    from breakglass.services.errors import Refused
-    from breakglass.services.extras import need
 
     need("pipeline")
     opened = store_at(store)
@@ -273,12 +267,12 @@ def finish(
     take = found.take
     how = copy_settings(drain, max_rate, control_topic, node, master)
     nodes = {copy.id.node for part in found.partitions for copy in part.copies}
-    with (
-        failure_printed(opened, take.request, take.level, as_json=as_json),
-        releasing_at_the_end(connection, control_topic, take.request),
-        connection.reading() as client,
-        finisher_of(connection.access(), client, opened, how) as finisher,
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(failure_printed(opened, take.request, take.level, as_json=as_json))
+        if connection.write:
+            stack.callback(release, connection, control_topic, take.request)
+        client = stack.enter_context(connection.reading())
+        finisher = stack.enter_context(finisher_of(connection.access(), client, opened, how))
         failed: tuple[int, ...] = ()
         if found.started is not None and node not in nodes:
             failed = take_over(client, opened, take, control_topic)
@@ -291,18 +285,6 @@ def finish(
     end_with(done, as_json=as_json)
 
 
-@contextmanager
-def releasing_at_the_end(
-    connection: Connection, control_topic: str, request: str
-) -> Iterator[None]:
-    """At the end of the block, release what *request* held back; nothing without --write."""
-    try:
-        yield
-    finally:
-        if connection.write:
-            release(connection, control_topic, request)
-
-
 def verify(id: Id, store: Store, as_json: AsJson = False) -> None:
     """Read every file of a completed checkpoint, and compare it with what was committed.
 
@@ -311,36 +293,28 @@ def verify(id: Id, store: Store, as_json: AsJson = False) -> None:
     list, status and the console show it. Ends with 1 when anything is damaged.
     """
     from breakglass.services.checkpoint.spark.restore import verify as verified
-    from breakglass.services.checkpoint.wording import name_of
 
     opened = store_at(store)
     found = found_in(opened, id)
-    names = {part.number: name_of(part) for part in found.partitions}
+    names = {part.number: part.name for part in found.partitions}
     done = verified(
         opened, found, lambda number, wrong: say(f"{names[number]}  {wrong or 'whole'}")
     )
     if as_json:
         print_json({"schema": 1, "id": id, "proved": found.proved, **verification(done)})
-    else:
-        _print(found, done)
-    raise typer.Exit(1 if done.damage else 0)
-
-
-def _print(found: StoredCheckpoint, done: VerifiedDocument) -> None:
-    from breakglass.services.checkpoint.wording import NOT_PROVED
-
+        raise typer.Exit(1 if done.damage else 0)
     say(f"{done.files:,} files with {done.size:,} bytes were read")
-    if not done.damage:
-        if found.proved:
-            say(f"checkpoint {found.id} is as it was committed: its documents by their sums too")
-        else:
-            say(f"checkpoint {found.id} has the files that were committed. {NOT_PROVED}")
-        return
-    say(
-        f"checkpoint {found.id} is damaged in {len(done.damage):,} of {len(found.partitions):,} "
-        "partitions: bring the files back from another copy of the store, or take a checkpoint "
-        "with a new id"
-    )
+    if done.damage:
+        say(
+            f"checkpoint {id} is damaged in {len(done.damage):,} of {len(found.partitions):,} "
+            "partitions: bring the files back from another copy of the store, or take a checkpoint "
+            "with a new id"
+        )
+        raise typer.Exit(1)
+    if found.proved:
+        say(f"checkpoint {id} is as it was committed: its documents by their sums too")
+    else:
+        say(f"checkpoint {id} has the files that were committed. {NOT_PROVED}")
 
 
 Write = Annotated[bool, typer.Option("--write", help="Delete it, after your consent.")]
@@ -355,8 +329,6 @@ def delete(
     copied files are deleted. Deleting again completes an interrupted deletion, without a new
     consent.
     """
-    from breakglass.services.checkpoint.acts.delete import DeleteCheckpoint
-
     opened = store_at(store)
     if id not in opened.ids():
         found_in(opened, id)
@@ -387,9 +359,6 @@ def retain(
     Without these options, no checkpoint is selected. The newest completed checkpoint always stays,
     and so do checkpoints that are being copied. --write also completes interrupted deletions.
     """
-    from breakglass.services.checkpoint.acts.delete import DeleteExpired, listed
-    from breakglass.services.checkpoint.store.backup_store import Retention
-
     opened = store_at(store)
     all_in(opened)
     limits = Retention(keep, older_than)

@@ -42,6 +42,7 @@ from breakglass.services.checkpoint.wording import (
     settings_given,
     settings_told,
 )
+from breakglass.services.extras import need
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.spark.restore import CheckpointPlan
@@ -95,8 +96,6 @@ def restore_checkpoint(
     With --to-bootstrap-server, the checkpoint is restored into another cluster. The checkpoint's
     own cluster is not asked, and may be gone. The consent then names the other cluster by its id.
     """
-    from breakglass.services.extras import need
-
     need("pipeline")
     from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint, how_it_ended
     from breakglass.services.checkpoint.spark.restore import target_names
@@ -148,12 +147,11 @@ def restore_asked(
 def _head(plan: CheckpointPlan) -> dict[str, object]:
     """What is restored, and what may be relied on after that."""
     found = plan.found
-    level = None if found.take is None else found.take.level
     clusters = {
         "cluster_id": plan.plan.cluster_id,
         "taken_of": None if found.take is None else found.take.cluster_id,
     }
-    told = {"id": found.id, "level": level, "state": found.status, "promise": promise(found)}
+    told = {"id": found.id, "level": found.level, "state": found.status, "promise": promise(found)}
     return {**told, **clusters}
 
 

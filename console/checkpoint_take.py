@@ -17,8 +17,7 @@ from uuid import uuid4
 
 import typer
 
-from breakglass.console.checkpoint_documents import document
-from breakglass.console.checkpoint_list import end_with, print_checkpoint
+from breakglass.console.checkpoint_list import document, end_with, print_checkpoint
 from breakglass.console.checkpoint_options import (
     CONTROL,
     DRAIN_MS,
@@ -42,8 +41,15 @@ from breakglass.console.wiring import Connection
 from breakglass.services.checkpoint.promises import MASTER, CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED
 from breakglass.services.checkpoint.store.documents import Level
-from breakglass.services.checkpoint.wording import flows_in, policies, with_flows
+from breakglass.services.checkpoint.wording import (
+    explain,
+    flows_in,
+    level_words,
+    policies,
+    with_flows,
+)
 from breakglass.services.errors import BreakglassError, UsageError
+from breakglass.services.extras import need
 from breakglass.services.guard.act import JournalOpened
 
 if TYPE_CHECKING:
@@ -106,7 +112,6 @@ def take(
     """
     from breakglass.services.checkpoint.acts.take import TakeCheckpoint
     from breakglass.services.checkpoint.parts import finisher_of
-    from breakglass.services.extras import need
 
     need("pipeline")
     how = copy_settings(drain, max_rate, control_topic, node, master)
@@ -115,7 +120,8 @@ def take(
     looked = wanted.level is None
     if looked:
         with failure_printed(opened, request or "", None, as_json=as_json):
-            known = level_of_request(opened, request)
+            before = None if request is None else _of_request(opened, request)
+            known = None if before is None else before.level
             wanted = replace(wanted, level=known or chosen_level(connection, wanted))
     level = wanted.level
     act = TakeCheckpoint(
@@ -183,12 +189,6 @@ def wanted_checkpoint(
     )
 
 
-def level_of_request(store: BackupStore, request: str | None) -> Level | None:
-    """The level of the checkpoint that *request* took before; None if there is none."""
-    found = None if request is None else _of_request(store, request)
-    return None if found is None or found.take is None else found.take.level
-
-
 def chosen_level(connection: Connection, wanted: WantedCheckpoint) -> Level:
     """The strongest level whose promise holds; says which, and what is missing for a better one.
 
@@ -196,8 +196,6 @@ def chosen_level(connection: Connection, wanted: WantedCheckpoint) -> Level:
         Refused: no promise holds.
         UsageError, ClusterError, Unreachable: the topics cannot be read.
     """
-    from breakglass.services.checkpoint.wording import explain, level_words
-
     with connection.reading() as client:
         found = explain(client, wanted)
     level = found.require_level()
@@ -241,27 +239,19 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def copied(finisher: Finisher, id: int, control_topic: str) -> StoredCheckpoint:
     """Have it copied, saying what becomes of each partition. Raises as `Finisher.finish`."""
-    from breakglass.services.checkpoint.wording import name_of
-
     found = finisher.store.read(id)
-    names = {} if found is None else {part.number: name_of(part) for part in found.partitions}
-    stopped = (
-        f"checkpoint {id} is acknowledged, and not copied yet: finish it with "
-        f"`{go_on(finisher, id, control_topic)}`. Copies under way end first; a second signal "
-        "ends them, too."
-    )
-    with saying_when_stopped(stopped):
-        return finisher.finish(id, lambda number, status: say(f"{names[number]}  {status}"))
-
-
-def go_on(finisher: Finisher, id: int, control_topic: str) -> str:
-    """The command that finishes checkpoint *id*."""
+    names = {} if found is None else {part.number: part.name for part in found.partitions}
     words = ["breakglass", "checkpoint", "finish", str(id), "--store", finisher.store.address]
     if control_topic != CONTROL:
         words += ["--control-topic", control_topic]
     if finisher.node:
         words += ["--node", str(finisher.node)]
-    return shlex.join(words)
+    stopped = (
+        f"checkpoint {id} is acknowledged, and not copied yet: finish it with "
+        f"`{shlex.join(words)}`. Copies under way end first; a second signal ends them, too."
+    )
+    with saying_when_stopped(stopped):
+        return finisher.finish(id, lambda number, status: say(f"{names[number]}  {status}"))
 
 
 @contextmanager

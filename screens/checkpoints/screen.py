@@ -37,7 +37,6 @@ from breakglass.services.checkpoint.watch import (
     CheckpointPartitionLine,
     Line,
     SeenStore,
-    StoreLine,
     key_of,
     lines,
     sizes,
@@ -73,7 +72,7 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
         return UNKNOWN if at is None else Cell(age_text(max(now_ms - at, 0) / 1000))
 
     def verified(line: Line) -> Cell:
-        if isinstance(line, StoreLine):
+        if isinstance(line, SeenStore):
             return EMPTY
         last = line.found.verified
         if last is None:
@@ -107,8 +106,8 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
 
 def _name(line: Line) -> Cell:
     match line:
-        case StoreLine():
-            return Cell(line.seen.url, Role.HEADING)
+        case SeenStore():
+            return Cell(line.url, Role.HEADING)
         case CheckpointLine():
             return Cell(f" {'▾' if line.opened else '▸'}{line.found.id}")
         case CheckpointPartitionLine():
@@ -119,8 +118,8 @@ def _name(line: Line) -> Cell:
 
 def _state(line: Line) -> Cell:
     match line:
-        case StoreLine():
-            held = line.seen.held
+        case SeenStore():
+            held = line.held
             if isinstance(held, Unknown):
                 return UNKNOWN
             return Cell(f"{len(held):,} checkpoint{'s' * (len(held) != 1)}", Role.MUTED)
@@ -149,8 +148,8 @@ def _copied(line: Line) -> Cell:
 
 def _size(line: Line) -> Cell:
     match line:
-        case StoreLine():
-            held = line.seen.held
+        case SeenStore():
+            held = line.held
             if isinstance(held, Unknown):
                 return UNKNOWN
             return _total(size for found in held for size in sizes(found))
@@ -191,7 +190,7 @@ def _records(line: Line) -> Cell:
 
 
 def _in_transit(line: Line) -> Cell:
-    if isinstance(line, StoreLine):
+    if isinstance(line, SeenStore):
         return EMPTY
     cut = line.found.cut
     if cut is None:
@@ -223,7 +222,7 @@ def line_facts(line: Line | None) -> Iterator[Fact]:
     match line:
         case None:
             return
-        case StoreLine():
+        case SeenStore():
             yield from _store(line)
         case CheckpointLine():
             yield from _checkpoint(line.url, line.found)
@@ -246,8 +245,8 @@ def line_facts(line: Line | None) -> Iterator[Fact]:
                     yield Fact("Group", (LinePart(f"{name} resumes at {count(offset)}"),))
 
 
-def _store(line: StoreLine) -> Iterator[Fact]:
-    held = line.seen.held
+def _store(line: SeenStore) -> Iterator[Fact]:
+    held = line.held
     if isinstance(held, Unknown):
         yield Fact("Unread", (LinePart(held.reason, Role.UNKNOWN),))
         return
@@ -492,10 +491,10 @@ class CheckpointsScreen(Page):
         match line:
             case CheckpointLine() | CheckpointPartitionLine():
                 return line.url, line.found
-            case StoreLine():
-                held = line.seen.held
+            case SeenStore():
+                held = line.held
                 newest = () if chosen or isinstance(held, Unknown) else held
-                return line.seen.url, next(iter(newest), None)
+                return line.url, next(iter(newest), None)
             case _:
                 return "", None
 

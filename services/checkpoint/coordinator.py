@@ -2,8 +2,7 @@
 
 Copies one partition: begins, retries, and commits the copy or records why it failed.
 
-The source decides what is copied and how; `protocol.values` decides when, how often and with what
-result.
+`protocol.values` decides when a partition is copied, how often, and with what result.
 
 Finishes an acknowledged checkpoint: decides what is in it, and has every partition copied.
 
@@ -24,7 +23,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol
 from uuid import uuid4
 
@@ -46,7 +44,6 @@ from breakglass.services.checkpoint.store.backup_store import (
     BackupStore,
     Copies,
     Retention,
-    candidates,
     expired,
 )
 from breakglass.services.checkpoint.store.documents import (
@@ -111,30 +108,27 @@ PASSING = (StorageError, Unreachable, PipelineError)
 """Errors after which the copy is retried."""
 
 
-class PartitionCopier(Protocol):
-    """One partition up to the checkpoint."""
+CopyPartition = Callable[[str], ManifestDocument]
+"""Writes a copy of one partition below the place that it is given; returns what was written.
 
-    def copy(self, where: str) -> ManifestDocument:
-        """Write the copy below *where*, and return what was written.
-
-        Raises:
-            StorageError, Unreachable, PipelineError: the copy may be retried.
-            BreakglassError: the partition cannot be copied any more, for example because retention
-                removed records.
-        """
+Raises:
+    StorageError, Unreachable, PipelineError: the copy may be retried.
+    BreakglassError: the partition cannot be copied any more, for example because retention removed
+        records.
+"""
 
 
 def take_copy(
     copies: Copies,
     id: CopyId,
     position: int | None,
-    source: PartitionCopier,
+    copy: CopyPartition,
     wait: Callable[[float], None],
     tool_version: str = "unknown",
 ) -> Status:
     """Copy a partition, unless this node has completed its copy or the partition has failed.
 
-    *position* is the checkpoint's, exclusive; None where the source reads it from the log. A copy
+    *position* is the checkpoint's, exclusive; None where *copy* reads it from the log. A copy
     that the coordinator recorded as begun is resumed like an interrupted copy.
 
     Raises:
@@ -146,7 +140,11 @@ def take_copy(
         while isinstance(attempt, CopyAttempt):
             if attempt.errors:
                 wait(RETRY_SECONDS * 2 ** (attempt.errors - 1))
-            attempt = _tried(copies, attempt, source, tool_version)
+            trying = attempt
+            try:
+                attempt = _tried(copies, trying, copy, tool_version)
+            except PASSING as error:
+                attempt = values.after_error(trying, str(error))
         if attempt.reason is not None:
             copies.fail(id, attempt.reason, attempt.position)
     finally:
@@ -155,40 +153,26 @@ def take_copy(
     return attempt.status
 
 
-def _tried(
-    copies: Copies, attempt: CopyAttempt, source: PartitionCopier, tool_version: str
-) -> CopyAttempt | Copy:
-    """The next attempt, or how the copy ended, with a reason if a failure is to be recorded."""
-    id = attempt.id
+def _tried(copies: Copies, attempt: CopyAttempt, copy: CopyPartition, tool_version: str) -> Copy:
+    """How the attempt ended, with a reason if a failure is to be recorded. Raises: PASSING."""
+    id, position = attempt.id, attempt.position
+    match values.begin(copies.partition(id.checkpoint, id.partition).backup, id):
+        case Begin.SKIP:
+            return Copy(id, Status.COMPLETED)
+        case Begin.REFUSE:
+            return Copy(id, Status.FAILED)
+        case Begin.COPY_ANEW:
+            copies.begin_again(id, position, tool_version)
+        case Begin.COPY:
+            copies.begin(id, position, tool_version)
     try:
-        match values.begin(copies.partition(id.checkpoint, id.partition).backup, id):
-            case Begin.SKIP:
-                return Copy(id, Status.COMPLETED)
-            case Begin.REFUSE:
-                return Copy(id, Status.FAILED)
-            case Begin.COPY_ANEW:
-                copies.begin_again(id, attempt.position, tool_version)
-            case Begin.COPY:
-                copies.begin(id, attempt.position, tool_version)
-        manifest = _copied(copies, attempt, source)
-        if isinstance(manifest, Copy):
-            return manifest
-        copies.complete(id, manifest)
-    except PASSING as error:
-        return values.after_error(attempt, str(error))
-    return Copy(id, Status.COMPLETED)
-
-
-def _copied(
-    copies: Copies, attempt: CopyAttempt, source: PartitionCopier
-) -> ManifestDocument | Copy:
-    """What was written, or the permanent failure to write it."""
-    try:
-        return source.copy(copies.contents(attempt.id).where())
+        manifest = copy(copies.contents(id).where())
     except PASSING:
         raise
     except BreakglassError as error:
-        return Copy(attempt.id, Status.FAILED, attempt.position, reason=str(error))
+        return Copy(id, Status.FAILED, position, reason=str(error))
+    copies.complete(id, manifest)
+    return Copy(id, Status.COMPLETED)
 
 
 ABANDONED_MS = 120_000
@@ -225,33 +209,12 @@ class Decides(Protocol):
 class Sources(Protocol):
     """Where the content of partitions comes from."""
 
-    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
-        """A source for each partition's number.
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, CopyPartition]:
+        """How each partition is copied, by its number.
 
         Raises:
             BreakglassError: there is no source; the checkpoint has failed.
         """
-
-
-def _nobody_else(_id: int) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
-def _unheard(_number: int, _status: Status) -> None:
-    """Ignore the report."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A source whose copy is valid only if nothing was compacted away while it was made."""
-
-    source: PartitionCopier
-    require: Callable[[], None]
-
-    def copy(self, where: str) -> ManifestDocument:
-        found = self.source.copy(where)
-        self.require()
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,10 +229,10 @@ class Finisher:
     side_by_side: int = SIDE_BY_SIDE
     wait: Callable[[float], None] = time.sleep
     """Called with 0 before each copy: what raises WorkStopped here ends the work cleanly."""
-    alone: Callable[[int], AbstractContextManager[None]] = _nobody_else
-    """Excludes other workers of the node from a checkpoint: see `node_lock.alone`."""
+    alone: Callable[[int], AbstractContextManager[object]] = nullcontext
+    """Excludes other workers of the node from a checkpoint: see `parts.alone`."""
 
-    def finish(self, id: int, tell: Tell = _unheard) -> StoredCheckpoint:
+    def finish(self, id: int, tell: Tell = lambda _number, _status: None) -> StoredCheckpoint:
         """Decide and copy; *tell* is called for each partition's copy that has ended.
 
         Raises:
@@ -301,7 +264,23 @@ class Finisher:
         except BreakglassError as error:
             self.store.fail_checkpoint(found.id, str(error))
             raise
-        self._copy(found.take, cut, sources, tell)
+        take = found.take
+
+        def one(number: int) -> None:
+            self.wait(0)
+
+            def copy(where: str) -> ManifestDocument:
+                manifest = sources[number](where)
+                # The copy is valid only if nothing was compacted away while it was made.
+                self.decider.require_kept(take)
+                return manifest
+
+            copy_id, position = CopyId(take.id, number, self.node), cut.positions[number]
+            copies = self.store.copies
+            tell(number, take_copy(copies, copy_id, position, copy, self.wait, self.tool_version))
+
+        with ThreadPoolExecutor(self.side_by_side, "copy") as pool:
+            list(pool.map(one, sorted(cut.positions)))
 
     def _found(self, id: int, *, failed: bool = False) -> StoredCheckpoint:
         found = self.store.read(id)
@@ -315,30 +294,6 @@ class Finisher:
                 f"checkpoint {id} was never acknowledged, and has failed by that: take a new one."
             )
         return found
-
-    def _copy(
-        self,
-        take: TakeDocument,
-        cut: CutDocument,
-        sources: Mapping[int, PartitionCopier],
-        tell: Tell,
-    ) -> None:
-        def one(number: int) -> None:
-            self.wait(0)
-            copy = CopyId(take.id, number, self.node)
-            position = cut.positions[number]
-            status = take_copy(
-                self.store.copies,
-                copy,
-                position,
-                _Kept(sources[number], partial(self.decider.require_kept, take)),
-                self.wait,
-                self.tool_version,
-            )
-            tell(number, status)
-
-        with ThreadPoolExecutor(self.side_by_side, "copy") as pool:
-            list(pool.map(one, sorted(cut.positions)))
 
 
 def unfinished(store: BackupStore, node: int) -> tuple[int, ...]:
@@ -463,7 +418,9 @@ class Coordinator:
             self._tool_version,
         )
         take, positions = self._started(found.id, {subject.number: subject for subject in subjects})
-        refusal = take.refusal or self._passed(asked, positions)
+        refusal = take.refusal
+        if refusal is None and (latest := self._topics.passed(asked, positions)) > asked.id:
+            refusal = NotHigher(asked.id, latest)
         if refusal is not None:
             self._store.fail_checkpoint(found.id, refusal.message)
             return refusal
@@ -471,15 +428,11 @@ class Coordinator:
         self._store.start(found.id, positions, epochs, offsets, self._topics.transactions())
         return found.id
 
-    def _passed(self, asked: TakeDocument, positions: Mapping[int, int]) -> NotHigher | None:
-        latest = self._topics.passed(asked, positions)
-        return NotHigher(asked.id, latest) if latest > asked.id else None
-
     def _started(
         self, id: int, subjects: Mapping[int, NumberedPartition]
     ) -> tuple[protocol.Take, dict[int, int]]:
         """Ask until every partition has started, or one partition cannot. Raises TimedOut."""
-        take = protocol.resume(id, tuple(subjects))
+        take = protocol.Take(id, tuple(subjects))
         positions: dict[int, int] = {}
         deadline = self._clock() + self._start_seconds
         while True:
@@ -524,7 +477,7 @@ class Coordinator:
 
     def expired(self, retention: Retention) -> tuple[int, ...]:
         """The checkpoints that *retention* allows to delete, oldest first; deletes nothing."""
-        return expired(candidates(self.all()), retention, now_ms())
+        return expired(self.all(), retention, now_ms())
 
 
 def _next(seen: Iterable[int]) -> int:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,7 +44,11 @@ def alone(address: str, node: int, folder: Path, id: int) -> Iterator[None]:
         AlreadyRunning: another worker has the lock.
         StorageError: the lock file cannot be used.
     """
-    path = private_folder(folder) / f"checkpoint-{_digest(address)}-{node}-{id}.lock"
+    # Tells stores apart, in whatever form their path is written.
+    local = local_path(address)
+    place = address if local is None else str(local.resolve())
+    digest = hashlib.sha256(place.encode()).hexdigest()[:16]
+    path = private_folder(folder) / f"checkpoint-{digest}-{node}-{id}.lock"
     busy = (
         f"node {node} is at work on checkpoint {id}, in another process: wait until that has "
         f"ended; `breakglass checkpoint status {id}` says how far it is."
@@ -71,26 +75,13 @@ def _locked(path: Path, busy: str) -> int:
             raise StorageError(unusable(str(error.strerror))) from error
         try:
             lock(descriptor, lambda: busy, unusable)
-            if _named(path, descriptor):
-                return descriptor
+            with suppress(FileNotFoundError):
+                if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                    return descriptor
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
-
-
-def _named(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
-
-
-def _digest(address: str) -> str:
-    """Tells stores apart, in whatever form their path is written."""
-    path = local_path(address)
-    place = address if path is None else str(path.resolve())
-    return hashlib.sha256(place.encode()).hexdigest()[:16]
 
 
 def coordinator_of(
@@ -118,7 +109,7 @@ def finisher_of(
 ) -> Iterator[Finisher]:
     """The finisher that decides and copies, until the end of the block; *wait*: see `Finisher`."""
     from breakglass.services.checkpoint.kafka.deciding import Decider
-    from breakglass.services.checkpoint.spark.logs import SparkContents, SparkLineages
+    from breakglass.services.checkpoint.spark.logs import read_contents, read_lineages
     from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.session import BEHIND_OTHERS, Spark
@@ -136,8 +127,8 @@ def finisher_of(
                 how.drain_seconds,
                 wait,
                 control_topic=how.control_topic,
-                read_lineages=SparkLineages(run),
-                read_contents=SparkContents(run),
+                read_lineages=partial(read_lineages, run),
+                read_contents=partial(read_contents, run),
             ),
             KafkaSources(run, how.control_topic, version),
             how.node,

@@ -32,7 +32,6 @@ from breakglass.services.checkpoint.protocol.flows import (
 )
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import (
-    CutDocument,
     GroupPolicy,
     Level,
     NumberedPartition,
@@ -62,8 +61,7 @@ def same_again(found: StoredCheckpoint) -> str:
     """The options that request another checkpoint of the same content; empty if never requested."""
     if found.take is None:
         return ""
-    topics = sorted({partition.topic for partition in found.take.partitions})
-    words = ["--topics", ",".join(topics)]
+    words = ["--topics", ",".join(found.take.topics)]
     for name, policy in sorted(found.take.groups.items()):
         words += ["--group", f"{name}={policy}"]
     for topic in found.take.external:
@@ -139,12 +137,27 @@ UNKNOWN = "unknown"
 
 def level_of(found: StoredCheckpoint) -> str:
     """The word for the checkpoint's level."""
-    return UNKNOWN if found.take is None else found.take.level
+    return found.level or UNKNOWN
 
 
 def promise(found: StoredCheckpoint) -> str:
     """What a user may rely on after a restore of the checkpoint."""
-    promised = _promised(found)
+    if found.unread is not None:
+        return f"{found.state}: nothing is promised while its documents cannot be read."
+    level, cut = found.level or Level.VECTOR, found.cut
+    promised = PROMISES[level]
+    if level is Level.TRANSACTIONAL and cut is not None:
+        lowered = sum(cut.rolled_back.values()) - sum(map(len, cut.in_transit.values()))
+        left_out = "?" if cut.left_out is None else f"{cut.left_out:,}"
+        promised = (
+            f"transactional: lowered by {lowered:,} offsets, so that every transaction is in it as "
+            f"a whole or not at all; {left_out} left out."
+        )
+    elif level is Level.VERIFIED:
+        back = f"{sum(cut.rolled_back.values()):,}" if cut else "?"
+        promised = (
+            f"verified: lowered by {back} offsets to be consistent by what led to each record."
+        )
     return promised if found.proved else f"{promised} {NOT_PROVED}"
 
 
@@ -152,28 +165,6 @@ NOT_PROVED = (
     "Not proved: an older release wrote its groups, offsets and policies without sums, so that an "
     "edit of them cannot be found."
 )
-
-
-def _promised(found: StoredCheckpoint) -> str:
-    if found.unread is not None:
-        return f"{found.state}: nothing is promised while its documents cannot be read."
-    level = Level.VECTOR if found.take is None else found.take.level
-    if level is Level.TRANSACTIONAL and found.cut is not None:
-        return _lowered_transactions(found.cut)
-    if level is not Level.VERIFIED:
-        return PROMISES[level]
-    lowered = sum(found.cut.rolled_back.values()) if found.cut else None
-    back = "?" if lowered is None else f"{lowered:,}"
-    return f"verified: lowered by {back} offsets to be consistent by what led to each record."
-
-
-def _lowered_transactions(cut: CutDocument) -> str:
-    lowered = sum(cut.rolled_back.values()) - sum(map(len, cut.in_transit.values()))
-    left_out = "?" if cut.left_out is None else f"{cut.left_out:,}"
-    return (
-        f"transactional: lowered by {lowered:,} offsets, so that every transaction is in it as a "
-        f"whole or not at all; {left_out} left out."
-    )
 
 
 PROMISES: Mapping[Level, str] = {
@@ -219,39 +210,24 @@ def reasons(found: StoredCheckpoint) -> Iterator[str]:
         yield f"{named(of)}: {reason}"
 
 
-def name_of(part: StoredPartition) -> str:
-    """``orders-3``; the number if the checkpoint does not list the partition."""
-    subject = part.subject
-    return f"number {part.number}" if subject is None else f"{subject.topic}-{subject.partition}"
-
-
 def named(parts: Sequence[StoredPartition]) -> str:
     """``orders-0..2, orders-7 (4 partitions)``; a single partition by its name alone."""
     if len(parts) == 1:
-        return name_of(parts[0])
+        return parts[0].name
     # Consecutive partitions of one topic, combined.
-    found: list[list[StoredPartition]] = []
+    runs: list[str] = []
+    first = ""
+    before: NumberedPartition | None = None
     for part in parts:
-        if found and _follows(found[-1][-1].subject, part.subject):
-            found[-1].append(part)
+        one = part.subject
+        if one and before and (one.topic, one.partition) == (before.topic, before.partition + 1):
+            runs[-1] = f"{first}..{one.partition}"
         else:
-            found.append([part])
-    runs = [_run(run) for run in found]
+            first = part.name
+            runs.append(first)
+        before = one
     more = ", ..." if len(runs) > MOST else ""
     return f"{', '.join(runs[:MOST])}{more} ({len(parts):,} partitions)"
-
-
-def _follows(before: NumberedPartition | None, after: NumberedPartition | None) -> bool:
-    if before is None or after is None:
-        return False
-    return (before.topic, before.partition + 1) == (after.topic, after.partition)
-
-
-def _run(parts: Sequence[StoredPartition]) -> str:
-    last = parts[-1].subject
-    if len(parts) == 1 or last is None:
-        return name_of(parts[0])
-    return f"{name_of(parts[0])}..{last.partition}"
 
 
 def not_higher(refused: NotHigher) -> str:
@@ -291,10 +267,9 @@ def explained(found: StoredCheckpoint) -> Explanation | None:
     take, cut = found.take, found.cut
     if take is None or cut is None or cut.evidence is None:
         return None
-    topics = tuple(sorted({partition.topic for partition in take.partitions}))
     # It is copied: compaction has removed nothing that it needs.
     wanted = WantedCheckpoint(
-        topics, take.groups, take.level, take.external, take.flows, hold_retention=True
+        take.topics, take.groups, take.level, take.external, take.flows, hold_retention=True
     )
     return Explanation(cut.evidence, wanted)
 

@@ -47,6 +47,7 @@ def suspend(
     holder: RetentionHolder,
     topics: Collection[str],
     items: Mapping[TopicPartition, Mapping[str, object]],
+    /,
     **details: Any,
 ) -> None:
     """Suspend the retention of *topics*; *items* and *details* are for the journal."""

@@ -10,7 +10,7 @@ from threading import Event
 
 import pytest
 
-from breakglass.services.checkpoint.coordinator import PartitionCopier
+from breakglass.services.checkpoint.coordinator import CopyPartition
 from breakglass.services.checkpoint.kafka.logs import read_logs
 from breakglass.services.checkpoint.kafka.topics import read_histories
 from breakglass.services.checkpoint.promises import WantedCheckpoint
@@ -79,7 +79,7 @@ class Unaware:
 
     sources: KafkaSources
 
-    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, CopyPartition]:
         return self.sources.open(take, replace(cut, epochs={}))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from breakglass.services.checkpoint.kafka.logs import (
 )
 from breakglass.services.checkpoint.kafka.topics import incarnation, subjects
 from breakglass.services.checkpoint.protocol.lineage import Lineage
-from breakglass.services.checkpoint.spark.logs import SparkLineages
+from breakglass.services.checkpoint.spark.logs import read_lineages
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupPolicy,
@@ -136,7 +137,7 @@ def writer(whole_broker: Cluster, client: ReadClient, topic: str) -> Writer:
 
 @pytest.fixture
 def by_spark(taking: Taking) -> ReadLineages:
-    return SparkLineages(taking.run(), small=0)
+    return partial(read_lineages, taking.run(), small=0)
 
 
 def in_order(found: dict[str, list[Lineage]]) -> dict[str, list[tuple[int, int, Any]]]:

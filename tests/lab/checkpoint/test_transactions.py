@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from breakglass.services.checkpoint.kafka.transaction_logs import (
     read_contents_here,
 )
 from breakglass.services.checkpoint.kafka.transactions import read_floors
-from breakglass.services.checkpoint.spark.logs import SparkContents
+from breakglass.services.checkpoint.spark.logs import read_contents
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupPolicy,
@@ -217,7 +218,7 @@ def application(whole_broker: Cluster, client: ReadClient, topic: str) -> Applic
 
 @pytest.fixture
 def by_spark(taking: Taking) -> ReadContents:
-    return SparkContents(taking.run(), small=0)
+    return partial(read_contents, taking.run(), small=0)
 
 
 def torn(application: Application) -> None:

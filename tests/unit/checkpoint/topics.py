@@ -35,8 +35,8 @@ class Logs:
 
     def scope(self) -> TakeDocument:
         groups = {"payments": GroupPolicy.EXACTLY_ONCE}
-        place = {"cluster_id": "cluster", "incarnation": self.incarnation}
-        return TakeDocument(0, Level.COORDINATED, self.subjects, "", 0, **place, groups=groups)
+        level, place = Level.COORDINATED, ("cluster", self.incarnation)
+        return TakeDocument(0, level, self.subjects, "", 0, *place, groups)
 
     def latest_id(self) -> int:
         return max((id for log in self.records.values() for id in log), default=0)
