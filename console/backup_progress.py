@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-    from breakglass.services.backup_watch.job import Announcement
     from breakglass.services.lag import Behind, CaughtUpAgain
     from breakglass.services.pipeline.report import CopyProgress
 
@@ -28,54 +27,39 @@ Heard = Callable[["Behind | CaughtUpAgain"], None]
 
 
 @contextmanager
-def progress(*, as_json: bool, job: tuple[str, str] | None = None) -> Iterator[Tell]:
-    """What shows how far a job is: on stdout with *as_json*, otherwise on stderr.
+def progress(
+    *, as_json: bool = False, job: tuple[str, str] | None = None
+) -> Iterator[tuple[Tell, Heard]]:
+    """What shows how far a job is, and what reports that it lags.
 
-    The console shows a *job*, its kind and the address of its backup, too.
+    On stdout with *as_json*, otherwise on stderr. The console shows a *job*, its kind and the
+    address of its backup, too.
     """
-    with lasting(as_json=as_json, job=job) as (tell, _):
-        yield tell
-
-
-@contextmanager
-def lasting(*, as_json: bool, job: tuple[str, str] | None = None) -> Iterator[tuple[Tell, Heard]]:
-    """The same for a job without an end, and what reports that it lags."""
     with ExitStack() as stack:
         tell: Tell
         if as_json or not sys.stderr.isatty():
             tell = _Lines(sys.stdout if as_json else sys.stderr)
         else:
             tell = _Bar(stack.enter_context(_bars()))
-        if job is None:
-            yield tell, _say_lag
-            return
-        from breakglass.services.backup_watch.job import announced
-        from breakglass.services.backup_watch.location import full_address
+        announcement = None
+        if job is not None:
+            from breakglass.services.backup_watch.job import announced
+            from breakglass.services.backup_watch.location import full_address
 
-        kind, url = job
-        announcement = stack.enter_context(announced(kind, full_address(url)))
-        if announcement is None:
-            yield tell, _say_lag
-        else:
-            both = _Both(tell, announcement)
-            yield both, both.lag
+            kind, url = job
+            announcement = stack.enter_context(announced(kind, full_address(url)))
 
+        def show(now: CopyProgress) -> None:
+            tell(now)
+            if announcement is not None:
+                announcement(now)
 
-def _say_lag(change: Behind | CaughtUpAgain) -> None:
-    say(f"the backup {'is ' if change.kind == 'behind' else ''}{change}")
+        def hear(change: Behind | CaughtUpAgain) -> None:
+            say(f"the backup {'is ' if change.kind == 'behind' else ''}{change}")
+            if announcement is not None:
+                announcement.lag(change)
 
-
-class _Both:
-    def __init__(self, first: Tell, second: Announcement) -> None:
-        self._first, self._second = first, second
-
-    def __call__(self, now: CopyProgress) -> None:
-        self._first(now)
-        self._second(now)
-
-    def lag(self, change: Behind | CaughtUpAgain) -> None:
-        _say_lag(change)
-        self._second.lag(change)
+        yield show, hear
 
 
 class _Lines:

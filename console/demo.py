@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
+from breakglass.console.exits import StopSignal
 from breakglass.console.output import columns, print_json, print_lines, print_table, say
-from breakglass.console.wiring import Connection
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
+from breakglass.services.words.figures import loss_text
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -102,7 +104,6 @@ def _broken_cluster(kafka_version: str, *, keep: bool) -> Iterator[tuple[Cluster
 
 def _recover(cluster: Cluster, truth: Truth) -> list[str]:
     """The whole recovery; returns what differs from the truth."""
-    from breakglass.console.exits import StopSignal
     from breakglass.console.truth import (
         wrong_leaders,
         wrong_ledger,
@@ -138,7 +139,6 @@ def _recover(cluster: Cluster, truth: Truth) -> list[str]:
 def _report(found: Triage, electing: Electing, truth: Truth) -> None:
     """A row for each partition: what was said and done beside the truth."""
     from breakglass.console.truth import true_loss
-    from breakglass.services.words.figures import loss_text
 
     said = {assessment.partition: assessment for assessment in found.assessments}
     led = {outcome.partition: outcome for outcome in electing.outcomes}
@@ -197,16 +197,14 @@ def practise(cluster: Cluster, truth: Truth) -> None:
         say(line)
     input()
     connection = Connection(ConnectionOptions(cluster.bootstrap_servers), write=True)
-    run_console(connection, (), None)
+    run_console(connection, ())
     for line in how_it_was_left(_states(connection), truth, partial(_keys_on_disk, cluster)):
         print(inert(line))
 
 
 def _states(connection: Connection) -> tuple[PartitionState, ...]:
-    from breakglass.services.kafka.wire.deadline import Deadline
-
     with connection.reading() as client:
-        return client.snapshot(Deadline.after(patience.SNAPSHOT)).partitions
+        return client.snapshot(deadline_after(patience.SNAPSHOT)).partitions
 
 
 def _keys_on_disk(cluster: Cluster, broker: int, partition: TopicPartition) -> set[str]:

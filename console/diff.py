@@ -13,9 +13,10 @@ from breakglass.console.commands import new_app
 from breakglass.console.option_values import key_of
 from breakglass.console.options import AsJson, KeyFrom, Master, Progress, connected, size
 from breakglass.console.output import print_json, say
-from breakglass.console.wiring import Connection
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
 from breakglass.services.words.inert import bounded
+from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.divergence.align import Comparison, Hunk, HunkTotals, RecordPair, Run
@@ -108,10 +109,8 @@ def diff(
 
 def _client(connection: Connection, stack: ExitStack) -> ReadClient:
     """One client for both sides, which knows the brokers."""
-    from breakglass.services.kafka.wire.deadline import Deadline
-
     client = stack.enter_context(connection.reading())
-    client.describe(Deadline.after(patience.COMMAND))
+    client.describe(deadline_after(patience.COMMAND))
     return client
 
 
@@ -295,7 +294,6 @@ def _span(start: int, end: int) -> str:
 
 def _item(item: Item) -> str:
     from breakglass.services.divergence.entry import UnreadableRange
-    from breakglass.services.words.moments import time_text
     from breakglass.services.words.record_text import TextForm, preview
 
     if isinstance(item, UnreadableRange):

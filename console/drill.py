@@ -16,10 +16,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.drill_play import FROM_FILE
+from breakglass.console.drill_play import (
+    FROM_FILE,
+    by_breakglass,
+    by_hand,
+    clock,
+    concluded,
+    heard,
+    say_handed_over,
+)
 from breakglass.console.options import AsJson
 from breakglass.console.output import columns, print_json, print_table, say
+from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
+from breakglass.services.extras import need
+from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
     from breakglass.services.lab.incidents.drill import Drill
@@ -110,9 +121,7 @@ def drill(
 @app.command("history")
 def show_history(as_json: AsJson = False) -> None:
     """Print the scores of the drills that were played on this machine, oldest first."""
-    from breakglass.console.drill_play import clock
     from breakglass.services.lab.incidents.history import history
-    from breakglass.services.state_folder import state_folder
 
     drills = history(state_folder())
     if as_json:
@@ -159,14 +168,6 @@ def _played(
     incidents: Iterator[LabIncident], level: str, *, auto: bool, keep: bool
 ) -> dict[str, object]:
     """The whole drill; returns what came of it, as a document."""
-    from breakglass.console.drill_play import (
-        by_breakglass,
-        by_hand,
-        concluded,
-        heard,
-        say_handed_over,
-    )
-    from breakglass.console.wiring import Connection
     from breakglass.services.connection.sources import ConnectionOptions
 
     with _raised(incidents, level, keep=keep) as drill:
@@ -180,12 +181,9 @@ def _played(
 @contextmanager
 def _raised(incidents: Iterator[LabIncident], level: str, *, keep: bool) -> Iterator[Drill]:
     """A lab with the incident on it, taken down whatever becomes of this process."""
-    from breakglass.services.extras import need
-
     need("lab")
     from breakglass.services.lab.incidents.drill import raise_drill
     from breakglass.services.lab.keeper import kept
-    from breakglass.services.state_folder import state_folder
 
     folder = Path(tempfile.mkdtemp(prefix="breakglass-drill-"))
     with kept(folder, state_folder(), keep=keep) as lab:

@@ -12,9 +12,8 @@ import typer
 
 from breakglass import __version__
 from breakglass.console.commands import new_app
-from breakglass.console.option_values import broker_ids
 from breakglass.console.options import (
-    Gone,
+    GoneBrokers,
     Host,
     ListenPort,
     TlsCertificate,
@@ -53,7 +52,7 @@ app = new_app()
 def export(
     connection: Connection,
     store: StoreAddresses = None,
-    gone: Gone = None,
+    gone: GoneBrokers = (),
     every: Annotated[
         int,
         duration(
@@ -99,7 +98,7 @@ def export(
         _places(connection, store or ()),
         every / 1000,
         _report if not once else lambda *_: None,
-        broker_ids(gone, "--gone"),
+        gone,
     )
     try:
         if once:

@@ -190,10 +190,8 @@ def _cluster_named(connection: Connection, cluster: str | None) -> str | None:
     """
     if not connection.named:
         return cluster
-    from breakglass.services.kafka.wire.deadline import Deadline
 
-    with connection.reading() as client:
-        found = client.describe(Deadline.after(patience.SNAPSHOT)).cluster_id
+    found = connection.cluster_id(patience.SNAPSHOT)
     if cluster not in (None, found):
         raise WrongCluster(f"these addresses lead to cluster {found}, not to {cluster}: name one")
     return found

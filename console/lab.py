@@ -15,6 +15,7 @@ from breakglass.console import completion
 from breakglass.console.commands import new_app
 from breakglass.console.options import AsJson
 from breakglass.console.output import columns, print_json, print_table, say
+from breakglass.services.errors import Unreachable, UsageError
 
 if TYPE_CHECKING:
     from breakglass.services.lab.cluster import Cluster
@@ -262,8 +263,6 @@ def _end_of(state: Path | None) -> str:
 
 
 def _settings(pairs: list[str]) -> dict[str, str]:
-    from breakglass.services.errors import UsageError
-
     settings = {}
     for pair in pairs:
         key, given, value = pair.partition("=")
@@ -285,8 +284,6 @@ def _summary(cluster: Cluster) -> dict[str, object]:
 
 def _fenced(cluster: Cluster) -> dict[int, bool]:
     """Who is fenced; empty when no broker is there to say so."""
-    from breakglass.services.errors import Unreachable
-
     try:
         return cluster.fenced()
     except Unreachable:

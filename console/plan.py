@@ -9,14 +9,14 @@ import typer
 
 from breakglass.console import plan_edits
 from breakglass.console.commands import new_app
-from breakglass.console.option_values import broker_ids, names_in, require_topics
+from breakglass.console.option_values import require_topics
 from breakglass.console.options import (
-    DURATION_MS,
+    SECONDS,
     AsJson,
-    Duration,
-    Gone,
+    GoneBrokers,
     Journals,
-    Topics,
+    Seconds,
+    TopicNames,
     VerifyContents,
     connected,
 )
@@ -25,6 +25,7 @@ from breakglass.console.plan_edits import PlanFile
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.session import Effort
+from breakglass.services.words.figures import count
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.appraisal import Appraisal
@@ -53,8 +54,8 @@ def plan() -> None:
 @connected
 def make(
     connection: Connection,
-    topics: Topics = None,
-    gone: Gone = None,
+    topics: TopicNames = (),
+    gone: GoneBrokers = (),
     without_waiting: Annotated[
         bool,
         typer.Option(
@@ -71,7 +72,7 @@ def make(
         Path | None,
         typer.Option("--out", metavar="FILE", help="New file for the plan (default: stdout)."),
     ] = None,
-    recovery_duration_ms: Duration = DURATION_MS,
+    duration: Seconds = SECONDS,
     verify_contents: VerifyContents = Effort.BUDGET,
     journals: Journals = None,
     as_json: Annotated[
@@ -89,15 +90,15 @@ def make(
     from breakglass.services.recovery.plan.make import make_plan
     from breakglass.services.recovery.triage import triage
 
-    brokers_gone = broker_ids(gone, "--gone")
+    brokers_gone = gone
     if out is not None and out.exists():
         raise UsageError(f"{out} exists already and is kept: name another file.")
     with connection.reading() as client:
         found = final(
             triage(
                 client,
-                recovery_duration_ms / 1000,
-                topics=names_in(topics),
+                duration,
+                topics=topics,
                 native_choice=connection.native_rpc,
                 gone=brokers_gone,
                 contents=verify_contents,
@@ -105,7 +106,7 @@ def make(
             )
         )
     say_remembered(found)
-    require_topics(names_in(topics), found.snapshot)
+    require_topics(topics, found.snapshot)
     made = make_plan(
         found.assessments,
         found.snapshot.cluster_id,
@@ -163,7 +164,7 @@ KAFKAS_OWN_TOOL = (
 def check(
     connection: Connection,
     path: PlanFile,
-    recovery_duration_ms: Duration = DURATION_MS,
+    duration: Seconds = SECONDS,
     each: Each = False,
     as_json: AsJson = False,
 ) -> None:
@@ -176,9 +177,7 @@ def check(
 
     read = plan_edits.opened(path).plan
     with connection.reading() as client:
-        appraisal, found = appraised(
-            client, read, str(path), recovery_duration_ms / 1000, connection.native_rpc
-        )
+        appraisal, found = appraised(client, read, str(path), duration, connection.native_rpc)
     if as_json:
         from breakglass.console.plan_table import check_document
 
@@ -254,8 +253,6 @@ def _print_checked(appraisal: Appraisal, *, each: bool) -> None:
 
 
 def _difference(difference: PlanDifference) -> tuple[object, ...]:
-    from breakglass.services.words.figures import count
-
     return (
         difference.partition,
         None if difference.before is None else f"b{difference.before}",

@@ -28,7 +28,7 @@ from breakglass.console.options import (
     VerifyContents,
     connected_for_writing,
 )
-from breakglass.console.output import print_json, report, say
+from breakglass.console.output import of_partition, print_json, report, say
 from breakglass.console.report import report as report_ledger
 from breakglass.console.resume import resume
 from breakglass.console.wiring import Connection
@@ -71,8 +71,7 @@ def min_isr(
     def told(plan: PlannedForgetting) -> dict[str, object]:
         forgotten = [
             {
-                "topic": forgetting.partition.topic,
-                "partition": forgetting.partition.partition,
+                **of_partition(forgetting.partition),
                 "forgotten": forgetting.forgotten,
                 "bomb": forgetting.bomb,
                 "intact": forgetting.intact,
@@ -108,8 +107,7 @@ def add_replica(
         return {
             "partitions": [
                 {
-                    "topic": one.partition.topic,
-                    "partition": one.partition.partition,
+                    **of_partition(one.partition),
                     "leader": one.designee,
                     "assignment": one.assignment,
                     "replicas": one.order,

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.documents import passed_over_document, rescue_document
-from breakglass.console.exits import FAILED, INTERRUPTED
+from breakglass.console.documents import rescued_partitions
+from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal
+from breakglass.console.option_values import require_topics
 from breakglass.console.options import (
-    DURATION_MS,
+    SECONDS,
     AsJson,
     Journals,
     RescueStore,
@@ -24,12 +25,13 @@ from breakglass.console.options import (
     rate,
     size,
 )
-from breakglass.console.output import columns, print_json, print_table, say
-from breakglass.console.wiring import Connection
+from breakglass.console.output import columns, members, of_partition, print_json, print_table, say
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
 from breakglass.services.errors import UsageError, WrongCluster
 from breakglass.services.recovery.guarded.rescue_choice import default_folder
 from breakglass.services.session import Effort
+from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -101,7 +103,7 @@ class RescueRequest:
         ),
     ] = None
     journals: Journals = None
-    duration: Seconds = DURATION_MS / 1000
+    duration: Seconds = SECONDS
     as_json: AsJson = False
 
     @property
@@ -186,12 +188,10 @@ def _rescue_by_plan(connection: Connection, wanted: RescueRequest, plan: Path) -
 def _rescue_before_return(connection: Connection, wanted: RescueRequest, broker: int) -> int:
     """Save what *broker* cuts when it returns and leads; returns the exit code."""
     from breakglass.console.evidence import final, say_follows
-    from breakglass.console.option_values import require_topics
     from breakglass.services.recovery.guarded.rescuing import BEFORE_RETURN_BYTES
     from breakglass.services.recovery.judgement.assessment import Action, Verb
     from breakglass.services.recovery.rescue.spans import at_risk_of_return, harm_of
     from breakglass.services.recovery.triage import triage
-    from breakglass.services.words.figures import partitions_text
 
     def look(client: ReadClient) -> RescueFindings:
         found = final(
@@ -280,7 +280,6 @@ Look = Callable[["ReadClient"], RescueFindings]
 
 
 def _rescue(connection: Connection, wanted: RescueRequest, look: Look) -> int:
-    from breakglass.console.exits import StopSignal
     from breakglass.services.recovery.guarded.rescuing import rescuer
     from breakglass.services.recovery.rescue.rescue import new_folder
 
@@ -297,8 +296,11 @@ def _rescue(connection: Connection, wanted: RescueRequest, look: Look) -> int:
     if wanted.as_json:
         print_json(
             {
-                **rescue_document(cluster_id, results),
-                "passed_over": [passed_over_document(one) for one in found.passed_over],
+                "schema": 1,
+                "cluster_id": cluster_id,
+                "succeeded": all(result.whole for result in results),
+                "partitions": rescued_partitions(results),
+                "passed_over": found.passed_over,
                 "keep_down": found.harmful or None,
             }
         )
@@ -429,14 +431,8 @@ def rescue_logs(wanted: RescueRequest, leaders: Connection | None) -> int:
                 "succeeded": all(result.whole for result in results),
                 "partitions": [
                     {
-                        "topic": result.partition.topic,
-                        "partition": result.partition.partition,
-                        "log": result.log,
-                        "start": result.start,
-                        "end": result.end,
-                        "records": result.records,
-                        "bytes": result.bytes,
-                        "path": result.path,
+                        **of_partition(result.partition),
+                        **members(result, "log start end records bytes path"),
                         "rescued": result.whole,
                         "reason": result.reason,
                         "missing": result.damage,
@@ -472,13 +468,12 @@ def _starts(
         WrongCluster: the folders are of another cluster than the one that is named.
         Unreachable: it does not answer.
     """
-    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.rescue.from_log import log_end
     from breakglass.services.recovery.rescue.past_leader import kept_by_leaders
 
     starts: dict[TopicPartition, int] = {}
     with leaders.reading() as client:
-        deadline = Deadline.after(patience.SNAPSHOT)
+        deadline = deadline_after(patience.SNAPSHOT)
         found = client.describe(deadline).cluster_id
         if found != cluster_id:
             raise WrongCluster(
@@ -486,7 +481,7 @@ def _starts(
                 "leave them out to save whole logs"
             )
         ends = {replica.partition: log_end(replica) for replica in replicas}
-        for kept in kept_by_leaders(client, replicas, ends, Deadline.after(patience.SNAPSHOT)):
+        for kept in kept_by_leaders(client, replicas, ends, deadline_after(patience.SNAPSHOT)):
             if kept.until is None:
                 say(f"{kept.partition}  saved whole: {kept.why}")
             else:

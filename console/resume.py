@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,10 +15,11 @@ from breakglass.console.documents import given_up_brokers, outcomes_document, re
 from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.options import AsJson, GivenConsent, Rescue, Seconds, connected_for_writing
-from breakglass.console.output import columns, print_json, print_table, say
-from breakglass.console.wiring import Connection
+from breakglass.console.output import columns, of_partition, print_json, print_table, say
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
 from breakglass.services.errors import UsageError, WrongCluster
+from breakglass.services.guard.journal import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,7 +72,6 @@ def resume(connection: Connection, asked: JournalResumption) -> None:
 def resume_journal(connection: Connection, asked: JournalResumption) -> int:
     """Carry out one call; returns the exit code."""
     from breakglass.console.electing import Electing
-    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.acts.resume import ResumeJournal
     from breakglass.services.recovery.execution.routes import stock_route
     from breakglass.services.recovery.execution.target import RecoveryResult
@@ -79,7 +79,7 @@ def resume_journal(connection: Connection, asked: JournalResumption) -> int:
     from breakglass.services.recovery.unfinished import abandons_of
 
     with StopSignal() as stop, connection.reading() as client:
-        cluster_id = client.describe(Deadline.after(patience.SNAPSHOT)).cluster_id
+        cluster_id = client.describe(deadline_after(patience.SNAPSHOT)).cluster_id
         view = _view(cluster_id, asked.named or asked.journal)
         if view is not None and view.plan is None and owed(view):
             # Put topic settings back, which is what both resuming and undoing are there.
@@ -120,7 +120,6 @@ def resume_journal(connection: Connection, asked: JournalResumption) -> int:
 
 def _view(cluster_id: str, name: str | None) -> JournalView | None:
     """The journal of that *name* or path, or the newest of this cluster that is not done."""
-    from breakglass.services.guard.journal import read
     from breakglass.services.recovery.acts.resume import open_journals
     from breakglass.services.recovery.settings.changes import owing_journals
     from breakglass.services.recovery.timeline.shelf import Shelf
@@ -164,7 +163,7 @@ def _document(electing: Electing, left: Sequence[Left] = ()) -> dict[str, Any]:
         "journal": next(iter(electing.journals), None),
         **told,
         "succeeded": told["succeeded"] and not left,
-        "left": [{**asdict(choice.partition), "reason": choice.reason} for choice in left],
+        "left": [{**of_partition(choice.partition), "reason": choice.reason} for choice in left],
         "rescued": rescued_partitions(electing.rescued),
         "open_transactions": aftermath.open_transactions,
         "given_up": given_up_brokers(aftermath.given_up),

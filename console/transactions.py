@@ -10,17 +10,18 @@ import typer
 from breakglass.console.commands import new_app
 from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand, say_event
-from breakglass.console.option_values import Consent, names_in
 from breakglass.console.options import (
+    NO_CONSENT,
     AsJson,
-    Phrases,
-    Topics,
+    GivenConsent,
+    TopicNames,
     WhileRunning,
     connected,
     connected_for_writing,
 )
 from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.wiring import Connection
+from breakglass.services.guard.act import TargetResult
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ Sources = Annotated[
 @connected
 def list_open(
     connection: Connection,
-    topics: Topics = None,
+    topics: TopicNames = (),
     source: Sources = None,
     while_running: WhileRunning = False,
     as_json: AsJson = False,
@@ -88,14 +89,14 @@ def list_open(
 @connected_for_writing
 def finish(
     connection: Connection,
-    topics: Topics = None,
+    topics: TopicNames = (),
     source: Sources = None,
     while_running: WhileRunning = False,
     abort: Annotated[
         bool, typer.Option("--abort", help="Abort the transactions whose marker is found nowhere.")
     ] = False,
     as_json: AsJson = False,
-    consent: Phrases = None,
+    consent: GivenConsent = NO_CONSENT,
 ) -> None:
     """End hanging transactions as their lost markers say; with --abort, abort the others.
 
@@ -112,11 +113,7 @@ def finish(
     search = _search(topics, source, while_running=while_running, abort=abort)
     with StopSignal() as stop:
         command = GuardedCommand(
-            EndTransactions(search),
-            Consent(tuple(consent or ())),
-            connection,
-            stop=stop,
-            hear=say_event,
+            EndTransactions(search), consent, connection, stop=stop, hear=say_event
         )
         frozen = command.freeze()
         for remark in frozen.remarks:
@@ -134,17 +131,16 @@ def finish(
 
 
 def _search(
-    topics: list[str] | None, sources: list[str] | None, *, while_running: bool, abort: bool
+    topics: tuple[str, ...], sources: list[str] | None, *, while_running: bool, abort: bool
 ) -> TransactionSearch:
     from breakglass.services.recovery.transactions.finding import TransactionSearch
     from breakglass.services.recovery.transactions.source import open_sources
 
     opened = open_sources(sources or (), while_running=while_running)
-    return TransactionSearch(names_in(topics), opened, abort)
+    return TransactionSearch(topics, opened, abort)
 
 
 def _report(done: Sequence[EndedTransaction], found: TransactionsFound, *, as_json: bool) -> int:
-    from breakglass.services.guard.act import TargetResult
     from breakglass.services.recovery.acts.end_transactions import title
     from breakglass.services.recovery.transactions.finding import described
 

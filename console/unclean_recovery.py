@@ -19,7 +19,7 @@ import typer
 from breakglass.console.commands import new_app
 from breakglass.console.documents import led_partitions, triage_partitions
 from breakglass.console.evidence import print_replicas, say_missing_acls
-from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal
+from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal, run_app
 from breakglass.console.option_values import Consent
 from breakglass.console.options import (
     DURATION_MS,
@@ -32,7 +32,7 @@ from breakglass.console.options import (
     connected_for_writing,
 )
 from breakglass.console.output import say
-from breakglass.console.wiring import Connection
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services.errors import OutcomeUnknown, UsageError
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.session import Effort
@@ -288,7 +288,6 @@ class _Call:
 
     def _show_all(self, found: Triage) -> dict[str, object]:
         """Show every replica, also of partitions that have a leader; all as parts of a document."""
-        from breakglass.services.kafka.wire.deadline import Deadline
         from breakglass.services.recovery.evidence.gather import gather
 
         electing, stop = self.electing, self.electing.stop
@@ -296,7 +295,7 @@ class _Call:
             electing.client,
             self.selection.snapshot,
             self.selection.online,
-            Deadline.after(self.wanted.recovery_duration_ms / 1000),
+            deadline_after(self.wanted.recovery_duration_ms / 1000),
             found.native,
             lambda: stop.requested,
         )
@@ -331,6 +330,4 @@ class _Call:
 
 def main() -> int:
     """The program `kafka-unclean-recovery`; returns the exit code."""
-    from breakglass.console.exits import run_app
-
     return run_app(dropin, "kafka-unclean-recovery")
