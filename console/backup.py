@@ -35,10 +35,6 @@ from breakglass.console.options import (
 )
 from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.restoring import (
-    NEVER_THERE,
-    NO_MANIFEST,
-    NOT_PROVED,
-    UNEXPLAINED,
     Compared,
     Renamed,
     Replicas,
@@ -47,6 +43,7 @@ from breakglass.console.restoring import (
     exit_code,
     print_restored,
     restoring,
+    say_doubts,
 )
 from breakglass.console.stores import ConnectorFile, connector, place_named
 from breakglass.console.wiring import Connection, deadline_after
@@ -328,16 +325,7 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
                 "producers that choose a partition by the key put later records of many keys into "
                 "another one than their restored records"
             )
-        for lost in topic.lost:
-            say(f"{topic.target}  {NEVER_THERE.format(lost)}")
-        for lack in topic.groups_lacking:
-            say(f"{topic.target}  {lack}")
-        if topic.salvaged:
-            say(f"{topic.target}  {NOT_PROVED}")
-        if not topic.vouched:
-            say(f"{topic.target}  {NO_MANIFEST}")
-        if topic.unexplained:
-            say(f"{topic.target}  {UNEXPLAINED.format(topic.unexplained)}")
+        say_doubts(topic, topic.groups_lacking)
         if topic.compacted:
             say(
                 f"{topic.target}  is compacted, and these records are added after newer ones: if a "

@@ -158,7 +158,15 @@ def _keep(
 def _print(
     files: Sequence[tuple[HeldTopic, FilesVerified]], content: dict[HeldTopic, ContentVerified]
 ) -> None:
-    print_table(FILES, (_files_row(held, found) for held, found in files))
+    rows: list[tuple[object, ...]] = []
+    for held, found in files:
+        verdict = "whole" if found.manifest else "readable"
+        if not found.whole:
+            lacks = "salvaged" if found.salvaged else "lacks groups"
+            verdict = lacks if found.as_committed and found.manifest else "damaged"
+        counts = (f"{found.segments:,}", f"{found.records:,}", f"{found.bytes:,}")
+        rows.append((held.name, *counts, verdict))
+    print_table(FILES, rows)
     for _, found in files:
         for damage in found.damages:
             say(f"{damage.file}: {damage.reason}")
@@ -171,7 +179,7 @@ def _print(
         if not found.manifest:
             say(f"{found.folder} has no manifest: its format was checked, there are no hashes")
     if content:
-        rows: list[tuple[object, ...]] = []
+        rows = []
         for compared in content.values():
             for part in compared.partitions:
                 kinds = (part.counts.get(kind, 0) for kind in ("missing", "extra", "different"))
@@ -187,15 +195,6 @@ def _print(
                 shown = ", ".join(map(str, offsets[:SHOWN_OFFSETS]))
                 more = ", ..." if part.counts[kind] > SHOWN_OFFSETS else ""
                 say(f"{compared.against}-{part.partition}  {kind} at {shown}{more}")
-
-
-def _files_row(held: HeldTopic, found: FilesVerified) -> tuple[object, ...]:
-    verdict = "whole" if found.manifest else "readable"
-    if not found.whole:
-        lacks = "salvaged" if found.salvaged else "lacks groups"
-        verdict = lacks if found.as_committed and found.manifest else "damaged"
-    counts = (f"{found.segments:,}", f"{found.records:,}", f"{found.bytes:,}")
-    return (held.name, *counts, verdict)
 
 
 SHOWN_OFFSETS = 10

@@ -19,7 +19,7 @@ from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from breakglass.services.divergence.align import Comparison, Hunk, HunkTotals, RecordPair, Run
+    from breakglass.services.divergence.align import Comparison, HunkTotals, RecordPair, Run
     from breakglass.services.divergence.entry import Item
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.topic_backup.store.key import Key
@@ -189,7 +189,16 @@ def _document(differing: _Differing, *, summary: bool) -> dict[str, Any]:
         if hunk.kind is PairKind.EQUAL or summary:
             continue
         if len(told) < MOST_HUNKS:
-            told.append(_hunk(hunk))
+            told.append(
+                {
+                    "kind": hunk.kind.name.lower(),
+                    "fields": list(map(str, hunk.fields)),
+                    "from": hunk.start,
+                    "to": hunk.end,
+                    "left": hunk.left,
+                    "right": hunk.right,
+                }
+            )
         else:
             left_out += 1
     totals = differing.totals
@@ -203,17 +212,6 @@ def _document(differing: _Differing, *, summary: bool) -> dict[str, Any]:
         "counted_by": "one core" if differing.counted is None else "Spark",
         "fields": {str(name): count for name, count in totals.fields.items()},
         **({} if summary else {"hunks": told, "hunks_left_out": left_out}),
-    }
-
-
-def _hunk(hunk: Hunk) -> dict[str, Any]:
-    return {
-        "kind": hunk.kind.name.lower(),
-        "fields": list(map(str, hunk.fields)),
-        "from": hunk.start,
-        "to": hunk.end,
-        "left": hunk.left,
-        "right": hunk.right,
     }
 
 

@@ -6,10 +6,9 @@ knows; then the best play is printed, step by step.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,11 +21,11 @@ from breakglass.console.drill_play import (
     by_hand,
     clock,
     concluded,
+    handed_over,
     heard,
-    say_handed_over,
 )
-from breakglass.console.options import AsJson
-from breakglass.console.output import columns, print_json, print_table, say
+from breakglass.console.options import KAFKA, AsJson, KafkaVersion
+from breakglass.console.output import columns, data_aside, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.extras import need
@@ -81,9 +80,7 @@ def drill(
     auto: Annotated[
         bool, typer.Option("--auto", help="Let Breakglass recover by itself, and score that.")
     ] = False,
-    kafka_version: Annotated[
-        str, typer.Option("--kafka-version", metavar="VERSION", help="Kafka release to run.")
-    ] = "4.3.1",
+    kafka_version: KafkaVersion = KAFKA,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep data, logs, journals and rescued records.")
     ] = False,
@@ -107,7 +104,7 @@ def drill(
 
     seed = SystemRandom().randrange(SEEDS) if seed is None else seed
     incidents = _incidents(seed, level, incident, kafka_version)
-    with redirect_stdout(sys.stderr if as_json and auto else sys.stdout):
+    with data_aside(as_json and auto):
         document = _played(incidents, FROM_FILE if incident else level, auto=auto, keep=keep)
     if as_json:
         print_json(document)
@@ -173,7 +170,8 @@ def _played(
     with _raised(incidents, level, keep=keep) as drill:
         connection = Connection(ConnectionOptions(drill.cluster.bootstrap_servers), write=True)
         drill.hear(heard(connection, drill.handed_over.brokers.gone))
-        say_handed_over(drill, level)
+        for line in handed_over(drill, level):
+            say(line)
         play = by_breakglass if auto else by_hand
         return concluded(drill, level, play(drill, connection))
 

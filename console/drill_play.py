@@ -197,14 +197,8 @@ def clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
-def say_handed_over(drill: Drill, level: str) -> None:
-    """Say what the player has to know: which brokers can come back, and how to reach them."""
-    for line in handed_over(drill, level):
-        say(line)
-
-
 def handed_over(drill: Drill, level: str) -> Iterator[str]:
-    """The lines of `say_handed_over`."""
+    """What the player has to know: which brokers can come back, and how to reach them."""
     known, lab = drill.handed_over, drill.cluster.state_dir
     offline = len(known.scene.offline)
     yield ""

@@ -34,7 +34,6 @@ from breakglass.services.regular_file import replace_regular
 
 if TYPE_CHECKING:
     from breakglass.console.web.listener import HttpListener
-    from breakglass.services.lag import Behind, CaughtUpAgain
     from breakglass.services.monitoring.watching import MonitoredPlaces, MonitoringWatch
 
 TOKEN = "BREAKGLASS_EXPORTER_TOKEN"  # noqa: S105 - the variable's name
@@ -97,7 +96,7 @@ def export(
         connection.noted_access(),
         _places(connection, store or ()),
         every / 1000,
-        _report if not once else lambda *_: None,
+        (lambda *_: None) if once else (lambda source, change: say(f"{source}: {change}")),
         gone,
     )
     try:
@@ -157,7 +156,3 @@ def _serve(watch: MonitoringWatch, listener: HttpListener, token: str) -> None:
 
     asyncio.run(serve_until_signal(application, listener, started))
     say("The exporter has ended.")
-
-
-def _report(source: str, change: Behind | CaughtUpAgain) -> None:
-    say(f"{source}: {change}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +23,7 @@ from breakglass.console.options import (
     connected,
     connected_for_writing,
 )
-from breakglass.console.output import columns, print_json, print_table, say
+from breakglass.console.output import columns, data_aside, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services.guard.journal_view import read
 from breakglass.services.words.inert import inert
@@ -177,7 +175,7 @@ def _move(connection: Connection, act: MoveGroups, consent: Consent, *, as_json:
     frozen = command.freeze()
     found = frozen.plan
     _say_unread(found)
-    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+    with data_aside(as_json):
         _print_moves(found)
     if not found.moves:
         where = " of the groups that are known" if found.partly else ""

@@ -5,9 +5,7 @@ Unlike that tool it shows what an election loses first, and wants `--write` and 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -31,7 +29,7 @@ from breakglass.console.options import (
     VerifyContents,
     connected_for_writing,
 )
-from breakglass.console.output import print_json, say
+from breakglass.console.output import data_aside, print_json, say
 from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
 from breakglass.services.errors import UsageError
@@ -212,7 +210,7 @@ def _elect_leaderless(
         contents=wanted.contents,
         chosen=leader_of,
     )
-    with redirect_stdout(sys.stderr if wanted.as_json else sys.stdout):
+    with data_aside(wanted.as_json):
         print_replicas(found)
     say_missing_acls(found)
     electing.native = found.native

@@ -170,11 +170,27 @@ def history(
         log = _read(reaching(connection, config), settings.service_id, entries)
         degraded = log.degraded
     if as_json:
-        print_json(
-            {"schema": 1, "commands": [_entry(entry) for entry in entries], "degraded": degraded}
-        )
+        commands = [
+            {
+                "offset": entry.offset,
+                "timestamp_ms": entry.timestamp_ms,
+                "id": str(entry.id),
+                "statement": entry.command.statement,
+            }
+            for entry in entries
+        ]
+        print_json({"schema": 1, "commands": commands, "degraded": degraded})
     elif entries:
-        print_table(HISTORY, (_row(entry) for entry in entries))
+        rows = (
+            (
+                f"{entry.offset:,}",
+                time_text(entry.timestamp_ms),
+                str(entry.id),
+                bounded(" ".join(entry.command.statement.split()), SHOWN),
+            )
+            for entry in entries
+        )
+        print_table(HISTORY, rows)
     if degraded is not None:
         say(f"not read on: {degraded}")
     raise typer.Exit(1 if degraded else 0)
@@ -192,9 +208,17 @@ def validate(
 
     Ends with 2 if it could not.
     """
+    from breakglass.services.metastore.log.reader import CommandLog
+    from breakglass.services.metastore.log.validator import NameValidator
+    from breakglass.services.metastore.log.writer import TopicsNow
+
     statement = mended_statement(statement)
     settings = service_settings(service_id, config)
-    planned = _planned(reaching(connection, config), settings.service_id, statement)
+    reached = reaching(connection, config)
+    with CommandLog(reached.access(), settings.service_id) as log, reached.reading() as client:
+        log.catch_up(deadline_after(patience.JOB))
+        validator = NameValidator(TopicsNow(client))
+        planned = validator.validate(statement, log.metastore.snapshot(), {})
     if as_json:
         print_json({"schema": 1, **_plan_document(planned)})
     else:
@@ -235,17 +259,6 @@ def _read(connection: Connection, service_id: str, entries: list[AppliedCommand]
     return read_whole(connection.access(), service_id, patience.JOB, entries.append)
 
 
-def _planned(connection: Connection, service_id: str, statement: str) -> Planned | NothingToDo:
-    from breakglass.services.metastore.log.reader import CommandLog
-    from breakglass.services.metastore.log.validator import NameValidator
-    from breakglass.services.metastore.log.writer import TopicsNow
-
-    with CommandLog(connection.access(), service_id) as log, connection.reading() as client:
-        log.catch_up(deadline_after(patience.JOB))
-        validator = NameValidator(TopicsNow(client))
-        return validator.validate(statement, log.metastore.snapshot(), {})
-
-
 def _plan_document(planned: Planned | NothingToDo) -> dict[str, Any]:
     from breakglass.services.metastore.log.validator import NothingToDo
 
@@ -284,17 +297,3 @@ def mended_statement(statement: str) -> str:
 HISTORY = columns(">Offset", "Time", "Command", "Statement")
 OBJECTS = columns("Kind", "Name", "Topic", "Query", "Wrong")
 QUERIES = columns("Query", "State", "Reads", "Writes")
-
-
-def _row(command: AppliedCommand) -> tuple[str, str, str, str]:
-    text = bounded(" ".join(command.command.statement.split()), SHOWN)
-    return f"{command.offset:,}", time_text(command.timestamp_ms), str(command.id), text
-
-
-def _entry(command: AppliedCommand) -> dict[str, Any]:
-    return {
-        "offset": command.offset,
-        "timestamp_ms": command.timestamp_ms,
-        "id": str(command.id),
-        "statement": command.command.statement,
-    }

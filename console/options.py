@@ -120,6 +120,20 @@ Topics = Annotated[
     ),
 ]
 """Read it with `option_values.names_in`."""
+PlanOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan", metavar="FILE", help="A plan of `plan make`, or a file in Kafka's form."
+    ),
+]
+KafkaVersion = Annotated[
+    str, typer.Option("--kafka-version", metavar="VERSION", help="Kafka release to run.")
+]
+KAFKA = "4.3.1"
+Each = Annotated[bool, typer.Option("--each", help="Print a row for every partition.")]
+ShowReplicas = Annotated[
+    bool, typer.Option("--show-replica-info", help="Print what every replica holds.")
+]
 Phrases = Annotated[
     list[str] | None,
     typer.Option(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum, StrEnum
 from itertools import islice
@@ -92,6 +92,11 @@ def report(line: str, *, aside: bool) -> None:
         say(line)
     else:
         print(inert(line), flush=True)
+
+
+def data_aside(aside: bool) -> AbstractContextManager[object]:
+    """In the block, what is printed goes to stderr if stdout is kept for a document."""
+    return redirect_stdout(sys.stderr if aside else sys.stdout)
 
 
 def print_json(document: object) -> None:

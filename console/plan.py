@@ -13,6 +13,7 @@ from breakglass.console.option_values import require_topics
 from breakglass.console.options import (
     SECONDS,
     AsJson,
+    Each,
     GoneBrokers,
     Journals,
     Seconds,
@@ -30,7 +31,6 @@ from breakglass.services.words.figures import count
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import PartitionRecord, Plan
-    from breakglass.services.recovery.plan.edit import PlanDifference
     from breakglass.services.recovery.triage import Triage
 
 app = new_app(
@@ -41,8 +41,6 @@ app = new_app(
 
 NAMED_OF_A_REASON = 3
 """Partitions named of those that are left out for one reason; the rest is counted."""
-
-Each = Annotated[bool, typer.Option("--each", help="Print a row for every partition.")]
 
 
 @app.callback()
@@ -209,7 +207,18 @@ def diff(
 
         print_json(diff_document(first, second, differences))
     elif differences:
-        print_table(DIFF_COLUMNS, [_difference(difference) for difference in differences])
+        rows = [
+            (
+                one.partition,
+                None if one.before is None else f"b{one.before}",
+                None if one.after is None else f"b{one.after}",
+                count(one.loss_before),
+                count(one.loss_after),
+                "other" if one.evidence_changed else "same",
+            )
+            for one in differences
+        ]
+        print_table(DIFF_COLUMNS, rows)
     if differences:
         raise typer.Exit(1)
 
@@ -250,17 +259,6 @@ def _print_checked(appraisal: Appraisal, *, each: bool) -> None:
         print_table(CHECK_COLUMNS, rows)
     counts = Counter(checked.status.value for checked in appraisal.checked)
     say(", ".join(f"{number:,} {status}" for status, number in counts.items()) or "elects nobody")
-
-
-def _difference(difference: PlanDifference) -> tuple[object, ...]:
-    return (
-        difference.partition,
-        None if difference.before is None else f"b{difference.before}",
-        None if difference.after is None else f"b{difference.after}",
-        count(difference.loss_before),
-        count(difference.loss_after),
-        "other" if difference.evidence_changed else "same",
-    )
 
 
 def _say_made(made: Plan, found: Triage, out: Path | None) -> None:

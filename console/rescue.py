@@ -17,6 +17,7 @@ from breakglass.console.options import (
     SECONDS,
     AsJson,
     Journals,
+    PlanOption,
     RescueStore,
     Seconds,
     TopicNames,
@@ -54,12 +55,7 @@ app = new_app()
 class RescueRequest:
     """The options of one call."""
 
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            "--plan", metavar="FILE", help="A plan of `plan make`, or a file in Kafka's form."
-        ),
-    ] = None
+    plan: PlanOption = None
     source: Annotated[
         list[str] | None,
         typer.Option(
@@ -255,24 +251,18 @@ def sentences_of_unread(partitions: Sequence[PartitionEvidence], broker: int) ->
         for other in unread_beside(evidence, broker):
             unread.setdefault((other, inherits(evidence, other)), []).append(evidence.partition)
     for (other, leads), names in sorted(unread.items()):
-        yield _first_or_lost(broker, other, names, leads=leads)
-
-
-def _first_or_lost(
-    broker: int, other: int, partitions: Sequence[TopicPartition], *, leads: bool
-) -> str:
-    """What *other* loses if *broker* leads first, and the cure; *leads* if *other* leads, too."""
-    more = f" and of {len(partitions) - 1:,} more" if len(partitions) > 1 else ""
-    save = f"save b{other}'s log folders with `breakglass rescue --source log:DIR`"
-    cure = (
-        f"b{other} leads, too, if it returns first, so {save}"
-        if leads
-        else f"If b{other} can return, let b{other} return first, then run this again; else {save}"
-    )
-    return (
-        f"b{other} could not be read: if b{broker} leads first, b{other} cuts what it alone has of "
-        f"{min(partitions)}{more} when it returns. {cure}"
-    )
+        more = f" and of {len(names) - 1:,} more" if len(names) > 1 else ""
+        save = f"save b{other}'s log folders with `breakglass rescue --source log:DIR`"
+        cure = (
+            f"b{other} leads, too, if it returns first, so {save}"
+            if leads
+            else f"If b{other} can return, let b{other} return first, then run this again; else "
+            f"{save}"
+        )
+        yield (
+            f"b{other} could not be read: if b{broker} leads first, b{other} cuts what it alone "
+            f"has of {min(names)}{more} when it returns. {cure}"
+        )
 
 
 Look = Callable[["ReadClient"], RescueFindings]
@@ -305,7 +295,26 @@ def _rescue(connection: Connection, wanted: RescueRequest, look: Look) -> int:
             }
         )
     else:
-        _print(results)
+        rows = [
+            (
+                result.partition,
+                f"b{saved.broker}",
+                ", ".join(f"{span.start:,}-{span.end - 1:,}" for span in saved.spans),
+                f"{saved.records:,}",
+                f"{saved.bytes:,}",
+                saved.path,
+            )
+            for result in results
+            for saved in result.saved
+        ]
+        if rows:
+            print_table(COLUMNS, rows)
+        losing = sum(1 for result in results if result.saved)
+        records = sum(result.records for result in results)
+        say(f"{records:,} records of {losing:,} of {len(results):,} partitions saved")
+        for result in results:
+            if not result.whole:
+                say(f"{result.partition}  not rescued: {result.reason}")
     if all(result.whole for result in results):
         return FAILED if found.passed_over or found.harmful or found.unsaved else 0
     return INTERRUPTED if stop.requested else FAILED
@@ -343,32 +352,6 @@ def _why_not(checked: Checked, appraisal: Appraisal) -> str:
     if checked.leader not in now.state.assignment:
         return f"b{checked.leader} is not in the assignment: choose another leader"
     return ""
-
-
-def _print(results: Sequence[RescuedPartition]) -> None:
-    rows = list(_rows(results))
-    if rows:
-        print_table(COLUMNS, rows)
-    losing = sum(1 for result in results if result.saved)
-    records = sum(result.records for result in results)
-    say(f"{records:,} records of {losing:,} of {len(results):,} partitions saved")
-    for result in results:
-        if not result.whole:
-            say(f"{result.partition}  not rescued: {result.reason}")
-
-
-def _rows(results: Sequence[RescuedPartition]) -> Iterator[tuple[object, ...]]:
-    for result in results:
-        for saved in result.saved:
-            offsets = ", ".join(f"{span.start:,}-{span.end - 1:,}" for span in saved.spans)
-            yield (
-                result.partition,
-                f"b{saved.broker}",
-                offsets,
-                f"{saved.records:,}",
-                f"{saved.bytes:,}",
-                saved.path,
-            )
 
 
 COLUMNS = columns("Topic-partition", "Replica", "Offsets", ">Records", ">Bytes", "Saved in")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from breakglass.console.wiring import Connection
     from breakglass.services.guard.act import Act, ActEvent
     from breakglass.services.pipeline.report import CopyProgress
+    from breakglass.services.pipeline.restore.planned import TopicPlan
     from breakglass.services.pipeline.restore.restore import TopicRestored
 
 T = TypeVar("T")
@@ -101,6 +102,19 @@ def exit_code(done: Sequence[TopicRestored]) -> int:
     return OutcomeUnknown.exit_code if any(topic.unknown for topic in done) else FAILED
 
 
+def say_doubts(topic: TopicRestored | TopicPlan, lacking: Sequence[str] = ()) -> None:
+    """Say what the backup of *topic* has lost, its *lacking* groups, and what is not proved."""
+    doubts = [*(NEVER_THERE.format(lost) for lost in topic.lost), *lacking]
+    if topic.salvaged:
+        doubts.append(NOT_PROVED)
+    if not topic.vouched:
+        doubts.append(NO_MANIFEST)
+    if topic.unexplained:
+        doubts.append(UNEXPLAINED.format(topic.unexplained))
+    for doubt in doubts:
+        say(f"{topic.target}  {doubt}")
+
+
 def print_restored(done: Sequence[TopicRestored], *, table: bool) -> None:
     """One line a topic on stdout if *table*; on stderr always what differs or is not there."""
     if table:
@@ -108,14 +122,7 @@ def print_restored(done: Sequence[TopicRestored], *, table: bool) -> None:
     for topic in done:
         for gap in topic.gaps:
             say(f"{topic.target}  offsets of {gap} are not restored: the backup is damaged there")
-        for lost in topic.lost:
-            say(f"{topic.target}  {NEVER_THERE.format(lost)}")
-        if topic.salvaged:
-            say(f"{topic.target}  {NOT_PROVED}")
-        if not topic.vouched:
-            say(f"{topic.target}  {NO_MANIFEST}")
-        if topic.unexplained:
-            say(f"{topic.target}  {UNEXPLAINED.format(topic.unexplained)}")
+        say_doubts(topic)
         for line in topic.remarks():
             say(line)
 

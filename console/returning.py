@@ -19,7 +19,6 @@ from breakglass.services.words.inert import inert
 if TYPE_CHECKING:
     from breakglass.services.recovery.rescue.broker_folder import BrokerFolder
     from breakglass.services.recovery.rescue.return_check import ReturnCheck
-    from breakglass.services.recovery.rescue.returning import ReturningReplica
 
 app = new_app()
 
@@ -82,8 +81,18 @@ def dead_broker_return(
     if as_json:
         print_json(_document(check))
     else:
-        shown = (one for one in check.replicas if not one.fate.safe or one.records or one.markers)
-        print_table(COLUMNS, map(_row, shown))
+        rows = (
+            (
+                one.partition,
+                None if one.leader is None else f"b{one.leader}",
+                ", ".join(f"{span.start:,}-{span.end - 1:,}" for span in one.dropped) or None,
+                *(f"{figure:,}" for figure in (one.records, one.rescued, one.lost)),
+                one.fate,
+            )
+            for one in check.replicas
+            if not one.fate.safe or one.records or one.markers
+        )
+        print_table(COLUMNS, rows)
     for sentence in check.sentences:
         say(inert(sentence))
     code = 0 if check.safe else FAILED
@@ -108,18 +117,6 @@ SHOWN_ASIDE = 3
 
 
 COLUMNS = columns("Topic-partition", "Leader", "Drops", ">Records", ">Rescued", ">Lost", "Fate")
-
-
-def _row(one: ReturningReplica) -> tuple[object, ...]:
-    return (
-        one.partition,
-        None if one.leader is None else f"b{one.leader}",
-        ", ".join(f"{span.start:,}-{span.end - 1:,}" for span in one.dropped) or None,
-        f"{one.records:,}",
-        f"{one.rescued:,}",
-        f"{one.lost:,}",
-        one.fate,
-    )
 
 
 def _document(check: ReturnCheck) -> dict[str, Any]:

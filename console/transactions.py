@@ -27,7 +27,6 @@ from breakglass.services.words.inert import inert
 if TYPE_CHECKING:
     from breakglass.services.recovery.acts.end_transactions import EndedTransaction
     from breakglass.services.recovery.transactions.finding import (
-        TransactionEnding,
         TransactionSearch,
         TransactionsFound,
     )
@@ -75,7 +74,20 @@ def list_open(
             }
         )
     elif found.endings:
-        print_table(COLUMNS, map(_row, found.endings))
+        rows = (
+            (
+                one.partition,
+                one.pending.producer_id,
+                one.pending.producer_epoch,
+                one.pending.start_offset,
+                one.last_stable,
+                one.pending.coordinator_state or "forgotten",
+                one.hanging,
+                one.marker and one.marker.word,
+            )
+            for one in found.endings
+        )
+        print_table(COLUMNS, rows)
         for ending in found.endings:
             say(f"{ending.partition} producer {ending.pending.producer_id}  {ending.why}")
     for reason in found.unknown:
@@ -183,17 +195,3 @@ COLUMNS = columns(
     "Hanging",
     "Ends by",
 )
-
-
-def _row(one: TransactionEnding) -> tuple[object, ...]:
-    pending = one.pending
-    return (
-        one.partition,
-        pending.producer_id,
-        pending.producer_epoch,
-        pending.start_offset,
-        one.last_stable,
-        pending.coordinator_state or "forgotten",
-        one.hanging,
-        one.marker and one.marker.word,
-    )

@@ -22,9 +22,11 @@ from breakglass.console.option_values import require_topics
 from breakglass.console.options import (
     SECONDS,
     AsJson,
+    Each,
     GoneBrokers,
     Journals,
     Seconds,
+    ShowReplicas,
     TopicNames,
     VerifyContents,
     connected,
@@ -53,10 +55,8 @@ def triage(
     topics: TopicNames = (),
     duration: Seconds = SECONDS,
     gone: GoneBrokers = (),
-    each: Annotated[bool, typer.Option("--each", help="Print a row for every partition.")] = False,
-    replicas: Annotated[
-        bool, typer.Option("--show-replica-info", help="Print what every replica holds.")
-    ] = False,
+    each: Each = False,
+    replicas: ShowReplicas = False,
     verify_contents: VerifyContents = Effort.BUDGET,
     journals: Journals = None,
     as_json: AsJson = False,

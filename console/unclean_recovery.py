@@ -6,9 +6,7 @@ As `breakglass unclean-recovery` it wants `--write` and the consent phrase too.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,11 +25,12 @@ from breakglass.console.options import (
     GivenConsent,
     GoneBrokers,
     Rescue,
+    ShowReplicas,
     VerifyContents,
     connected,
     connected_for_writing,
 )
-from breakglass.console.output import say
+from breakglass.console.output import data_aside, say
 from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services.errors import OutcomeUnknown, UsageError
 from breakglass.services.recovery.execution.target import RecoveryResult
@@ -69,9 +68,7 @@ class UncleanRecoveryRequest:
             help="Retries of an election that fails with a transient error.",
         ),
     ] = 3
-    show_replica_info: Annotated[
-        bool, typer.Option("--show-replica-info", help="Print what every replica holds.")
-    ] = False
+    show_replica_info: ShowReplicas = False
     output: Annotated[
         Path | None,
         typer.Option(
@@ -306,7 +303,7 @@ class _Call:
         return {"evidence": evidence, "led": led_partitions(last.partitions)}
 
     def _print_replicas(self, found: Triage, led: Sequence[PartitionEvidence] = ()) -> None:
-        with redirect_stdout(sys.stderr if self.electing.as_json else sys.stdout):
+        with data_aside(self.electing.as_json):
             print_replicas(found, led)
 
     def _write(self, found: Triage, path: Path) -> None:
