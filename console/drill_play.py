@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from breakglass.console.exits import INTERRUPTED
 from breakglass.console.output import columns, json_text, print_lines, print_table, say
 from breakglass.console.wiring import Connection
+from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
     from breakglass.bookkeeping.said import SaidPartition
@@ -97,7 +98,7 @@ def by_hand(drill: Drill, connection: Connection) -> Played:
         elif choice == "":
             from breakglass.console.console import run_console
 
-            if run_console(connection, (), None, typed=played.count_key) == INTERRUPTED:
+            if run_console(connection, (), typed=played.count_key) == INTERRUPTED:
                 raise KeyboardInterrupt
         else:
             say(CHOICES)
@@ -196,14 +197,8 @@ def clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
-def say_handed_over(drill: Drill, level: str) -> None:
-    """Say what the player has to know: which brokers can come back, and how to reach them."""
-    for line in handed_over(drill, level):
-        say(line)
-
-
 def handed_over(drill: Drill, level: str) -> Iterator[str]:
-    """The lines of `say_handed_over`."""
+    """What the player has to know: which brokers can come back, and how to reach them."""
     known, lab = drill.handed_over, drill.cluster.state_dir
     offline = len(known.scene.offline)
     yield ""
@@ -231,7 +226,6 @@ def concluded(drill: Drill, level: str, played: Played) -> dict[str, object]:
     from breakglass.services.guard.lock import file_name
     from breakglass.services.lab.incidents.history import PlayedDrill, remember
     from breakglass.services.recovery.guarded.rescue_choice import default_folder
-    from breakglass.services.state_folder import state_folder
 
     say(f"Done after {clock(played.seconds)}; the bookkeeper reads every log folder.")
     found = drill.judge(

@@ -151,7 +151,7 @@ class Electing:
     def leave(
         self, partition: TopicPartition, result: RecoveryResult, reason: str, words: str = ""
     ) -> None:
-        """Say why no election of *partition* is held: its *result*, or *words* for it."""
+        """Say why *partition* gets no election: its *result*, or *words* for it."""
         self.unheld.append(Skipped(partition, None, result, reason, None))
         say(f"{partition}  {words or result}: {reason}")
 

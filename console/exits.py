@@ -25,8 +25,9 @@ from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from breakglass import __version__
 from breakglass.console.output import LogFormat, log_as, say
-from breakglass.services.errors import BreakglassError, ConsentMissing
+from breakglass.services.errors import BreakglassError, ConsentMissing, Refused
 from breakglass.services.extras import in_vain
 
 if TYPE_CHECKING:
@@ -170,8 +171,6 @@ def write_traceback(error: Exception) -> Path:
 
     from platformdirs import user_state_path
 
-    from breakglass import __version__
-
     folder = user_state_path("breakglass") / "failures"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.txt"
@@ -201,6 +200,11 @@ class StopSignal:
 
     def armed(self) -> None:
         self._armed = True
+
+    def go_on(self) -> None:
+        """Return unless a signal asked to stop; raises Refused then."""
+        if self.requested:
+            raise Refused("stopped on request")
 
     def __enter__(self) -> StopSignal:
         for number in STOP_SIGNALS:

@@ -9,17 +9,22 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.guarded import GuardedCommand, Outcomes, say_facts
-from breakglass.console.option_values import Consent, names_in
-from breakglass.console.options import AsJson, Phrases, Topics, connected_for_writing
-from breakglass.console.output import columns, print_json, print_table, say
+from breakglass.console.option_values import Consent
+from breakglass.console.options import (
+    NO_CONSENT,
+    AsJson,
+    GivenConsent,
+    TopicNames,
+    connected_for_writing,
+)
+from breakglass.console.output import columns, of_partition, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
 from breakglass.services.errors import UsageError, WrongCluster
 
 if TYPE_CHECKING:
     from breakglass.services.guard.journal import JournalView
-    from breakglass.services.recovery.acts.hold import HoldElections, PlannedHold
-    from breakglass.services.recovery.settings.unclean import UncleanWinner
+    from breakglass.services.recovery.acts.hold import PlannedHold
 
 app = new_app()
 
@@ -28,7 +33,7 @@ app = new_app()
 @connected_for_writing
 def hold(
     connection: Connection,
-    topics: Topics = None,
+    topics: TopicNames = (),
     release: Annotated[
         bool, typer.Option("--release", help="Put back the settings that topics had before a hold.")
     ] = False,
@@ -36,7 +41,7 @@ def hold(
         str | None,
         typer.Option("--journal", metavar="FILE", help="With --release: release only this hold."),
     ] = None,
-    consent: Phrases = None,
+    consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
 ) -> None:
     """Turn unclean election off during triage, so that the controller does not elect by order.
@@ -48,44 +53,44 @@ def hold(
     where unclean election is on. Without --write, the command says which replicas the controller
     would elect, and ends.
     """
-    word = Consent(tuple(consent or ()))
     if release:
         if topics:
             raise UsageError("--release gives back all that a hold took: name the hold, --journal")
-        raise typer.Exit(release_holds(connection, journal, word, as_json=as_json))
+        raise typer.Exit(release_holds(connection, journal, consent, as_json=as_json))
     if journal is not None:
         raise UsageError("--journal names the hold to release: add --release")
 
     from breakglass.services.recovery.acts.hold import HoldElections
 
-    raise typer.Exit(_hold(connection, HoldElections(names_in(topics)), word, as_json=as_json))
-
-
-def _hold(connection: Connection, act: HoldElections, consent: Consent, *, as_json: bool) -> int:
     outcomes = Outcomes(quiet=as_json)
-    command = GuardedCommand(act, consent, connection, hear=outcomes)
+    command = GuardedCommand(HoldElections(topics), consent, connection, hear=outcomes)
     frozen = command.freeze()
     plan = frozen.plan
     if not plan.changes:
         say(" ".join(frozen.remarks))
         if as_json:
             print_json(_document(frozen.cluster_id, plan, outcomes))
-        return 0
+        return
     say_facts(frozen.facts)
     if plan.winners and not as_json:
-        print_table(COLUMNS, map(_row, plan.winners))
+        rows = (
+            (
+                one.partition,
+                f"b{one.broker}",
+                one.price,
+                None if one.best is None else f"b{one.best}",
+                one.best_price,
+            )
+            for one in plan.winners
+        )
+        print_table(COLUMNS, rows)
     ending = command.carry_out(frozen, write=connection.write)
     if as_json:
         print_json(_document(frozen.cluster_id, plan, outcomes))
-    return outcomes.ended(ending)
+    raise typer.Exit(outcomes.ended(ending))
 
 
 COLUMNS = columns("Topic-partition", "Without a hold", ">Loses", "Best", ">Loses")
-
-
-def _row(one: UncleanWinner) -> tuple[object, ...]:
-    best = None if one.best is None else f"b{one.best}"
-    return one.partition, f"b{one.broker}", one.price, best, one.best_price
 
 
 def _document(cluster_id: str, plan: PlannedHold, outcomes: Outcomes) -> dict[str, object]:
@@ -96,8 +101,7 @@ def _document(cluster_id: str, plan: PlannedHold, outcomes: Outcomes) -> dict[st
         "settings": plan.changes,
         "without_hold": [
             {
-                "topic": winner.partition.topic,
-                "partition": winner.partition.partition,
+                **of_partition(winner.partition),
                 "elects": winner.broker,
                 "loses": str(winner.price),
                 "best": winner.best,
@@ -154,12 +158,10 @@ def _views(connection: Connection, journal: str | None) -> list[JournalView]:
         WrongCluster: it is of another cluster.
     """
     from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
-    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.settings.changes import owed, owing_journals
     from breakglass.services.recovery.timeline.shelf import Shelf
 
-    with connection.reading() as client:
-        cluster_id = client.describe(Deadline.after(patience.REQUEST)).cluster_id
+    cluster_id = connection.cluster_id(patience.REQUEST)
     if journal is None:
         views = owing_journals(cluster_id)
         return [

@@ -46,7 +46,7 @@ Cluster = Annotated[
 def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJson = False) -> None:
     """List journals, newest first."""
     from breakglass.services.incident.observations import clusters_observed
-    from breakglass.services.recovery.timeline.account import Brief
+    from breakglass.services.recovery.timeline.account import Brief, words_of
     from breakglass.services.recovery.timeline.shelf import Shelf
 
     named = _cluster_named(connection, cluster)
@@ -59,7 +59,19 @@ def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJs
         return
     readable = [brief for brief in found if isinstance(brief, Brief)]
     if readable:
-        print_table(COLUMNS, map(_row, readable))
+        rows = (
+            (
+                one.name,
+                one.cluster_id,
+                one.who,
+                one.what,
+                one.stake,
+                one.result,
+                words_of(one.counts),
+            )
+            for one in readable
+        )
+        print_table(COLUMNS, rows)
     elif not found:
         say(NO_JOURNAL)
     for brief in found:
@@ -190,10 +202,8 @@ def _cluster_named(connection: Connection, cluster: str | None) -> str | None:
     """
     if not connection.named:
         return cluster
-    from breakglass.services.kafka.wire.deadline import Deadline
 
-    with connection.reading() as client:
-        found = client.describe(Deadline.after(patience.SNAPSHOT)).cluster_id
+    found = connection.cluster_id(patience.SNAPSHOT)
     if cluster not in (None, found):
         raise WrongCluster(f"these addresses lead to cluster {found}, not to {cluster}: name one")
     return found
@@ -211,8 +221,14 @@ def _accounts(
     if not accounts and not shelf.clusters():
         raise UsageError(NO_JOURNAL)
     meant = _cluster_named(connection, cluster)
+    for brief in (account.brief for account in accounts):
+        if meant not in (None, brief.cluster_id):
+            raise WrongCluster(
+                f"journal {brief.path} is of cluster {brief.cluster_id}, not of {meant}: "
+                f"`breakglass journal list --cluster {meant}` has those"
+            )
     if accounts:
-        return [_of_cluster(account, meant) for account in accounts]
+        return accounts
     found = _all(shelf, meant)
     newest = next((brief for brief in found if isinstance(brief, Brief)), None)
     if newest is None:
@@ -221,15 +237,6 @@ def _accounts(
             raise UsageError(f"No journal{of} can be read; `breakglass journal list` says why.")
         raise UsageError(f"There is no journal{of}: nothing was changed from here.")
     return [account_of(newest.path)]
-
-
-def _of_cluster(account: Account, cluster: str | None) -> Account:
-    if cluster not in (None, account.brief.cluster_id):
-        raise WrongCluster(
-            f"journal {account.brief.path} is of cluster {account.brief.cluster_id}, not of "
-            f"{cluster}: `breakglass journal list --cluster {cluster}` has those"
-        )
-    return account
 
 
 def _all(shelf: Shelf, cluster: str | None = None) -> list[Brief | UnreadableJournal]:
@@ -244,20 +251,6 @@ PARTITION_COLUMNS = columns(
 )
 OBSERVED_COLUMNS = columns("Seen", "Cluster", "Who", "Acknowledged", "=What")
 ANSWER_COLUMNS = columns("Step", "Topic-partition", "Result", "Reason")
-
-
-def _row(brief: Brief) -> tuple[object, ...]:
-    from breakglass.services.recovery.timeline.account import words_of
-
-    return (
-        brief.name,
-        brief.cluster_id,
-        brief.who,
-        brief.what,
-        brief.stake,
-        brief.result,
-        words_of(brief.counts),
-    )
 
 
 def _partitions(account: Account) -> Iterator[tuple[object, ...]]:

@@ -5,9 +5,7 @@ Unlike that tool it shows what an election loses first, and wants `--write` and 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,8 +16,8 @@ import typer
 from breakglass.console import completion
 from breakglass.console.commands import new_app
 from breakglass.console.documents import outcomes_document
-from breakglass.console.evidence import say_missing_acls
-from breakglass.console.exits import StopSignal
+from breakglass.console.evidence import print_replicas, say_missing_acls
+from breakglass.console.exits import StopSignal, run_app
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.option_values import Consent
 from breakglass.console.options import (
@@ -31,12 +29,14 @@ from breakglass.console.options import (
     VerifyContents,
     connected_for_writing,
 )
-from breakglass.console.output import print_json, say
-from breakglass.console.wiring import Connection
+from breakglass.console.output import data_aside, print_json, say
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
 from breakglass.services.errors import UsageError
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.target import RecoveryResult, exit_code
+from breakglass.services.recovery.execution.target import RecoveryResult, exit_code, target_of
+from breakglass.services.recovery.judgement.assessment import refusal
+from breakglass.services.recovery.judgement.succession import first_live
 from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
@@ -143,14 +143,13 @@ def leader_election(connection: Connection, wanted: LeaderElectionRequest) -> No
     command shows what each election loses.
     """
     from breakglass.console.electing import Electing
-    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.execution.routes import plain_unclean_route
 
     connection.require_write(f"a {wanted.election.value} election")
     elections = wanted.elections()
     topics = sorted({election.partition.topic for election in elections or ()})
     with StopSignal() as stop, connection.reading() as client:
-        snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), topics)
+        snapshot = client.snapshot(deadline_after(patience.SNAPSHOT), topics)
         electing = Electing(
             connection,
             client,
@@ -190,12 +189,8 @@ def _elect_leaderless(
     elections: Sequence[Election],
 ) -> None:
     """Unclean and designated elections: evidence and price first, then as any recovery."""
-    from breakglass.console.evidence import print_replicas
     from breakglass.services.recovery.execution.routes import route_for
-    from breakglass.services.recovery.execution.target import target_of
     from breakglass.services.recovery.guarded.election_quote import priced
-    from breakglass.services.recovery.judgement.assessment import refusal
-    from breakglass.services.recovery.judgement.succession import first_live
     from breakglass.services.recovery.triage import judge
 
     leaders = {election.partition: election.designated for election in elections}
@@ -215,7 +210,7 @@ def _elect_leaderless(
         contents=wanted.contents,
         chosen=leader_of,
     )
-    with redirect_stdout(sys.stderr if wanted.as_json else sys.stdout):
+    with data_aside(wanted.as_json):
         print_replicas(found)
     say_missing_acls(found)
     electing.native = found.native
@@ -258,6 +253,4 @@ def _elect_preferred(
 
 def main() -> int:
     """The program `kafka-elect-leaders`; returns the exit code."""
-    from breakglass.console.exits import run_app
-
     return run_app(app, "kafka-elect-leaders")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from breakglass.console.output import say
 from breakglass.services.errors import UsageError
 from breakglass.services.model import TopicPartition
+from breakglass.services.words.moments import moment_in
 
 if TYPE_CHECKING:
     from breakglass.services.snapshot import ClusterSnapshot
@@ -127,8 +128,6 @@ def moment_ms(text: str | None, option: str) -> int | None:
 
     Raises UsageError: what *option* says is none.
     """
-    from breakglass.services.words.moments import moment_in
-
     if text is None:
         return None
     try:

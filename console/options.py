@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
@@ -35,47 +36,6 @@ from breakglass.services.session import Effort
 from breakglass.services.words.amounts import duration_ms, rate_bytes, size_bytes
 
 PANEL = "Connection"
-
-_BOOTSTRAP = typer.Option(
-    "--bootstrap-server",
-    metavar="HOST:PORT,...",
-    help="Brokers to connect to first.",
-    rich_help_panel=PANEL,
-)
-_COMMAND_CONFIG = typer.Option(
-    "--command-config",
-    "--admin.config",
-    metavar="FILE",
-    help="Client properties with Kafka's own keys.",
-    rich_help_panel=PANEL,
-)
-_PROFILE = typer.Option(
-    "--profile",
-    metavar="NAME",
-    help="A profile from your config folder.",
-    rich_help_panel=PANEL,
-    autocompletion=completion.profiles,
-)
-_BROKER_ADDRESS = typer.Option(
-    "--broker-address",
-    metavar="ID=HOST:PORT",
-    help="Address of a broker, in place of the advertised one (repeatable); @FILE has several.",
-    rich_help_panel=PANEL,
-)
-_LISTENER = typer.Option(
-    "--listener", metavar="NAME", help="The brokers' listener to use.", rich_help_panel=PANEL
-)
-_NATIVE = typer.Option(
-    "--native-rpc",
-    metavar="auto|off|KEY",
-    help="Whether to use KIP-1275's own requests.",
-    rich_help_panel=PANEL,
-    autocompletion=completion.native_rpc,
-)
-_LOG_FORMAT = typer.Option(
-    "--log-format", help="How the command reports on stderr: sentences, or JSON lines."
-)
-_WRITE = typer.Option("--write", help="Allow this command to change the cluster.")
 
 Gone = Annotated[
     list[str] | None,
@@ -160,6 +120,20 @@ Topics = Annotated[
     ),
 ]
 """Read it with `option_values.names_in`."""
+PlanOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan", metavar="FILE", help="A plan of `plan make`, or a file in Kafka's form."
+    ),
+]
+KafkaVersion = Annotated[
+    str, typer.Option("--kafka-version", metavar="VERSION", help="Kafka release to run.")
+]
+KAFKA = "4.3.1"
+Each = Annotated[bool, typer.Option("--each", help="Print a row for every partition.")]
+ShowReplicas = Annotated[
+    bool, typer.Option("--show-replica-info", help="Print what every replica holds.")
+]
 Phrases = Annotated[
     list[str] | None,
     typer.Option(
@@ -226,14 +200,7 @@ def duration(
             raise ValueError(f"{text!r} is too short: {least_ms:,} ms is the least")
         return found
 
-    return typer.Option(
-        name,
-        *older,
-        metavar=example,
-        parser=amount(name, read),
-        help=help,
-        show_default=shown or False,
-    )
+    return _amount(read, name, *older, example=example, help=help, shown=shown)
 
 
 def size(name: str, *older: str, example: str, help: str, least: int = 0, shown: str = "") -> Any:
@@ -245,6 +212,17 @@ def size(name: str, *older: str, example: str, help: str, least: int = 0, shown:
             raise ValueError(f"{text!r} is too small: {least:,} bytes is the least")
         return found
 
+    return _amount(read, name, *older, example=example, help=help, shown=shown)
+
+
+def rate(name: str, *older: str, help: str, shown: str) -> Any:
+    """An option whose value is a rate, in bytes a second; 0 for `unlimited`."""
+    return _amount(rate_bytes, name, *older, example="20MB/s", help=help, shown=shown)
+
+
+def _amount(
+    read: Callable[[str], Any], name: str, *older: str, example: str, help: str, shown: str
+) -> Any:
     return typer.Option(
         name,
         *older,
@@ -252,18 +230,6 @@ def size(name: str, *older: str, example: str, help: str, least: int = 0, shown:
         parser=amount(name, read),
         help=help,
         show_default=shown or False,
-    )
-
-
-def rate(name: str, *older: str, help: str, shown: str) -> Any:
-    """An option whose value is a rate, in bytes a second; 0 for `unlimited`."""
-    return typer.Option(
-        name,
-        *older,
-        metavar="20MB/s",
-        parser=amount(name, rate_bytes),
-        help=help,
-        show_default=shown,
     )
 
 
@@ -280,13 +246,6 @@ OlderThan = Annotated[
     ),
 ]
 """Milliseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class OptionGroup:
-    """In an annotation: the options that *make* takes, and the value that it makes of them."""
-
-    make: Callable[..., Any]
 
 
 def _brokers_gone(gone: Gone = None) -> tuple[int, ...]:
@@ -317,12 +276,85 @@ def _rescue(
     return RescueChoice(without_rescue, store)
 
 
-GoneBrokers = Annotated[tuple[int, ...], OptionGroup(_brokers_gone)]
-TopicNames = Annotated[tuple[str, ...], OptionGroup(_topic_names)]
-Seconds = Annotated[float, OptionGroup(_seconds)]
+GoneBrokers = Annotated[tuple[int, ...], _brokers_gone]
+TopicNames = Annotated[tuple[str, ...], _topic_names]
+Seconds = Annotated[float, _seconds]
 """That brokers have to answer."""
-GivenConsent = Annotated[Consent, OptionGroup(_consent)]
-Rescue = Annotated[RescueChoice, OptionGroup(_rescue)]
+SECONDS = DURATION_MS / 1000
+GivenConsent = Annotated[Consent, _consent]
+NO_CONSENT = Consent()
+Rescue = Annotated[RescueChoice, _rescue]
+
+
+def _connection(
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-server",
+            metavar="HOST:PORT,...",
+            help="Brokers to connect to first.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    command_config: Annotated[
+        str | None,
+        typer.Option(
+            "--command-config",
+            "--admin.config",
+            metavar="FILE",
+            help="Client properties with Kafka's own keys.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME",
+            help="A profile from your config folder.",
+            rich_help_panel=PANEL,
+            autocompletion=completion.profiles,
+        ),
+    ] = None,
+    broker_address: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--broker-address",
+            metavar="ID=HOST:PORT",
+            help="Address of a broker, in place of the advertised one (repeatable); @FILE has "
+            "several.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    listener: Annotated[
+        str | None,
+        typer.Option(
+            "--listener",
+            metavar="NAME",
+            help="The brokers' listener to use.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    native_rpc: Annotated[
+        str,
+        typer.Option(
+            "--native-rpc",
+            metavar="auto|off|KEY",
+            help="Whether to use KIP-1275's own requests.",
+            rich_help_panel=PANEL,
+            autocompletion=completion.native_rpc,
+        ),
+    ] = "auto",
+    write: Annotated[
+        bool, typer.Option("--write", help="Allow this command to change the cluster.")
+    ] = False,
+) -> Connection:
+    from breakglass.services.connection.sources import ConnectionOptions
+
+    options = ConnectionOptions(
+        bootstrap_server, command_config, profile, tuple(broker_address or ()), listener
+    )
+    return Connection(options, native_rpc, write)
 
 
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -337,11 +369,14 @@ def connected_for_writing(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def with_log_format(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command that runs until a signal `--log-format`, and talk in that format."""
+    option = typer.Option(
+        "--log-format", help="How the command reports on stderr: sentences, or JSON lines."
+    )
     chosen = inspect.Parameter(
         "log_format",
         inspect.Parameter.KEYWORD_ONLY,
         default=LogFormat.TEXT,
-        annotation=Annotated[LogFormat, _LOG_FORMAT],
+        annotation=Annotated[LogFormat, option],
     )
 
     def run(*, log_format: LogFormat, **arguments: Any) -> Any:
@@ -354,14 +389,14 @@ def with_log_format(command: Callable[..., Any]) -> Callable[..., Any]:
 def with_groups(command: Callable[..., Any]) -> Callable[..., Any]:
     """Let each parameter of *command* that is a group have the group's options in its place.
 
-    A group is a dataclass whose fields are options, or an `OptionGroup`; groups may hold groups.
-    The command gets the value that is made of them.
+    A group is a dataclass whose fields are options, or an annotation with a function that takes
+    options; groups may hold groups. The command gets the value that is made of them.
     """
     groups: dict[str, tuple[Callable[..., Any], list[inspect.Parameter]]] = {}
     params: list[inspect.Parameter] = []
     for param in _typed(command):
-        made = [one for one in get_args(param.annotation) if isinstance(one, OptionGroup)]
-        make = made[0].make if made else param.annotation
+        made = [one for one in get_args(param.annotation) if isinstance(one, FunctionType)]
+        make = made[0] if made else param.annotation
         if made or (is_dataclass(make) and make is not Connection):
             make = with_groups(make)
             groups[param.name] = make, _typed(make)
@@ -381,7 +416,8 @@ def with_groups(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _with_options(command: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
     command = with_groups(command)
-    own, added = _typed(command)[1:], _connection_parameters(writes=writes)
+    own = _typed(command)[1:]
+    added = [param for param in _typed(_connection) if writes or param.name != "write"]
 
     def run(**arguments: Any) -> Any:
         given = {param.name: arguments.pop(param.name) for param in added}
@@ -410,31 +446,3 @@ def _signed(
     run.__annotations__ = {param.name: param.annotation for param in params}
     run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, __name__
     return run
-
-
-def _connection_parameters(*, writes: bool) -> list[inspect.Parameter]:
-    text = str | None
-    table: list[tuple[str, Any, Any]] = [
-        ("bootstrap_server", Annotated[text, _BOOTSTRAP], None),
-        ("command_config", Annotated[text, _COMMAND_CONFIG], None),
-        ("profile", Annotated[text, _PROFILE], None),
-        ("broker_address", Annotated[list[str] | None, _BROKER_ADDRESS], None),
-        ("listener", Annotated[text, _LISTENER], None),
-        ("native_rpc", Annotated[str, _NATIVE], "auto"),
-    ]
-    if writes:
-        table.append(("write", Annotated[bool, _WRITE], False))
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return [
-        inspect.Parameter(name, kind, default=default, annotation=annotation)
-        for name, annotation, default in table
-    ]
-
-
-def _connection(
-    *, native_rpc: str, broker_address: list[str] | None, write: bool = False, **texts: str | None
-) -> Connection:
-    from breakglass.services.connection.sources import ConnectionOptions
-
-    options = ConnectionOptions(broker_address=tuple(broker_address or ()), **texts)
-    return Connection(options, native_rpc, write)

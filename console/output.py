@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum, StrEnum
 from itertools import islice
 from pathlib import PurePath
 from threading import Event, Thread
+from typing import Any
 from uuid import UUID
 
 from breakglass.services.clock import now_ms
-from breakglass.services.model import Unknown
+from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.words.figures import shown
 from breakglass.services.words.inert import inert
 from breakglass.services.words.moments import time_text
@@ -93,6 +94,11 @@ def report(line: str, *, aside: bool) -> None:
         print(inert(line), flush=True)
 
 
+def data_aside(aside: bool) -> AbstractContextManager[object]:
+    """In the block, what is printed goes to stderr if stdout is kept for a document."""
+    return redirect_stdout(sys.stderr if aside else sys.stdout)
+
+
 def print_json(document: object) -> None:
     """Print *document* on stdout as `json_text`: indented on a terminal, else on one line."""
     _write_line(json_text(document, 2 if sys.stdout.isatty() else None))
@@ -127,6 +133,16 @@ def print_json_stream(head: Mapping[str, object], name: str, entries: Iterable[o
 def _write_line(line: str) -> None:
     """Print *line* in one piece: by itself `print` writes the end of a line apart."""
     print(f"{line}\n", end="")
+
+
+def members(of: object, names: str) -> dict[str, Any]:
+    """A part of a document: the attributes of *of* whose *names* stand with blanks between."""
+    return {name: getattr(of, name) for name in names.split()}
+
+
+def of_partition(partition: TopicPartition) -> dict[str, Any]:
+    """A part of a document: what names *partition*."""
+    return {"topic": partition.topic, "partition": partition.partition}
 
 
 def _plain(value: object) -> object:

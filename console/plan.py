@@ -9,14 +9,15 @@ import typer
 
 from breakglass.console import plan_edits
 from breakglass.console.commands import new_app
-from breakglass.console.option_values import broker_ids, names_in, require_topics
+from breakglass.console.option_values import require_topics
 from breakglass.console.options import (
-    DURATION_MS,
+    SECONDS,
     AsJson,
-    Duration,
-    Gone,
+    Each,
+    GoneBrokers,
     Journals,
-    Topics,
+    Seconds,
+    TopicNames,
     VerifyContents,
     connected,
 )
@@ -25,11 +26,11 @@ from breakglass.console.plan_edits import PlanFile
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.session import Effort
+from breakglass.services.words.figures import count
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import PartitionRecord, Plan
-    from breakglass.services.recovery.plan.edit import PlanDifference
     from breakglass.services.recovery.triage import Triage
 
 app = new_app(
@@ -41,8 +42,6 @@ app = new_app(
 NAMED_OF_A_REASON = 3
 """Partitions named of those that are left out for one reason; the rest is counted."""
 
-Each = Annotated[bool, typer.Option("--each", help="Print a row for every partition.")]
-
 
 @app.callback()
 def plan() -> None:
@@ -53,8 +52,8 @@ def plan() -> None:
 @connected
 def make(
     connection: Connection,
-    topics: Topics = None,
-    gone: Gone = None,
+    topics: TopicNames = (),
+    gone: GoneBrokers = (),
     without_waiting: Annotated[
         bool,
         typer.Option(
@@ -71,7 +70,7 @@ def make(
         Path | None,
         typer.Option("--out", metavar="FILE", help="New file for the plan (default: stdout)."),
     ] = None,
-    recovery_duration_ms: Duration = DURATION_MS,
+    duration: Seconds = SECONDS,
     verify_contents: VerifyContents = Effort.BUDGET,
     journals: Journals = None,
     as_json: Annotated[
@@ -89,15 +88,15 @@ def make(
     from breakglass.services.recovery.plan.make import make_plan
     from breakglass.services.recovery.triage import triage
 
-    brokers_gone = broker_ids(gone, "--gone")
+    brokers_gone = gone
     if out is not None and out.exists():
         raise UsageError(f"{out} exists already and is kept: name another file.")
     with connection.reading() as client:
         found = final(
             triage(
                 client,
-                recovery_duration_ms / 1000,
-                topics=names_in(topics),
+                duration,
+                topics=topics,
                 native_choice=connection.native_rpc,
                 gone=brokers_gone,
                 contents=verify_contents,
@@ -105,7 +104,7 @@ def make(
             )
         )
     say_remembered(found)
-    require_topics(names_in(topics), found.snapshot)
+    require_topics(topics, found.snapshot)
     made = make_plan(
         found.assessments,
         found.snapshot.cluster_id,
@@ -163,7 +162,7 @@ KAFKAS_OWN_TOOL = (
 def check(
     connection: Connection,
     path: PlanFile,
-    recovery_duration_ms: Duration = DURATION_MS,
+    duration: Seconds = SECONDS,
     each: Each = False,
     as_json: AsJson = False,
 ) -> None:
@@ -176,9 +175,7 @@ def check(
 
     read = plan_edits.opened(path).plan
     with connection.reading() as client:
-        appraisal, found = appraised(
-            client, read, str(path), recovery_duration_ms / 1000, connection.native_rpc
-        )
+        appraisal, found = appraised(client, read, str(path), duration, connection.native_rpc)
     if as_json:
         from breakglass.console.plan_table import check_document
 
@@ -210,7 +207,18 @@ def diff(
 
         print_json(diff_document(first, second, differences))
     elif differences:
-        print_table(DIFF_COLUMNS, [_difference(difference) for difference in differences])
+        rows = [
+            (
+                one.partition,
+                None if one.before is None else f"b{one.before}",
+                None if one.after is None else f"b{one.after}",
+                count(one.loss_before),
+                count(one.loss_after),
+                "other" if one.evidence_changed else "same",
+            )
+            for one in differences
+        ]
+        print_table(DIFF_COLUMNS, rows)
     if differences:
         raise typer.Exit(1)
 
@@ -251,19 +259,6 @@ def _print_checked(appraisal: Appraisal, *, each: bool) -> None:
         print_table(CHECK_COLUMNS, rows)
     counts = Counter(checked.status.value for checked in appraisal.checked)
     say(", ".join(f"{number:,} {status}" for status, number in counts.items()) or "elects nobody")
-
-
-def _difference(difference: PlanDifference) -> tuple[object, ...]:
-    from breakglass.services.words.figures import count
-
-    return (
-        difference.partition,
-        None if difference.before is None else f"b{difference.before}",
-        None if difference.after is None else f"b{difference.after}",
-        count(difference.loss_before),
-        count(difference.loss_after),
-        "other" if difference.evidence_changed else "same",
-    )
 
 
 def _say_made(made: Plan, found: Triage, out: Path | None) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from breakglass.console.documents import SCHEMA
-from breakglass.console.output import columns, print_table
+from breakglass.console.output import columns, of_partition, print_table
 from breakglass.services.recovery.guarded.election_quote import empty_over_unread
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.judgement.loss import unread_bound
@@ -189,8 +189,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "consents": [] if evidence is None else [group.phrase for group in consent_groups(plan)],
         "partitions": [
             {
-                "topic": partition.topic,
-                "partition": partition.partition,
+                **of_partition(partition),
                 "designated_leader": leader,
                 **_recorded(plan.records.get(partition), leader),
             }
@@ -198,8 +197,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         ],
         "left_out": [
             {
-                "topic": record.partition.topic,
-                "partition": record.partition.partition,
+                **of_partition(record.partition),
                 "verdict": record.verdict,
                 "action": record.action,
                 "why": record.left_out,
@@ -218,8 +216,7 @@ def check_document(appraisal: Appraisal, cluster_id: str) -> dict[str, Any]:
         "can_all_go": appraisal.fine,
         "partitions": [
             {
-                "topic": checked.partition.topic,
-                "partition": checked.partition.partition,
+                **of_partition(checked.partition),
                 "designated_leader": checked.leader,
                 "status": checked.status.value,
                 "reason": checked.reason,
@@ -239,8 +236,7 @@ def diff_document(
         "after": _head(after),
         "differences": [
             {
-                "topic": difference.partition.topic,
-                "partition": difference.partition.partition,
+                **of_partition(difference.partition),
                 "leader_before": difference.before,
                 "leader_after": difference.after,
                 "loss_before": difference.loss_before,

@@ -6,12 +6,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -22,13 +20,14 @@ from breakglass.console.options import (
     AsJson,
     GivenConsent,
     GoneBrokers,
+    PlanOption,
     Rescue,
     Seconds,
     TopicNames,
     VerifyContents,
     connected_for_writing,
 )
-from breakglass.console.output import print_json, report, say
+from breakglass.console.output import data_aside, of_partition, print_json, report, say
 from breakglass.console.report import report as report_ledger
 from breakglass.console.resume import resume
 from breakglass.console.wiring import Connection
@@ -71,8 +70,7 @@ def min_isr(
     def told(plan: PlannedForgetting) -> dict[str, object]:
         forgotten = [
             {
-                "topic": forgetting.partition.topic,
-                "partition": forgetting.partition.partition,
+                **of_partition(forgetting.partition),
                 "forgotten": forgetting.forgotten,
                 "bomb": forgetting.bomb,
                 "intact": forgetting.intact,
@@ -108,8 +106,7 @@ def add_replica(
         return {
             "partitions": [
                 {
-                    "topic": one.partition.topic,
-                    "partition": one.partition.partition,
+                    **of_partition(one.partition),
                     "leader": one.designee,
                     "assignment": one.assignment,
                     "replicas": one.order,
@@ -161,12 +158,7 @@ app.info.subcommand_metavar = "[COMMAND]"
 class RecoveryByPlan:
     """The options of one call."""
 
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            "--plan", metavar="FILE", help="A plan of `plan make`, or a file in Kafka's form."
-        ),
-    ] = None
+    plan: PlanOption = None
     duration: Seconds
     gone: GoneBrokers
     contents: VerifyContents = Effort.BUDGET
@@ -253,7 +245,7 @@ def _show(appraisal: Appraisal, read: Plan) -> None:
     """What is about to be elected, on stderr: stdout is for what came of it."""
     from breakglass.console.plan_table import print_plan, rows_of
 
-    with redirect_stdout(sys.stderr):
+    with data_aside(True):
         print_plan(
             rows_of(appraisal.plan, {checked.partition for checked in appraisal.to_hold}),
             each=False,

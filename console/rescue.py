@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.documents import passed_over_document, rescue_document
-from breakglass.console.exits import FAILED, INTERRUPTED
+from breakglass.console.documents import rescued_partitions
+from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal
+from breakglass.console.option_values import require_topics
 from breakglass.console.options import (
-    DURATION_MS,
+    SECONDS,
     AsJson,
     Journals,
+    PlanOption,
     RescueStore,
     Seconds,
     TopicNames,
@@ -24,12 +26,13 @@ from breakglass.console.options import (
     rate,
     size,
 )
-from breakglass.console.output import columns, print_json, print_table, say
-from breakglass.console.wiring import Connection
+from breakglass.console.output import columns, members, of_partition, print_json, print_table, say
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
 from breakglass.services.errors import UsageError, WrongCluster
 from breakglass.services.recovery.guarded.rescue_choice import default_folder
 from breakglass.services.session import Effort
+from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -52,12 +55,7 @@ app = new_app()
 class RescueRequest:
     """The options of one call."""
 
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            "--plan", metavar="FILE", help="A plan of `plan make`, or a file in Kafka's form."
-        ),
-    ] = None
+    plan: PlanOption = None
     source: Annotated[
         list[str] | None,
         typer.Option(
@@ -101,7 +99,7 @@ class RescueRequest:
         ),
     ] = None
     journals: Journals = None
-    duration: Seconds = DURATION_MS / 1000
+    duration: Seconds = SECONDS
     as_json: AsJson = False
 
     @property
@@ -186,12 +184,10 @@ def _rescue_by_plan(connection: Connection, wanted: RescueRequest, plan: Path) -
 def _rescue_before_return(connection: Connection, wanted: RescueRequest, broker: int) -> int:
     """Save what *broker* cuts when it returns and leads; returns the exit code."""
     from breakglass.console.evidence import final, say_follows
-    from breakglass.console.option_values import require_topics
     from breakglass.services.recovery.guarded.rescuing import BEFORE_RETURN_BYTES
     from breakglass.services.recovery.judgement.assessment import Action, Verb
     from breakglass.services.recovery.rescue.spans import at_risk_of_return, harm_of
     from breakglass.services.recovery.triage import triage
-    from breakglass.services.words.figures import partitions_text
 
     def look(client: ReadClient) -> RescueFindings:
         found = final(
@@ -255,24 +251,18 @@ def sentences_of_unread(partitions: Sequence[PartitionEvidence], broker: int) ->
         for other in unread_beside(evidence, broker):
             unread.setdefault((other, inherits(evidence, other)), []).append(evidence.partition)
     for (other, leads), names in sorted(unread.items()):
-        yield _first_or_lost(broker, other, names, leads=leads)
-
-
-def _first_or_lost(
-    broker: int, other: int, partitions: Sequence[TopicPartition], *, leads: bool
-) -> str:
-    """What *other* loses if *broker* leads first, and the cure; *leads* if *other* leads, too."""
-    more = f" and of {len(partitions) - 1:,} more" if len(partitions) > 1 else ""
-    save = f"save b{other}'s log folders with `breakglass rescue --source log:DIR`"
-    cure = (
-        f"b{other} leads, too, if it returns first, so {save}"
-        if leads
-        else f"If b{other} can return, let b{other} return first, then run this again; else {save}"
-    )
-    return (
-        f"b{other} could not be read: if b{broker} leads first, b{other} cuts what it alone has of "
-        f"{min(partitions)}{more} when it returns. {cure}"
-    )
+        more = f" and of {len(names) - 1:,} more" if len(names) > 1 else ""
+        save = f"save b{other}'s log folders with `breakglass rescue --source log:DIR`"
+        cure = (
+            f"b{other} leads, too, if it returns first, so {save}"
+            if leads
+            else f"If b{other} can return, let b{other} return first, then run this again; else "
+            f"{save}"
+        )
+        yield (
+            f"b{other} could not be read: if b{broker} leads first, b{other} cuts what it alone "
+            f"has of {min(names)}{more} when it returns. {cure}"
+        )
 
 
 Look = Callable[["ReadClient"], RescueFindings]
@@ -280,7 +270,6 @@ Look = Callable[["ReadClient"], RescueFindings]
 
 
 def _rescue(connection: Connection, wanted: RescueRequest, look: Look) -> int:
-    from breakglass.console.exits import StopSignal
     from breakglass.services.recovery.guarded.rescuing import rescuer
     from breakglass.services.recovery.rescue.rescue import new_folder
 
@@ -297,13 +286,35 @@ def _rescue(connection: Connection, wanted: RescueRequest, look: Look) -> int:
     if wanted.as_json:
         print_json(
             {
-                **rescue_document(cluster_id, results),
-                "passed_over": [passed_over_document(one) for one in found.passed_over],
+                "schema": 1,
+                "cluster_id": cluster_id,
+                "succeeded": all(result.whole for result in results),
+                "partitions": rescued_partitions(results),
+                "passed_over": found.passed_over,
                 "keep_down": found.harmful or None,
             }
         )
     else:
-        _print(results)
+        rows = [
+            (
+                result.partition,
+                f"b{saved.broker}",
+                ", ".join(f"{span.start:,}-{span.end - 1:,}" for span in saved.spans),
+                f"{saved.records:,}",
+                f"{saved.bytes:,}",
+                saved.path,
+            )
+            for result in results
+            for saved in result.saved
+        ]
+        if rows:
+            print_table(COLUMNS, rows)
+        losing = sum(1 for result in results if result.saved)
+        records = sum(result.records for result in results)
+        say(f"{records:,} records of {losing:,} of {len(results):,} partitions saved")
+        for result in results:
+            if not result.whole:
+                say(f"{result.partition}  not rescued: {result.reason}")
     if all(result.whole for result in results):
         return FAILED if found.passed_over or found.harmful or found.unsaved else 0
     return INTERRUPTED if stop.requested else FAILED
@@ -341,32 +352,6 @@ def _why_not(checked: Checked, appraisal: Appraisal) -> str:
     if checked.leader not in now.state.assignment:
         return f"b{checked.leader} is not in the assignment: choose another leader"
     return ""
-
-
-def _print(results: Sequence[RescuedPartition]) -> None:
-    rows = list(_rows(results))
-    if rows:
-        print_table(COLUMNS, rows)
-    losing = sum(1 for result in results if result.saved)
-    records = sum(result.records for result in results)
-    say(f"{records:,} records of {losing:,} of {len(results):,} partitions saved")
-    for result in results:
-        if not result.whole:
-            say(f"{result.partition}  not rescued: {result.reason}")
-
-
-def _rows(results: Sequence[RescuedPartition]) -> Iterator[tuple[object, ...]]:
-    for result in results:
-        for saved in result.saved:
-            offsets = ", ".join(f"{span.start:,}-{span.end - 1:,}" for span in saved.spans)
-            yield (
-                result.partition,
-                f"b{saved.broker}",
-                offsets,
-                f"{saved.records:,}",
-                f"{saved.bytes:,}",
-                saved.path,
-            )
 
 
 COLUMNS = columns("Topic-partition", "Replica", "Offsets", ">Records", ">Bytes", "Saved in")
@@ -429,14 +414,8 @@ def rescue_logs(wanted: RescueRequest, leaders: Connection | None) -> int:
                 "succeeded": all(result.whole for result in results),
                 "partitions": [
                     {
-                        "topic": result.partition.topic,
-                        "partition": result.partition.partition,
-                        "log": result.log,
-                        "start": result.start,
-                        "end": result.end,
-                        "records": result.records,
-                        "bytes": result.bytes,
-                        "path": result.path,
+                        **of_partition(result.partition),
+                        **members(result, "log start end records bytes path"),
                         "rescued": result.whole,
                         "reason": result.reason,
                         "missing": result.damage,
@@ -472,13 +451,12 @@ def _starts(
         WrongCluster: the folders are of another cluster than the one that is named.
         Unreachable: it does not answer.
     """
-    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.rescue.from_log import log_end
     from breakglass.services.recovery.rescue.past_leader import kept_by_leaders
 
     starts: dict[TopicPartition, int] = {}
     with leaders.reading() as client:
-        deadline = Deadline.after(patience.SNAPSHOT)
+        deadline = deadline_after(patience.SNAPSHOT)
         found = client.describe(deadline).cluster_id
         if found != cluster_id:
             raise WrongCluster(
@@ -486,7 +464,7 @@ def _starts(
                 "leave them out to save whole logs"
             )
         ends = {replica.partition: log_end(replica) for replica in replicas}
-        for kept in kept_by_leaders(client, replicas, ends, Deadline.after(patience.SNAPSHOT)):
+        for kept in kept_by_leaders(client, replicas, ends, deadline_after(patience.SNAPSHOT)):
             if kept.until is None:
                 say(f"{kept.partition}  saved whole: {kept.why}")
             else:

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from breakglass.console.exits import FAILED, StopSignal
 from breakglass.console.guarded import GuardedCommand, say_event
 from breakglass.console.output import columns, print_table, say
+from breakglass.services.errors import OutcomeUnknown
 from breakglass.services.guard.act import ActStep, JournalOpened
+from breakglass.services.guard.lock import file_name
+from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
     from breakglass.console.option_values import Consent
     from breakglass.console.wiring import Connection
     from breakglass.services.guard.act import Act, ActEvent
     from breakglass.services.pipeline.report import CopyProgress
+    from breakglass.services.pipeline.restore.planned import TopicPlan
     from breakglass.services.pipeline.restore.restore import TopicRestored
 
 T = TypeVar("T")
@@ -34,9 +39,6 @@ UNEXPLAINED = (
     "{:,} offsets are missing for a reason that is not known: if cleanup.policy was compact "
     "between two runs, deletions of keys are among them, and these keys come back"
 )
-FAILED, UNKNOWN = 1, 4
-"""Exit codes."""
-
 Renamed = Annotated[
     list[str] | None,
     typer.Option("--map", metavar="OLD=NEW", help="New name of a topic (repeatable)."),
@@ -57,9 +59,6 @@ Compared = Annotated[
 
 def default_progress(cluster_id: str) -> Path:
     """The default folder of restore progress, by cluster."""
-    from breakglass.services.guard.lock import file_name
-    from breakglass.services.state_folder import state_folder
-
     return state_folder() / "restores" / file_name(cluster_id)
 
 
@@ -72,7 +71,6 @@ def restoring(
     *job*, its kind and the address of its backup, appears on the console, too.
     """
     from breakglass.console.backup_progress import progress
-    from breakglass.console.exits import StopSignal
     from breakglass.services.pipeline.acts.restore import CopyProgressed
 
     with StopSignal(), ExitStack() as stack:
@@ -83,7 +81,7 @@ def restoring(
                 shown[0](event.progress)
                 return
             if isinstance(event, JournalOpened) and not shown:
-                shown.append(stack.enter_context(progress(as_json=False, job=job)))
+                shown.append(stack.enter_context(progress(job=job))[0])
             if not isinstance(event, ActStep):
                 say_event(event)
 
@@ -101,7 +99,20 @@ def exit_code(done: Sequence[TopicRestored]) -> int:
     """0 when every topic is whole, and nothing was missing in its backup."""
     if all(topic.complete for topic in done):
         return 0
-    return UNKNOWN if any(topic.unknown for topic in done) else FAILED
+    return OutcomeUnknown.exit_code if any(topic.unknown for topic in done) else FAILED
+
+
+def say_doubts(topic: TopicRestored | TopicPlan, lacking: Sequence[str] = ()) -> None:
+    """Say what the backup of *topic* has lost, its *lacking* groups, and what is not proved."""
+    doubts = [*(NEVER_THERE.format(lost) for lost in topic.lost), *lacking]
+    if topic.salvaged:
+        doubts.append(NOT_PROVED)
+    if not topic.vouched:
+        doubts.append(NO_MANIFEST)
+    if topic.unexplained:
+        doubts.append(UNEXPLAINED.format(topic.unexplained))
+    for doubt in doubts:
+        say(f"{topic.target}  {doubt}")
 
 
 def print_restored(done: Sequence[TopicRestored], *, table: bool) -> None:
@@ -111,14 +122,7 @@ def print_restored(done: Sequence[TopicRestored], *, table: bool) -> None:
     for topic in done:
         for gap in topic.gaps:
             say(f"{topic.target}  offsets of {gap} are not restored: the backup is damaged there")
-        for lost in topic.lost:
-            say(f"{topic.target}  {NEVER_THERE.format(lost)}")
-        if topic.salvaged:
-            say(f"{topic.target}  {NOT_PROVED}")
-        if not topic.vouched:
-            say(f"{topic.target}  {NO_MANIFEST}")
-        if topic.unexplained:
-            say(f"{topic.target}  {UNEXPLAINED.format(topic.unexplained)}")
+        say_doubts(topic)
         for line in topic.remarks():
             say(line)
 
@@ -132,8 +136,7 @@ def _verdict(topic: TopicRestored) -> str:
     """No topic is identical to what its backup should hold where the backup was damaged."""
     if topic.before_all:
         return "nothing"
-    same = "identical" if topic.vouched and not topic.unexplained else "not proved"
-    compared = {True: same, False: "differs", None: "not compared"}[topic.verified]
+    compared = topic.comparison()
     if topic.verified is False or not (topic.gaps or topic.salvaged or topic.elsewhere):
         return compared
     what = "with gaps" if topic.gaps else "salvaged" if topic.salvaged else "in part"

@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.option_values import broker_ids
 from breakglass.console.options import (
-    Gone,
+    GoneBrokers,
     Host,
     ListenPort,
     Theme,
@@ -41,7 +40,7 @@ app = new_app()
 @connected
 def serve_dashboard(
     connection: Connection,
-    gone: Gone = None,
+    gone: GoneBrokers = (),
     host: Host = "127.0.0.1",
     port: ListenPort = PORT,
     tls_certificate: TlsCertificate = None,
@@ -87,7 +86,7 @@ def serve_dashboard(
     connection.noted_access()
     stores_in(store or ())
     decide_look(LookOptions(theme), default_folder())
-    brokers = broker_ids(gone, "--gone")
+    brokers = gone
 
     access = Access(listener, token_of(TOKEN), tuple(allowed_host or ()), behind_tls=behind_tls)
     of_session = session_environment(connection, brokers, theme, store or (), records=records)

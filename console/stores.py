@@ -12,7 +12,7 @@ import typer
 
 from breakglass.console.output import say
 from breakglass.console.wiring import Connection
-from breakglass.services.connection.profiles import default_folder
+from breakglass.services.connection.profiles import default_folder, load_profile
 from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,7 +83,6 @@ def profiles_backups(connection: Connection) -> tuple[str, ...]:
 
     Raises: BadConnectionSettings.
     """
-    from breakglass.services.connection.profiles import load_profile
     from breakglass.services.connection.sources import ConnectionOptions
 
     name = connection.options.profile or ConnectionOptions.from_environment(os.environ).profile
@@ -128,8 +127,6 @@ def place_named(store: str | None, found: ConnectorSettings, key: str) -> str:
 
     Raises UsageError: neither names it.
     """
-    from breakglass.services.errors import UsageError
-
     place = store or found.store
     if place is None:
         raise UsageError(

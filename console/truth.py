@@ -50,7 +50,14 @@ def print_scenarios(scenarios: Sequence[Scenario], *, as_json: bool) -> None:
         return
     print_table(
         SCENARIO_COLUMNS,
-        [[scenario.name, _options(scenario), scenario.summary] for scenario in scenarios],
+        [
+            (
+                scenario.name,
+                " ".join(f"{key}={value}" for key, value in scenario.options.items()),
+                scenario.summary,
+            )
+            for scenario in scenarios
+        ],
     )
 
 
@@ -66,10 +73,6 @@ def print_truth(truth: Truth, *, as_json: bool) -> None:
     left = len(truth.partitions) - len(shown)
     if left:
         print(f"and {left:,} more partitions")
-
-
-def _options(scenario: Scenario) -> str:
-    return " ".join(f"{key}={value}" for key, value in scenario.options.items())
 
 
 def _rows(truth: PartitionTruth) -> Iterator[list[object]]:

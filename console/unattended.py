@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from breakglass.console.exits import StopSignal
 from breakglass.console.option_values import Consent
 from breakglass.console.output import say
 from breakglass.console.wiring import Connection
@@ -124,8 +125,6 @@ class Unattended:
             BreakglassError: a command would end with it.
             KeyboardInterrupt: a signal asked to stop; the election under way was finished.
         """
-        from breakglass.console.exits import StopSignal
-
         with StopSignal() as stop, self.connection.reading() as client:
             left: set[object] = set()
             for _ in range(MOST_ROUNDS):

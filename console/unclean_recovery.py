@@ -6,9 +6,7 @@ As `breakglass unclean-recovery` it wants `--write` and the consent phrase too.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +17,7 @@ import typer
 from breakglass.console.commands import new_app
 from breakglass.console.documents import led_partitions, triage_partitions
 from breakglass.console.evidence import print_replicas, say_missing_acls
-from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal
+from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal, run_app
 from breakglass.console.option_values import Consent
 from breakglass.console.options import (
     DURATION_MS,
@@ -27,12 +25,13 @@ from breakglass.console.options import (
     GivenConsent,
     GoneBrokers,
     Rescue,
+    ShowReplicas,
     VerifyContents,
     connected,
     connected_for_writing,
 )
-from breakglass.console.output import say
-from breakglass.console.wiring import Connection
+from breakglass.console.output import data_aside, say
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services.errors import OutcomeUnknown, UsageError
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.session import Effort
@@ -69,9 +68,7 @@ class UncleanRecoveryRequest:
             help="Retries of an election that fails with a transient error.",
         ),
     ] = 3
-    show_replica_info: Annotated[
-        bool, typer.Option("--show-replica-info", help="Print what every replica holds.")
-    ] = False
+    show_replica_info: ShowReplicas = False
     output: Annotated[
         Path | None,
         typer.Option(
@@ -288,7 +285,6 @@ class _Call:
 
     def _show_all(self, found: Triage) -> dict[str, object]:
         """Show every replica, also of partitions that have a leader; all as parts of a document."""
-        from breakglass.services.kafka.wire.deadline import Deadline
         from breakglass.services.recovery.evidence.gather import gather
 
         electing, stop = self.electing, self.electing.stop
@@ -296,7 +292,7 @@ class _Call:
             electing.client,
             self.selection.snapshot,
             self.selection.online,
-            Deadline.after(self.wanted.recovery_duration_ms / 1000),
+            deadline_after(self.wanted.recovery_duration_ms / 1000),
             found.native,
             lambda: stop.requested,
         )
@@ -307,7 +303,7 @@ class _Call:
         return {"evidence": evidence, "led": led_partitions(last.partitions)}
 
     def _print_replicas(self, found: Triage, led: Sequence[PartitionEvidence] = ()) -> None:
-        with redirect_stdout(sys.stderr if self.electing.as_json else sys.stdout):
+        with data_aside(self.electing.as_json):
             print_replicas(found, led)
 
     def _write(self, found: Triage, path: Path) -> None:
@@ -331,6 +327,4 @@ class _Call:
 
 def main() -> int:
     """The program `kafka-unclean-recovery`; returns the exit code."""
-    from breakglass.console.exits import run_app
-
     return run_app(dropin, "kafka-unclean-recovery")

@@ -93,6 +93,12 @@ class TopicRestored:
     def whole(self) -> bool:
         return not self.error and self.verified is not False and not self.groups_failed
 
+    def comparison(self, *, sound: bool = True) -> str:
+        """What the comparison with the backup says; identical is only what is *sound*."""
+        proved = sound and self.vouched and not self.unexplained
+        same = "identical" if proved else "not proved"
+        return {True: same, False: "differs", None: "not compared"}[self.verified]
+
     def remarks(self) -> Iterator[str]:
         """What failed and what differs, one line each; empty if nothing does."""
         if self.before_all:
