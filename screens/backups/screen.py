@@ -51,7 +51,7 @@ from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.health.figure import Figure
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Unknown, known
-from breakglass.services.topic_backup.originals import FoundFiles
+from breakglass.services.topic_backup.folder_contents import FoundFiles
 from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 from breakglass.services.topic_backup.verified import Verified
 from breakglass.services.words.figures import count, size_text

@@ -59,9 +59,8 @@ from breakglass.services.kafka.replicas.list_offsets import (
 )
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition
-from breakglass.services.topic_backup.batch_header import read_headers
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
-from breakglass.services.topic_backup.batches import ControlType, Marker, decode_batch
+from breakglass.services.topic_backup.batches import ControlType, Marker, decode_batch, read_headers
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import listing, records_name
 from breakglass.services.topic_backup.manifest import read_manifest

@@ -27,8 +27,7 @@ from breakglass.services.errors import (
 from breakglass.services.kafka.replicas.replica_records import Aborted, BatchChunk, ReplicaRecords
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.batch_header import BatchHeader
-from breakglass.services.topic_backup.batches import decode_batch
+from breakglass.services.topic_backup.batches import BatchHeader, decode_batch
 
 MAX_BATCH_BYTES = 64 * 1024 * 1024
 """A batch that decompresses to more is shown as unreadable, with that reason."""

@@ -23,8 +23,13 @@ from breakglass.services.kafka.wire.grouping import unbelievable
 from breakglass.services.kafka.wire.memory import read_large_batches
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.batch_header import MAGIC, BatchHeader, read_headers
-from breakglass.services.topic_backup.batches import ControlType, decode_batch
+from breakglass.services.topic_backup.batches import (
+    MAGIC,
+    BatchHeader,
+    ControlType,
+    decode_batch,
+    read_headers,
+)
 from breakglass.services.topic_backup.older_messages import message_header, message_records
 from breakglass.services.topic_backup.record import Record
 

@@ -21,10 +21,16 @@ from numpy.typing import NDArray
 
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
-from breakglass.services.topic_backup.index_proof import OFFSET_BYTES, FalseIndex, require_true
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.salvage import salvaged
-from breakglass.services.topic_backup.segment_index import IndexedRecord, SegmentIndex, open_index
+from breakglass.services.topic_backup.segment_index import (
+    OFFSET_BYTES,
+    FalseIndex,
+    IndexedRecord,
+    SegmentIndex,
+    open_index,
+    require_true,
+)
 from breakglass.services.topic_backup.segment_reader import (
     FIRST_POSITION,
     FoundRecord,

@@ -18,7 +18,7 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup import partition_index
 from breakglass.services.topic_backup.batch_log import BatchLog, BatchState
 from breakglass.services.topic_backup.batches import RecordBatch
-from breakglass.services.topic_backup.folder import AppendFolder
+from breakglass.services.topic_backup.folder import AppendFolder, write_at
 from breakglass.services.topic_backup.layout import (
     PartitionFiles,
     batch_log_name,
@@ -319,12 +319,7 @@ class PartitionWriter:
             return
         content = bytes(self._index_waiting)
         name = partition_index_name(self.partition.partition)
-        file = self._folder.append(name, self._index_size)
-        try:
-            file.write(content)
-            file.sync()
-        finally:
-            file.close()
+        write_at(self._folder, name, self._index_size, [content])
         self._index_size += len(content)
         self._index_waiting.clear()
 

@@ -20,6 +20,7 @@ from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import PartitionFiles, listing, records_name
 from breakglass.services.topic_backup.record import MAX_RECORD_BYTES, Record
 from breakglass.services.topic_backup.salvage import UnreadBytes, UnreadCause, salvaged
+from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, altered
 from breakglass.services.topic_backup.segment_index import IndexedRecord, open_index
 from breakglass.services.topic_backup.segment_reader import (
     FIRST_POSITION,
@@ -27,7 +28,6 @@ from breakglass.services.topic_backup.segment_reader import (
     Proof,
     read_segment,
 )
-from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from breakglass.services.errors import BreakglassError, DamagedBackup
 from breakglass.services.topic_backup import partition_index
-from breakglass.services.topic_backup.folder import AppendFolder, storage_errors
+from breakglass.services.topic_backup.folder import AppendFolder, storage_errors, write_at
 from breakglass.services.topic_backup.layout import Segment, records_name, segment_index_name
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.reindex import write_partition_index, write_segment_index
@@ -288,9 +288,5 @@ class _Tail:
         size = self._folder.size(name) or 0
         if size <= to:
             return []
-        file = self._folder.append(name, to)
-        try:
-            file.sync()
-        finally:
-            file.close()
+        write_at(self._folder, name, to)
         return [Cut(self._folder.where(name), to, size - to)]

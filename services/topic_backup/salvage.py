@@ -32,7 +32,12 @@ from breakglass.services.topic_backup.record import (
     decode,
     encode,
 )
-from breakglass.services.topic_backup.segment_index import ENTRY, IndexedRecord, open_index
+from breakglass.services.topic_backup.segment_index import (
+    ENTRY,
+    OFFSET_BYTES,
+    IndexedRecord,
+    open_index,
+)
 from breakglass.services.topic_backup.segment_reader import (
     CHUNK_BYTES,
     FIRST_POSITION,
@@ -41,7 +46,6 @@ from breakglass.services.topic_backup.segment_reader import (
     check_magic,
 )
 
-OFFSET_BYTES = 8
 CHAIN = 3
 """How many records in a row, with rising offsets, must follow damage, or how many entries in a row
 must match before records at another position are accepted."""

@@ -1,15 +1,20 @@
 """Reads, hashes and copies the committed bytes of a segment's files in chunks.
 
+Whether a committed segment's bytes are unchanged is checked once for each state of the file: a
+process that checks an unchanged file again gets the first answer; in an object store, only if the
+store proves that the object is unchanged. A failed read is repeated each time, because the next
+request may succeed.
+
 Small parts are appended to a small segment, so that frequent runs produce few segments.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 
-from breakglass.services.errors import DamagedBackup
-from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
+from breakglass.services.errors import BreakglassError, DamagedBackup
+from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors, write_at
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.part import NewSegment, SegmentPart, followed_by, placed
 from breakglass.services.topic_backup.segment_index import ENTRY
@@ -90,10 +95,10 @@ def appended(folder: LocalFolder, last: SegmentSummary, new: NewSegment) -> Segm
     if digest.hexdigest() != last.sha256:
         return None
     records = chunks(folder, part.records, part.records_bytes, len(MAGIC))
-    _write_behind(folder, name, last.records_bytes, records)
+    write_at(folder, name, last.records_bytes, records)
     entries = moved_entries(folder, part.index, part.count, last.records_bytes - FIRST_POSITION)
     at = FIRST_POSITION + last.count * ENTRY.size
-    _write_behind(folder, segment_index_name(last.prefix), at, entries)
+    write_at(folder, segment_index_name(last.prefix), at, entries)
     folder.remove(part.records)
     folder.remove(part.index)
     behind = placed(new, last.prefix, part.first_offset, None)
@@ -103,12 +108,65 @@ def appended(folder: LocalFolder, last: SegmentSummary, new: NewSegment) -> Segm
     return followed_by(last, behind, digest.hexdigest())
 
 
-def _write_behind(folder: LocalFolder, name: str, at: int, content: Iterable[bytes]) -> None:
-    """Write *content* at byte *at* of a file, durably, over bytes that were never committed."""
-    file = folder.append(name, at)
+OTHER_BYTES = "its bytes are not those that were committed (SHA-256)"
+MOST_KEPT = 4096
+
+_known: dict[Hashable, str] = {}
+"""Answers by question, file, state of the file and committed figures."""
+
+
+def altered(folder: Folder, segment: SegmentSummary) -> str:
+    """What is wrong with the records file of *segment*; empty if nothing is."""
     try:
-        for chunk in content:
-            file.write(chunk)
-        file.sync()
-    finally:
-        file.close()
+        return remembered(folder, segment, "altered", lambda: _judged(folder, segment))
+    except BreakglassError as error:
+        return str(error)
+
+
+def remembered(
+    folder: Folder, segment: SegmentSummary, question: str, answer: Callable[[], str]
+) -> str:
+    """The *answer* about the records file of *segment*, computed once for each state of the file.
+
+    Raises: as *answer*; then nothing is remembered.
+        StorageError: the state of the file cannot be read.
+    """
+    name = records_name(segment.prefix)
+    state = folder.state(name)
+    if state is None:
+        return answer()
+    # The address alone is not enough: another key decrypts the file to other bytes.
+    place = folder.where(name) if isinstance(folder, LocalFolder) else (folder, name)
+    key = (question, place, state, segment.records_bytes, segment.sha256)
+    if key not in _known:
+        found = answer()
+        if len(_known) >= MOST_KEPT:
+            _known.clear()
+        _known[key] = found
+    return _known[key]
+
+
+def judged(
+    folder: Folder, segment: SegmentSummary, see: Callable[[bytes], None] = lambda _: None
+) -> str:
+    """Like `altered`, without the memory; *see* is called with each chunk that is read."""
+    try:
+        return _judged(folder, segment, see)
+    except BreakglassError as error:
+        return str(error)
+
+
+def _judged(
+    folder: Folder, segment: SegmentSummary, see: Callable[[bytes], None] = lambda _: None
+) -> str:
+    name = records_name(segment.prefix)
+    try:
+        size = folder.size(name)
+        if size is None:
+            return "the manifest has this segment, the folder has not"
+        if size < segment.records_bytes:
+            return f"it has {size:,} bytes, and {segment.records_bytes:,} were committed"
+        digest = sha256(folder, name, segment.records_bytes, see)
+    except DamagedBackup as error:
+        return f"byte {error.position}: {error.reason}"
+    return "" if digest == segment.sha256 else OTHER_BYTES

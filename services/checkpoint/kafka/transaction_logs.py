@@ -37,8 +37,12 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
 from breakglass.services.pipeline.batches.tasks import LogRange, fetches_in
 from breakglass.services.pipeline.batches.varints import NotByColumns
-from breakglass.services.topic_backup.batch_header import BatchHeader, read_headers
-from breakglass.services.topic_backup.batches import ControlType, decode_batch
+from breakglass.services.topic_backup.batches import (
+    BatchHeader,
+    ControlType,
+    decode_batch,
+    read_headers,
+)
 from breakglass.services.topic_backup.older_messages import message_header
 from breakglass.services.topic_backup.record import Record
 

@@ -31,13 +31,11 @@ from breakglass.services.recovery.group_reset import RESTORE_STEP, MoveResult
 from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.folder_contents import RestorableTopic
+from breakglass.services.topic_backup.group_history import GroupsByPartition
 from breakglass.services.topic_backup.summary import PartitionSummary
 
 NAMED = 5
 """The number of groups that a refusal names."""
-
-GroupsByPartition = Mapping[int, Mapping[str, int]]
-"""Committed offset by partition and group."""
 
 
 def groups_of(

@@ -18,9 +18,8 @@ from breakglass.services.divergence.source import Reading
 from breakglass.services.pipeline.stored_segments import runs_between, stored_segments
 from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.folder_contents import read_held, read_sound
+from breakglass.services.topic_backup.folder_contents import found_files, read_held, read_sound
 from breakglass.services.topic_backup.mending import mend
-from breakglass.services.topic_backup.originals import found_files
 from breakglass.services.topic_backup.part import Addition, Missing
 from breakglass.services.topic_backup.prune import PruneLimits, prune
 from breakglass.services.topic_backup.reader import PartitionReader
