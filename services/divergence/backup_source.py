@@ -24,8 +24,8 @@ from breakglass.services.divergence.source import (
 from breakglass.services.errors import DamagedBackup, StorageError, UnsupportedSchema
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import records_name
-from breakglass.services.topic_backup.reader import IN_DOUBT, LeftOut, SegmentExtent, pieces_of
-from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, remembered
+from breakglass.services.topic_backup.reader import IN_DOUBT, LeftOut, pieces_of
+from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, SegmentExtent, remembered
 from breakglass.services.topic_backup.segment_index import (
     OFFSET_BYTES,
     READ_AT_ONCE,

@@ -199,11 +199,9 @@ def _continues(before: RecordPair, pair: RecordPair) -> bool:
     """Whether both pairs are of the same unreadable stretch and adjacent."""
     if before.kind is not PairKind.UNREAD or pair.kind is not PairKind.UNREAD:
         return False
-    ours, theirs = (before.left, before.right), (pair.left, pair.right)
-    return all(_touch(one, other) for one, other in zip(ours, theirs, strict=True))
-
-
-def _touch(one: object, other: object) -> bool:
-    if isinstance(one, UnreadableRange) and isinstance(other, UnreadableRange):
-        return one.end == other.start and one.reason == other.reason
-    return one is None and other is None
+    return all(
+        one.end == other.start and one.reason == other.reason
+        if isinstance(one, UnreadableRange) and isinstance(other, UnreadableRange)
+        else one is None and other is None
+        for one, other in ((before.left, pair.left), (before.right, pair.right))
+    )

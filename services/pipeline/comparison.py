@@ -99,7 +99,9 @@ class StretchComparison:
         self.found.last = int(run.offsets[-1])
         self.found.bytes += len(run.data)
         done = 0
-        for stored in self._expected(start, self.found.last + 1):
+        bounds = start, self.found.last + 1
+        offsets = self._offsets
+        for stored in offsets.expected(*bounds) if offsets else runs_between(self._stored, *bounds):
             upto = int(np.searchsorted(run.offsets, stored.offsets[-1], side="right"))
             if upto > done:
                 self._compare(run.cut(done, upto), stored)
@@ -108,11 +110,6 @@ class StretchComparison:
             done = upto
         if done < len(run):
             self.found.note("extra", list(run.offsets[done:]))
-
-    def _expected(self, start: int, end: int) -> Iterator[RecordRun]:
-        if self._offsets is not None:
-            return self._offsets.expected(start, end)
-        return runs_between(self._stored, start, end)
 
     def _compare(self, ours: RecordRun, stored: RecordRun) -> None:
         if self._offsets is not None:

@@ -82,7 +82,9 @@ def _reported_in(report: TopicReport) -> Iterator[None]:
 
 
 def _copy(run: BackupRun, batch: BatchRanges, topics: Sequence[OpenTopic]) -> None:
-    jobs = [(topic, _todo(topic, batch)) for topic in topics]
+    # The offsets of each topic in the batch that are not committed yet.
+    stretches = [(topic, [within(batch, stretch) for stretch in topic.todo]) for topic in topics]
+    jobs = [(topic, [one for one in todo if one.offsets]) for topic, todo in stretches]
     some = [(topic, todo) for topic, todo in jobs if todo]
     parts = _parts(run, some) if some else None
     for topic, todo in some:
@@ -91,12 +93,6 @@ def _copy(run: BackupRun, batch: BatchRanges, topics: Sequence[OpenTopic]) -> No
                 topic.copy.copy(todo)
             else:
                 topic.copy.take(todo, parts.get(topic.source.name, []))
-
-
-def _todo(topic: OpenTopic, batch: BatchRanges) -> list[CopyStretch]:
-    """The offsets of the topic in *batch* that are not committed yet."""
-    stretches = (within(batch, stretch) for stretch in topic.todo)
-    return [stretch for stretch in stretches if stretch.offsets]
 
 
 def within(ranges: BatchRanges, stretch: CopyStretch) -> CopyStretch:

@@ -24,8 +24,8 @@ from breakglass.services.topic_backup.layout import (
     segment_of,
 )
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
-from breakglass.services.topic_backup.reader import LeftOut, PartitionReader, SegmentExtent
-from breakglass.services.topic_backup.segment_bytes import altered
+from breakglass.services.topic_backup.reader import LeftOut, PartitionReader
+from breakglass.services.topic_backup.segment_bytes import SegmentExtent, altered
 from breakglass.services.topic_backup.segment_index import open_index
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary, SegmentTally

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, replace
 
 from breakglass.services.errors import BreakglassError, DamagedBackup
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors, write_at
@@ -170,3 +171,32 @@ def _judged(
     except DamagedBackup as error:
         return f"byte {error.position}: {error.reason}"
     return "" if digest == segment.sha256 else OTHER_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentExtent:
+    """How much of one segment is read, be it present or missing."""
+
+    prefix: str
+    start_offset: int
+    end: int | None
+    """Where to stop in the records file; None: after the last complete record."""
+    next_offset: int | None = None
+    """The segment's offsets are lower; None: no segment follows."""
+    summary: SegmentSummary | None = None
+    """The segment as it was committed; None without a manifest."""
+    missing: str = ""
+    """Why the segment cannot be read; empty: it can."""
+
+    def altered(self, folder: Folder) -> str:
+        """What is wrong with the committed bytes; empty if nothing is, or without a manifest."""
+        if self.summary is None or self.missing:
+            return self.missing
+        return altered(folder, self.own_summary)
+
+    @property
+    def own_summary(self) -> SegmentSummary:
+        """The summary with the name of the file: names may pad the same offset differently."""
+        assert self.summary is not None
+        same = self.summary.prefix == self.prefix
+        return self.summary if same else replace(self.summary, prefix=self.prefix)

@@ -241,7 +241,9 @@ class BatchReader:
             coming = ahead.submit(self._fetch, start, NO_EPOCH, self.chunk_bytes)
             at, epoch, size = start, NO_EPOCH, self.chunk_bytes
             while True:
-                fetched = self._batches(coming.result())
+                answer = coming.result()
+                number = self.partition.partition
+                fetched = FetchedBatches(number, answer.records, answer.aborted, self.where)
                 last = fetched.last
                 if last.next_offset > at:
                     at, epoch, size = last.next_offset, last.epoch, self.chunk_bytes
@@ -254,10 +256,6 @@ class BatchReader:
                 yield fetched
                 if at >= end:
                     return
-
-    def _batches(self, answer: FetchAnswer) -> FetchedBatches:
-        number = self.partition.partition
-        return FetchedBatches(number, answer.records, answer.aborted, self.where)
 
     def _fetch(self, position: int, epoch: int, size: int) -> FetchAnswer:
         def ask() -> FetchAnswer:

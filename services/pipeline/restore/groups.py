@@ -212,9 +212,9 @@ class GroupRestore:
             or ("" if now.get(partition) == to else "accepted, but the committed offset is another")
             for partition, to in offsets.items()
         }
-        self.journal.outcome(
-            request, {partition: _result(why) for partition, why in errors.items()}
-        )
+        moved = {True: MoveResult.FAILED.value, False: MoveResult.MOVED.value}
+        results = {one: {"result": moved[bool(why)], "reason": why} for one, why in errors.items()}
+        self.journal.outcome(request, results)
         return errors
 
     def _standing(
@@ -228,8 +228,3 @@ class GroupRestore:
 
         found = until(deadline, read)
         return {partition: groups[group] for partition, groups in found.items()}
-
-
-def _result(why: str) -> dict[str, str]:
-    result = MoveResult.FAILED if why else MoveResult.MOVED
-    return {"result": result.value, "reason": why}

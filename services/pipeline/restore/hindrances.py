@@ -16,7 +16,7 @@ from collections.abc import Container
 from pathlib import Path
 
 from breakglass.services import patience
-from breakglass.services.errors import BreakglassError, Refused
+from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.cluster.open_transactions import (
     OpenTransaction,
     read_open_transactions,
@@ -41,18 +41,6 @@ def hindrance(client: ReadClient, plan: RestorePlan, *, transactional: bool, ver
         return ""
     offline = _offline_coordinators(client) if transactional else ""
     return offline or (_left_open(client, plan) if verify else "")
-
-
-def require_no_hindrance(
-    client: ReadClient, plan: RestorePlan, *, transactional: bool, verify: bool
-) -> None:
-    """Check that the restore of *plan* would not wait in vain.
-
-    Raises:
-        Refused: it would; nothing was changed.
-    """
-    if reason := hindrance(client, plan, transactional=transactional, verify=verify):
-        raise Refused(reason)
 
 
 def _offline_coordinators(client: ReadClient) -> str:
