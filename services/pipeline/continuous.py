@@ -45,7 +45,7 @@ from breakglass.services.pipeline.source import CopyStretch, WantedTopics, read_
 from breakglass.services.topic_backup.part import SegmentPart
 from breakglass.services.topic_backup.store.form import has_manifest
 from breakglass.services.topic_backup.store.store import LocalStore
-from breakglass.services.topic_backup.summary import GapReason
+from breakglass.services.topic_backup.summary import GapReason, added
 
 BatchRanges = Mapping[TopicPartition, tuple[int, int]]
 """New offsets ``[start, end)`` by partition; never empty."""
@@ -272,8 +272,7 @@ class Followed:
         self.seconds += report.seconds
         self.lost += sum(len(part.lost) + len(part.unproved) for part in report.partitions)
         self.lost += sum(len(topic.damages) + topic.other_log for topic in report.topics)
-        for reason, count in report.missing.items():
-            self.missing[reason] = self.missing.get(reason, 0) + count
+        self.missing = added(self.missing, report.missing)
 
 
 def follow(
@@ -366,11 +365,7 @@ class _Following:
                 self.followed.failures = [str(error)]
                 self.lag.behind(error)
                 return {}
-            self._folders |= {
-                Generation(topic.topic, topic.generation, topic.others_aside)
-                for topic in report.topics
-                if not topic.error
-            }
+            self._folders |= {topic.place for topic in report.topics if not topic.error}
             self.followed.runs += 1
             self.followed.add(report)
             self.followed.partitions = len(report.partitions)
@@ -378,8 +373,7 @@ class _Following:
             self.followed.failures = failures
             self.told(report)
             # Report whether everything that existed at *began* has been copied.
-            lacking = [f"{topic.topic}: {topic.error}" for topic in report.topics if topic.error]
-            lacking += [
+            lacking = failures + [
                 f"{topic.topic}-{number}: {reason}"
                 for topic in report.topics
                 for number, reason in topic.unread.items()

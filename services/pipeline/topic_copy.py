@@ -55,6 +55,7 @@ from breakglass.services.topic_backup.summary import (
     GapReason,
     LogLook,
     Unproved,
+    added,
     listed,
 )
 from breakglass.services.words.moments import time_text
@@ -525,9 +526,7 @@ class TopicCopy:
         report.end = copied.stretch.end
         report.records += sum(segment.part.count for segment in copied.segments)
         report.bytes += sum(segment.part.records_bytes for segment in copied.segments)
-        for missing in copied.missing:
-            for reason, count in missing.counts.items():
-                report.missing[reason] = report.missing.get(reason, 0) + count
+        report.missing = added(report.missing, *(missing.counts for missing in copied.missing))
 
 
 def _written(target: PartTarget, starts: Mapping[int, int]) -> int:

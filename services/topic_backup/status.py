@@ -13,7 +13,7 @@ from breakglass.services.topic_backup.folder_contents import FoundFiles, found_f
 from breakglass.services.topic_backup.layout import folder_name
 from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.store.store import Store
-from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary
+from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary, added
 from breakglass.services.topic_backup.verification import lacks_last, uncommitted
 from breakglass.services.topic_backup.verified import Verified
 
@@ -163,10 +163,6 @@ def _partition(folder: Folder, held: PartitionSummary, names: Collection[str]) -
     lost = missing_of(names, folder, held, sizes=isinstance(folder, LocalFolder))
     wrong = {one.prefix for one in lost}
     kept = [segment for segment in held.segments if segment.prefix not in wrong]
-    gaps: dict[str, int] = {}
-    for segment in held.segments:
-        for reason, count in segment.missing.items():
-            gaps[reason] = gaps.get(reason, 0) + count
     return PartitionStatus(
         partition=held.partition,
         first_offset=held.first_offset,
@@ -176,7 +172,7 @@ def _partition(folder: Folder, held: PartitionSummary, names: Collection[str]) -
         bytes=sum(summary.records_bytes for summary in kept),
         segments=len(kept),
         damage=tuple(str(one.what) for one in lost),
-        gaps=gaps,
+        gaps=added(*(segment.missing for segment in held.segments)),
         unproved=tuple(map(str, held.unproved)),
         lost_offsets=held.lost,
     )

@@ -16,8 +16,8 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun, repeating
 from breakglass.services.pipeline.restore.groups import GroupRestore, require_no_members
-from breakglass.services.pipeline.restore.hindrances import hindrance
 from breakglass.services.pipeline.restore.offset_map import OffsetMap, read_log
+from breakglass.services.pipeline.restore.plan import hindrance
 from breakglass.services.pipeline.restore.planned import BELOW, RestorePlan, TopicPlan, stored_of
 from breakglass.services.pipeline.restore.producing import failures, produce_by_tasks
 from breakglass.services.pipeline.restore.proof import (
@@ -34,6 +34,7 @@ from breakglass.services.pipeline.restore.task import ForeignRecords, PartitionT
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import TopicSource
 from breakglass.services.recovery.execution.record import ExecutionJournal
+from breakglass.services.topic_backup.summary import added
 
 WATCH_SECONDS = 0.5
 RECORDS_A_TRANSACTION = 500_000
@@ -325,19 +326,15 @@ class _Topic:
         planned = {partition.partition: partition.records for partition in self._plan.partitions}
         now = seen_to(lambda: self._target.require_same(state), ends)
         for part in prove(self._work.run, now, spans, maps, alone=self._plan.empty):
-            compared = part.equal + part.expired + part.counts.get("missing", 0)
-            compared += part.counts.get("different", 0)
+            found = dict(part.counts)
+            compared = part.equal + part.expired
+            compared += found.get("missing", 0) + found.get("different", 0)
             if compared != planned[part.partition]:
                 # The plan and the comparison read the backup apart from one another.
-                self._report.differences["not compared"] = self._report.differences.get(
-                    "not compared", 0
-                ) + abs(planned[part.partition] - compared)
-            for kind, count in part.counts.items():
-                self._report.differences[kind] = self._report.differences.get(kind, 0) + count
+                found["not compared"] = abs(planned[part.partition] - compared)
             if part.expired:
-                self._report.differences["missing"] = (
-                    self._report.differences.get("missing", 0) + part.expired
-                )
+                found["missing"] = found.get("missing", 0) + part.expired
+            self._report.differences = added(self._report.differences, found)
         self._report.verified = not self._report.differences
 
     def _forget(self, tasks: Sequence[PartitionTask]) -> None:
