@@ -18,7 +18,7 @@ from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.model import TopicPartition
-    from breakglass.services.topic_backup.originals import FoundPartition
+    from breakglass.services.topic_backup.folder_contents import FoundPartition
     from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 
 

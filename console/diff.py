@@ -143,7 +143,7 @@ class _Differing:
 
 def _size(comparison: Comparison) -> int | None:
     """Bytes of the larger side; None where Spark cannot count them."""
-    from breakglass.services.divergence.volume import bytes_of
+    from breakglass.services.divergence.opening import bytes_of
 
     sizes = [bytes_of(source) for source in (comparison.left, comparison.right)]
     return None if None in sizes else max(size for size in sizes if size is not None)

@@ -51,8 +51,9 @@ from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.health.figure import Figure
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Unknown, known
-from breakglass.services.topic_backup.originals import FoundFiles
+from breakglass.services.topic_backup.folder_contents import FoundFiles
 from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
+from breakglass.services.topic_backup.summary import added
 from breakglass.services.topic_backup.verified import Verified
 from breakglass.services.words.figures import count, size_text
 from breakglass.services.words.moments import moment_text, time_text
@@ -298,7 +299,7 @@ def _topic(line: TopicLine) -> Iterator[Fact]:
     yield Fact("Verified", tuple(_verified(status)))
     for lack in status.groups_lacking:
         yield Fact("Groups", (LinePart(lack, Role.LOST),))
-    gaps = _summed(line.held.partitions)
+    gaps = added(*(partition.gaps for partition in line.held.partitions))
     if gaps:
         yield Fact("Gaps", (LinePart(_gaps(gaps)),))
     yield from _unknown_lag(line.lag)
@@ -380,14 +381,6 @@ def _partition(line: BackupPartitionLine) -> Iterator[Fact]:
 def _unknown_lag(lag: Lag) -> Iterator[Fact]:
     if isinstance(lag, Unknown):
         yield Fact("Lag", (LinePart(f"? {lag.reason}", Role.UNKNOWN),))
-
-
-def _summed(partitions: Sequence[PartitionStatus]) -> dict[str, int]:
-    gaps: dict[str, int] = {}
-    for partition in partitions:
-        for reason, number in partition.gaps.items():
-            gaps[reason] = gaps.get(reason, 0) + number
-    return gaps
 
 
 def _gaps(gaps: dict[str, int]) -> str:

@@ -20,12 +20,11 @@ from breakglass.screens.diff.reader import (
     Task,
     progress_of,
 )
-from breakglass.services.browse.finding import first_at, next_match, previous_match
-from breakglass.services.divergence.align import Comparison, HunkTotals, runs
+from breakglass.services.browse.query import first_at, next_match, previous_match
+from breakglass.services.divergence.align import Comparison, HunkTotals, Minimap, runs
 from breakglass.services.divergence.backup_source import BackupSource
 from breakglass.services.divergence.entry import DETAIL
 from breakglass.services.divergence.metastore_source import MetastoreSource
-from breakglass.services.divergence.minimap import Minimap
 from breakglass.services.divergence.pages import around
 from breakglass.services.divergence.source import Reading, Same
 from breakglass.services.errors import UsageError

@@ -50,9 +50,8 @@ from breakglass.screens.messages import CopyAsked
 from breakglass.screens.widgets.dialog import Prompt
 from breakglass.screens.widgets.told import StyledLines
 from breakglass.services.browse.query import HELP, RecordQuery, parse_query, parse_time
-from breakglass.services.divergence.align import HunkTotals, PairKind, RecordPair
+from breakglass.services.divergence.align import Cell, HunkTotals, Minimap, PairKind, RecordPair
 from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
-from breakglass.services.divergence.minimap import Cell, Minimap
 from breakglass.services.divergence.pages import Window
 from breakglass.services.divergence.source import Extent
 from breakglass.services.errors import UsageError

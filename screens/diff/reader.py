@@ -17,9 +17,16 @@ from breakglass.screens.refreshing import as_ours
 from breakglass.services import patience
 from breakglass.services.divergence.align import Comparison, HunkTotals
 from breakglass.services.divergence.entry import DETAIL
-from breakglass.services.divergence.pages import Window, around, page_before, page_from
+from breakglass.services.divergence.pages import (
+    Window,
+    around,
+    count,
+    next_difference,
+    page_before,
+    page_from,
+    previous_difference,
+)
 from breakglass.services.divergence.replicas import Facing, comparison_of
-from breakglass.services.divergence.search import count, next_difference, previous_difference
 from breakglass.services.divergence.source import Abandoned, Reading
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.wire.deadline import Deadline, until
@@ -27,8 +34,7 @@ from breakglass.services.kafka.wire.deadline import Deadline, until
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from breakglass.services.divergence.align import RecordPair
-    from breakglass.services.divergence.minimap import Minimap
+    from breakglass.services.divergence.align import Minimap, RecordPair
     from breakglass.services.divergence.source import Extent
 
 

@@ -23,18 +23,20 @@ from breakglass.services.divergence.source import (
 )
 from breakglass.services.errors import DamagedBackup, StorageError, UnsupportedSchema
 from breakglass.services.topic_backup.folder import Folder
-from breakglass.services.topic_backup.index_proof import (
+from breakglass.services.topic_backup.layout import records_name
+from breakglass.services.topic_backup.reader import IN_DOUBT, LeftOut, pieces_of
+from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, SegmentExtent, remembered
+from breakglass.services.topic_backup.segment_index import (
     OFFSET_BYTES,
     READ_AT_ONCE,
     FalseIndex,
+    IndexedRecord,
+    SegmentIndex,
     entries_of,
+    open_index,
     require_true,
 )
-from breakglass.services.topic_backup.layout import records_name
-from breakglass.services.topic_backup.reader import IN_DOUBT, LeftOut, SegmentExtent, pieces_of
-from breakglass.services.topic_backup.segment_index import IndexedRecord, SegmentIndex, open_index
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
-from breakglass.services.topic_backup.soundness import OTHER_BYTES, remembered
 from breakglass.services.topic_backup.summary import EpochStart
 
 PIECE_BYTES = 1024 * 1024

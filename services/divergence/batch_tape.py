@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from breakglass.services.divergence.source import Reach
-from breakglass.services.topic_backup.batch_header import (
+from breakglass.services.topic_backup.batches import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
     LENGTH_END,

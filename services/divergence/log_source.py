@@ -50,8 +50,13 @@ from breakglass.services.errors import (
     UsageError,
 )
 from breakglass.services.regular_file import open_regular, read_regular
-from breakglass.services.topic_backup.batch_header import BATCH_HEADER, BatchHeader, read_headers
-from breakglass.services.topic_backup.batches import RecordBatch, decode_batch
+from breakglass.services.topic_backup.batches import (
+    BATCH_HEADER,
+    BatchHeader,
+    RecordBatch,
+    decode_batch,
+    read_headers,
+)
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.topic_backup.layout import MAX_INT64
 

@@ -41,12 +41,16 @@ from breakglass.services.divergence.entry import (
     UnreadableRange,
     address,
 )
-from breakglass.services.divergence.log_source import open_log
+from breakglass.services.divergence.log_source import LogSource, open_log
 from breakglass.services.divergence.metastore_source import MARK_EVERY, command, open_metastore
-from breakglass.services.divergence.replica_epochs import proven_by_epochs
-from breakglass.services.divergence.replica_source import ReplicaSource
+from breakglass.services.divergence.replica_source import ReplicaSource, proven_by_epochs
 from breakglass.services.divergence.source import Extent, RawForm, RawLog, Reading, Source
-from breakglass.services.errors import ClusterError, MalformedMessage, UsageError
+from breakglass.services.errors import (
+    BreakglassError,
+    ClusterError,
+    MalformedMessage,
+    UsageError,
+)
 from breakglass.services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
     EARLIEST,
@@ -57,16 +61,17 @@ from breakglass.services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
+from breakglass.services.kafka.replicas.log_dirs import read_log_dirs
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition
-from breakglass.services.topic_backup.batch_header import read_headers
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
-from breakglass.services.topic_backup.batches import ControlType, Marker, decode_batch
+from breakglass.services.topic_backup.batches import ControlType, Marker, decode_batch, read_headers
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import listing, records_name
 from breakglass.services.topic_backup.manifest import read_manifest
-from breakglass.services.topic_backup.reader import PartitionReader, SegmentExtent, pieces_of
+from breakglass.services.topic_backup.reader import PartitionReader, pieces_of
 from breakglass.services.topic_backup.record import TimestampType
+from breakglass.services.topic_backup.segment_bytes import SegmentExtent
 from breakglass.services.topic_backup.segment_index import open_index
 from breakglass.services.topic_backup.segment_reader import FoundRecord
 from breakglass.services.topic_backup.store.store import open_store
@@ -712,3 +717,29 @@ def _by_position(address: SourceAddress, source: Source) -> Source:
         return source
     committed = source if address.kind.committed else CommittedView(source)
     return by_position(committed, Reading())
+
+
+def bytes_of(source: Source) -> int | None:
+    """The stored bytes of *source*; None if they are unknown or *source* cannot be divided.
+
+    Only a source that can be read from any address is divided. A log must be read whole to find
+    its committed records.
+    """
+    if isinstance(source, BackupSource):
+        names = [records_name(stretch.prefix) for stretch in source.stretches]
+        return sum(source.folder.size(name) or 0 for name in names)
+    if isinstance(source, LogSource):
+        return sum(
+            segment.path.stat().st_size for segment in source.segments if segment.path.exists()
+        )
+    if isinstance(source, ReplicaSource):
+        deadline = Deadline.after(patience.REQUEST)
+        try:
+            told = read_log_dirs(source.sender, source.broker, [source.partition], deadline)
+        except BreakglassError:
+            return None
+        held = told.get(source.partition)
+        if held is None or held.future or not isinstance(held.size, int):
+            return None
+        return held.size
+    return None

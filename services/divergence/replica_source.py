@@ -1,4 +1,9 @@
-"""Reads one replica's log, leader or not, as a source of raw batches decoded one at a time."""
+"""Reads one replica's log, leader or not, as a source of raw batches decoded one at a time.
+
+Leader epochs prove that two replicas are the same up to where their histories diverge: an epoch has
+one leader, and a follower appends only where its log matches the leader's. So two logs that contain
+the same epoch have the same records before it (log matching).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.divergence.batch_tape import BatchPiece, whole_batches
@@ -24,11 +30,12 @@ from breakglass.services.errors import (
     NotAuthorized,
     Unreachable,
 )
+from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.replica_records import Aborted, BatchChunk, ReplicaRecords
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
-from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.batch_header import BatchHeader
-from breakglass.services.topic_backup.batches import decode_batch
+from breakglass.services.model import EpochHistory, TopicPartition, Unknown
+from breakglass.services.topic_backup.batches import BatchHeader, decode_batch
 
 MAX_BATCH_BYTES = 64 * 1024 * 1024
 """A batch that decompresses to more is shown as unreadable, with that reason."""
@@ -264,3 +271,40 @@ def entries_of(data: bytes, header: BatchHeader, where: str, keep: Keep) -> Sequ
     epoch = header.leader_epoch if header.leader_epoch >= 0 else None
     of_batch = batch.marker, header.producer_id, header.transactional
     return [entry_of(record, keep, epoch, *of_batch) for record in batch.records]
+
+
+DEPTH = 64
+"""Number of epochs that each replica is asked for."""
+NO_ID = UUID(int=0)
+
+
+def proven_by_epochs(
+    client: ReadClient, left: ReplicaSource, right: ReplicaSource, deadline: Deadline
+) -> Extent | None:
+    """The offsets at which both replicas are the same by log matching; None if not known.
+
+    Raises:
+        Unreachable: a broker does not answer for its epochs.
+    """
+    ours, theirs = (_history(client, source, deadline) for source in (left, right))
+    if isinstance(ours, Unknown) or isinstance(theirs, Unknown):
+        return None
+    parted = parting(ours, theirs)
+    start = max(left.extent.start, right.extent.start)
+    return Extent(start, parted) if parted is not None and start < parted else None
+
+
+def parting(ours: EpochHistory, theirs: EpochHistory) -> int | None:
+    """The lower end offset of the highest common epoch; None without a common epoch."""
+    ends = {range_.epoch: range_.end for range_ in ours.ranges}
+    common = [range_ for range_ in theirs.ranges if range_.epoch in ends]
+    return min(ends[common[-1].epoch], common[-1].end) if common else None
+
+
+def _history(
+    client: ReadClient, source: ReplicaSource, deadline: Deadline
+) -> EpochHistory | Unknown:
+    reader = client.replicas_on(source.broker)
+    reader.read({source.partition: NO_ID}, deadline)
+    reader.deepen([source.partition], DEPTH, deadline)
+    return reader.history(source.partition)

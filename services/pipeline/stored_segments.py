@@ -22,16 +22,23 @@ from numpy.typing import NDArray
 
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
-from breakglass.services.topic_backup.index_proof import OFFSET_BYTES, FalseIndex, require_true
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.salvage import salvaged
-from breakglass.services.topic_backup.segment_index import IndexedRecord, SegmentIndex, open_index
+from breakglass.services.topic_backup.segment_bytes import SegmentExtent
+from breakglass.services.topic_backup.segment_index import (
+    OFFSET_BYTES,
+    FalseIndex,
+    IndexedRecord,
+    SegmentIndex,
+    open_index,
+    require_true,
+)
 from breakglass.services.topic_backup.segment_reader import (
     FIRST_POSITION,
     FoundRecord,
     read_segment,
 )
-from breakglass.services.topic_backup.soundness import (
+from breakglass.services.topic_backup.segment_bytes import (
     BLOCK_BYTES,
     OTHER_BYTES,
     blocks_of,
@@ -112,8 +119,9 @@ class StoredSegment:
         """
         read: Iterator[FoundRecord]
         if self.salvaged:
-            first, end = self.first_offset, self.last_offset + 1
-            pieces = salvaged(self.folder, self.prefix, start_offset=first, next_offset=end)
+            end = self.last_offset + 1
+            extent = SegmentExtent(self.prefix, self.first_offset, None, end)
+            pieces = salvaged(self.folder, extent)
             read = (piece for piece in pieces if isinstance(piece, FoundRecord))
         else:
             read = read_segment(self.folder, records_name(self.prefix), end=self.records_bytes)

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from breakglass.services import patience
-from breakglass.services.divergence.replica_epochs import parting
+from breakglass.services.divergence.replica_source import parting
 from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.kafka.cluster.group_offsets import GroupOffsets, describing, read_committed

@@ -24,8 +24,8 @@ from breakglass.services.topic_backup.manifest import TopicIdentity, read_manife
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.reader import LeftOut, PartitionReader
 from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
+from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES
 from breakglass.services.topic_backup.segment_reader import Proof
-from breakglass.services.topic_backup.soundness import OTHER_BYTES
 from breakglass.services.topic_backup.summary import (
     UNVOUCHED,
     Gap,

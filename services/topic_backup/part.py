@@ -25,6 +25,7 @@ from breakglass.services.topic_backup.summary import (
     PartitionSummary,
     SegmentSummary,
     Unproved,
+    added,
     listed,
 )
 
@@ -98,11 +99,7 @@ class Missing:
 
     def and_then(self, other: Missing) -> Missing:
         """Both sets of missing offsets, *other* after this one."""
-        reasons = {**self.counts, **other.counts}
-        counts = {
-            reason: self.counts.get(reason, 0) + other.counts.get(reason, 0) for reason in reasons
-        }
-        return Missing(listed((*self.gaps, *other.gaps)), counts)
+        return Missing(listed((*self.gaps, *other.gaps)), added(self.counts, other.counts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 
 from breakglass.services.errors import BreakglassError, DamagedBackup
@@ -20,6 +20,7 @@ from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import PartitionFiles, listing, records_name
 from breakglass.services.topic_backup.record import MAX_RECORD_BYTES, Record
 from breakglass.services.topic_backup.salvage import UnreadBytes, UnreadCause, salvaged
+from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, SegmentExtent
 from breakglass.services.topic_backup.segment_index import IndexedRecord, open_index
 from breakglass.services.topic_backup.segment_reader import (
     FIRST_POSITION,
@@ -27,37 +28,7 @@ from breakglass.services.topic_backup.segment_reader import (
     Proof,
     read_segment,
 )
-from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentExtent:
-    """How much of one segment is read, be it present or missing."""
-
-    prefix: str
-    start_offset: int
-    end: int | None
-    """Where to stop in the records file; None: after the last complete record."""
-    next_offset: int | None = None
-    """The segment's offsets are lower; None: no segment follows."""
-    summary: SegmentSummary | None = None
-    """The segment as it was committed; None without a manifest."""
-    missing: str = ""
-    """Why the segment cannot be read; empty: it can."""
-
-    def altered(self, folder: Folder) -> str:
-        """What is wrong with the committed bytes; empty if nothing is, or without a manifest."""
-        if self.summary is None or self.missing:
-            return self.missing
-        return altered(folder, self.own_summary)
-
-    @property
-    def own_summary(self) -> SegmentSummary:
-        """The summary with the name of the file: names may pad the same offset differently."""
-        assert self.summary is not None
-        same = self.summary.prefix == self.prefix
-        return self.summary if same else replace(self.summary, prefix=self.prefix)
 
 
 def seek(folder: Folder, extent: SegmentExtent, start: int, max_record_bytes: int) -> int:
@@ -351,20 +322,8 @@ def _in_doubt(
 def _salvaged(
     folder: Folder, segment: SegmentExtent, start: int, max_record_bytes: int
 ) -> Iterator[FoundRecord | LeftOut]:
-    summary, first = segment.summary, segment.start_offset
-    if summary is not None and summary.first_offset is not None:
-        first = summary.first_offset
     where = folder.where(records_name(segment.prefix))
-    for piece in salvaged(
-        folder,
-        segment.prefix,
-        start_offset=first,
-        next_offset=segment.next_offset,
-        end=segment.end,
-        start=start,
-        max_record_bytes=max_record_bytes,
-        committed=summary is not None,
-    ):
+    for piece in salvaged(folder, segment, start, max_record_bytes):
         yield piece if isinstance(piece, FoundRecord) else _left_out(where, piece)
 
 

@@ -32,7 +32,13 @@ from breakglass.services.topic_backup.record import (
     decode,
     encode,
 )
-from breakglass.services.topic_backup.segment_index import ENTRY, IndexedRecord, open_index
+from breakglass.services.topic_backup.segment_bytes import SegmentExtent
+from breakglass.services.topic_backup.segment_index import (
+    ENTRY,
+    OFFSET_BYTES,
+    IndexedRecord,
+    open_index,
+)
 from breakglass.services.topic_backup.segment_reader import (
     CHUNK_BYTES,
     FIRST_POSITION,
@@ -41,7 +47,6 @@ from breakglass.services.topic_backup.segment_reader import (
     check_magic,
 )
 
-OFFSET_BYTES = 8
 CHAIN = 3
 """How many records in a row, with rising offsets, must follow damage, or how many entries in a row
 must match before records at another position are accepted."""
@@ -664,24 +669,22 @@ def _prefixes(held: bytes, whole: bytes) -> bool:
 
 def salvaged(
     folder: Folder,
-    prefix: str,
-    *,
-    start_offset: int,
-    next_offset: int | None,
-    end: int | None = None,
+    segment: SegmentExtent,
     start: int = 0,
     max_record_bytes: int = MAX_RECORD_BYTES,
-    committed: bool = False,
 ) -> Iterator[Piece]:
     """The pieces of one segment from offset *start* on, possibly with some before it.
 
-    The segment's offsets are in ``[start_offset, next_offset)``; *end* is its committed size. The
-    version of a *committed* segment is known, even if its first byte is damaged.
+    The version of a committed segment is known, even if its first byte is damaged.
 
     Raises:
         UnsupportedSchema: the file has another version of the format.
         StorageError: the file cannot be read.
     """
+    prefix, end, next_offset = segment.prefix, segment.end, segment.next_offset
+    start_offset, committed = segment.start_offset, segment.summary
+    if committed is not None and committed.first_offset is not None:
+        start_offset = committed.first_offset
     name = records_name(prefix)
     where = folder.where(name)
     with folder.open(name) as file:
@@ -692,7 +695,7 @@ def salvaged(
             if (emptied := entries.last()) is not None:
                 yield UnreadBytes(0, 0, UnreadCause.CUT, start_offset, emptied.offset + 1)
             return
-        if not committed:
+        if committed is None:
             check_magic(file, where)
         records = RecordsFile(
             file, where, size if end is None else min(end, size), max_record_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -31,6 +32,14 @@ class GapReason(StrEnum):
 
 EXPECTED = frozenset({GapReason.COMPACTION, GapReason.CONTROL, GapReason.ABORTED})
 """Reasons that leave no record missing for a read_committed consumer."""
+
+
+def added(*counts: Mapping[str, int]) -> dict[str, int]:
+    """The sum of some *counts*, each by its reason."""
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(total)
 
 
 @dataclass(frozen=True, slots=True)

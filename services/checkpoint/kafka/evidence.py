@@ -57,7 +57,7 @@ from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.committed_log import CommittedBatch, CommittedLog
 from breakglass.services.recovery.internal_topics.records import StateKind, change_of
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord, SchemaReader
-from breakglass.services.topic_backup.batch_header import BatchHeader
+from breakglass.services.topic_backup.batches import BatchHeader
 from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.record import Record
 

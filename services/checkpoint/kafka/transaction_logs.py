@@ -43,8 +43,12 @@ from breakglass.services.recovery.internal_topics.records import (
     change_of,
 )
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord
-from breakglass.services.topic_backup.batch_header import BatchHeader, read_headers
-from breakglass.services.topic_backup.batches import ControlType, decode_batch
+from breakglass.services.topic_backup.batches import (
+    BatchHeader,
+    ControlType,
+    decode_batch,
+    read_headers,
+)
 from breakglass.services.topic_backup.older_messages import message_header
 from breakglass.services.topic_backup.record import Record
 

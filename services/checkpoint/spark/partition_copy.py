@@ -37,8 +37,7 @@ from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.pipeline.backup import jobs
 from breakglass.services.pipeline.backup_context import BackupRun
 from breakglass.services.pipeline.committed_log import CommittedLog
-from breakglass.services.pipeline.pace import Budget
-from breakglass.services.pipeline.part_writer import PartTarget, copy_chosen, copy_exactly
+from breakglass.services.pipeline.part_writer import Budget, PartTarget, copy_chosen, copy_exactly
 from breakglass.services.pipeline.report import PartitionReport, TopicReport
 from breakglass.services.pipeline.source import (
     CopyStretch,

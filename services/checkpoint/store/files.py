@@ -50,9 +50,8 @@ from breakglass.services.checkpoint.store.documents import (
 )
 from breakglass.services.errors import StorageError
 from breakglass.services.topic_backup.folder import read_bounded
-from breakglass.services.topic_backup.store.blobs import Blobs, require_create_once
+from breakglass.services.topic_backup.store.blobs import Blobs, LocalBlobs, require_create_once
 from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs
-from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
 from breakglass.services.topic_backup.store.store import LocalStore, local_path, open_store
 
 CHECKPOINTS, CONTENTS = "checkpoints", "contents"

@@ -70,7 +70,7 @@ class RestoreTopics(Act["RestorePlan"]):
     how: RestoreSettings
 
     def freeze(self, front: Front) -> Frozen[RestorePlan]:
-        from breakglass.services.pipeline.restore.hindrances import hindrance
+        from breakglass.services.pipeline.restore.plan import hindrance
 
         with front.reading() as client:
             client.describe_for_changes(Deadline.after(patience.JOB))

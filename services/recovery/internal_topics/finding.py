@@ -14,7 +14,7 @@ from functools import partial
 
 from breakglass.services import patience
 from breakglass.services.divergence.entry import UnreadableRange
-from breakglass.services.divergence.replica_epochs import parting
+from breakglass.services.divergence.replica_source import parting
 from breakglass.services.errors import BreakglassError, TimedOut, Unreachable, WrongCluster
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient

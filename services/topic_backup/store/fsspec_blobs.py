@@ -24,7 +24,7 @@ from breakglass.services import patience
 from breakglass.services.clock import NOTICE_SECONDS, WAITS
 from breakglass.services.errors import BreakglassError, StorageError, UsageError
 from breakglass.services.topic_backup.folder import NewFile, State
-from breakglass.services.topic_backup.store.local_blobs import range_file
+from breakglass.services.topic_backup.store.blobs import range_file
 from breakglass.services.words.inert import bounded
 
 T = TypeVar("T")

@@ -45,7 +45,7 @@ from breakglass.services.errors import (
     StorageError,
     UsageError,
 )
-from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
+from breakglass.services.topic_backup.store.blobs import LocalBlobs
 from tests.kit.clock import Clock
 from tests.unit.checkpoint.store.stores import (
     POSITION,

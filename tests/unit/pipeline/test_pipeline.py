@@ -29,8 +29,14 @@ from breakglass.services.model import EpochHistory, EpochRange
 from breakglass.services.pipeline import continuous
 from breakglass.services.pipeline.acts.reindex import RebuildIndexes
 from breakglass.services.pipeline.backup_context import BackupRun, Meter
-from breakglass.services.pipeline.pace import CATCH_UP, CREDIT_SECONDS, Budget, Pace
-from breakglass.services.pipeline.part_writer import PartTarget, PartTask
+from breakglass.services.pipeline.part_writer import (
+    CATCH_UP,
+    CREDIT_SECONDS,
+    Budget,
+    Pace,
+    PartTarget,
+    PartTask,
+)
 from breakglass.services.pipeline.source import WantedTopics
 from breakglass.services.pipeline.topic_copy import epoch_starts, holes, merged_gaps, new_segments
 from breakglass.services.topic_backup import consumer_offsets, group_history, partition_index
@@ -380,7 +386,7 @@ import numpy as np
 from breakglass.services.pipeline.daemon import WANTED
 for name in WANTED:
     import_module(name)
-from breakglass.services.pipeline.comparison import StretchComparison
+from breakglass.services.pipeline.verify import StretchComparison
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from breakglass.services.topic_backup.folder import LocalFolder
 record = bytes.fromhex({RECORD.hex()!r})

@@ -12,7 +12,6 @@ from typing import BinaryIO
 import pytest
 
 from breakglass.services.errors import AlreadyRunning, DamagedBackup, UsageError
-from breakglass.services.pipeline.comparison import Differences, StretchComparison
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from breakglass.services.pipeline.restore.planned import partition_plan
 from breakglass.services.pipeline.stored_segments import (
@@ -20,7 +19,11 @@ from breakglass.services.pipeline.stored_segments import (
     runs_between,
     stored_segments,
 )
-from breakglass.services.pipeline.verify import ContentVerified, PartitionVerified
+from breakglass.services.pipeline.verify import (
+    ContentVerified,
+    PartitionVerified,
+    StretchComparison,
+)
 from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.address import indexes_at, partition_of
 from breakglass.services.topic_backup.assembler import Assembler, TopicAssembler, assembling
@@ -31,7 +34,7 @@ from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManife
 from breakglass.services.topic_backup.part import Addition, Missing, NewSegment
 from breakglass.services.topic_backup.prune import PruneLimits, prune
 from breakglass.services.topic_backup.record import Record, TimestampType, encode
-from breakglass.services.topic_backup.soundness import altered
+from breakglass.services.topic_backup.segment_bytes import altered
 from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store import runs_folder
 from breakglass.services.topic_backup.store.form import StoredForm
@@ -277,7 +280,7 @@ def assembled(root: Path, *records: Record, limit: int = 100) -> list[StoredSegm
     return stored_segments(LocalFolder(path), manifest.partitions[0].segments)
 
 
-def compared(segments: list[StoredSegment], *chunks: RecordChunk) -> Differences:
+def compared(segments: list[StoredSegment], *chunks: RecordChunk) -> PartitionVerified:
     comparison = StretchComparison(0, segments)
     for one in chunks:
         comparison.take(one)
@@ -292,7 +295,7 @@ def test_each_kind_of_difference_has_its_offsets(tmp_path: Path) -> None:
     seen.append(record(40))
     found = compared(held, chunk_of(seen[:7]), chunk_of(seen[7:]))
     assert found.offsets == {"different": [6], "extra": [3, 40], "missing": [10]}
-    assert (found.equal, found.first, found.last) == (18, 0, 40)
+    assert (found.equal, found.start, found.end) == (18, 0, 41)
     for kind in found.offsets:
         differing = [PartitionVerified(0, 0, 41, counts={kind: 1})]
         assert not ContentVerified("t", "t", compacted=False, partitions=differing).identical

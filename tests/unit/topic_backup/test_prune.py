@@ -16,9 +16,9 @@ from breakglass.services.errors import DamagedBackup, Refused, UsageError
 from breakglass.services.model import Unknown
 from breakglass.services.topic_backup import partition_index, verified
 from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.folder_contents import FoundPartition, found_files
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.originals import FoundPartition, found_files
 from breakglass.services.topic_backup.prune import PruneLimits, prunable, prune
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import Record, TimestampType
