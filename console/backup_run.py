@@ -125,7 +125,7 @@ def run(
     --connector-config takes over a backup of Kafka Backup: its target.dir, topics, segment size,
     snapshot and cluster.* are read, and each key without effect is named.
     """
-    from breakglass.console.backup_progress import progress
+    from breakglass.console.restoring import progress
 
     need("pipeline")
     from breakglass.services.lag import LagAlarm

@@ -108,8 +108,7 @@ def _content(
     restored: Path | None,
 ) -> tuple[dict[HeldTopic, ContentVerified], dict[HeldTopic, str]]:
     """The comparisons, and why topics could not be compared; a single one that cannot raises."""
-    from breakglass.console.backup_progress import progress
-    from breakglass.console.restoring import default_progress
+    from breakglass.console.restoring import default_progress, progress
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.restore.proof import verify_against
     from breakglass.services.pipeline.session import Spark

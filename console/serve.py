@@ -76,9 +76,8 @@ def serve_dashboard(
         )
     need("web")
     from breakglass.console.look import LookOptions, decide_look
-    from breakglass.console.web.access import Access
     from breakglass.console.web.listener import HttpListener, serve_until_signal, token_of
-    from breakglass.console.web.server import SHUTDOWN_SECONDS, Dashboard
+    from breakglass.console.web.server import SHUTDOWN_SECONDS, Access, Dashboard
     from breakglass.console.web.session import session_environment
 
     listener = HttpListener.at(host, port, tls_certificate, tls_key, behind_tls=behind_tls)
