@@ -24,7 +24,13 @@ from breakglass.services.errors import DamagedBackup
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.salvage import salvaged
-from breakglass.services.topic_backup.segment_bytes import SegmentExtent
+from breakglass.services.topic_backup.segment_bytes import (
+    BLOCK_BYTES,
+    OTHER_BYTES,
+    SegmentExtent,
+    blocks_of,
+    known_blocks,
+)
 from breakglass.services.topic_backup.segment_index import (
     OFFSET_BYTES,
     FalseIndex,
@@ -37,12 +43,6 @@ from breakglass.services.topic_backup.segment_reader import (
     FIRST_POSITION,
     FoundRecord,
     read_segment,
-)
-from breakglass.services.topic_backup.segment_bytes import (
-    BLOCK_BYTES,
-    OTHER_BYTES,
-    blocks_of,
-    known_blocks,
 )
 from breakglass.services.topic_backup.summary import SegmentSummary
 

@@ -224,9 +224,9 @@ def put_together(id: int, documents: Mapping[Name, Document]) -> StoredCheckpoin
     """
     sums = sums_of(documents)
     # Without any document of the checkpoint, a copy is looked at by itself.
-    whole = any(name.entry in MADE_BY for name in documents)
+    together = any(name.entry in MADE_BY for name in documents)
     manifests = {name: one for name, one in documents.items() if isinstance(one, ManifestDocument)}
-    for name, one in manifests.items() if whole else ():
+    for name, one in manifests.items() if together else ():
         for kind, noted in one.made_by.items():
             if sums.get(kind) != noted:
                 raise MalformedInput(
