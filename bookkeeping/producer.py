@@ -11,7 +11,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 
 from breakglass.bookkeeping.folders import Name
-from breakglass.bookkeeping.log_files import digest
 
 SECONDS = 10.0
 COORDINATOR_SECONDS = 120.0
@@ -188,12 +187,3 @@ class Book:
             if place.error is None and place.offset >= 0:
                 found[place.topic, place.partition] = place.offset
         return found
-
-    def unread_at(self, name: Name, offset: int) -> frozenset[str]:
-        """Digests of what was written after a group had committed *offset*."""
-        known = self.commits.get(name, {}).get(offset, len(self.acked))
-        return frozenset(
-            digest(record.key, record.value)
-            for record in self.acked[known:]
-            if (record.topic, record.partition) == name
-        )

@@ -11,7 +11,8 @@ from confluent_kafka import KafkaException
 
 from breakglass.bookkeeping.folders import DiskReading, Name
 from breakglass.bookkeeping.judge import JudgeFinding, check_said
-from breakglass.bookkeeping.log_files import NO_LOG, DamagedLog, FolderLog, HeldRecord
+from breakglass.bookkeeping.log_files import NO_LOG, DamagedLog, FolderLog, HeldRecord, digest
+from breakglass.bookkeeping.producer import Book
 from breakglass.bookkeeping.saved import SavedRecord, read_rescues
 from breakglass.bookkeeping.settings import ClusterState, changes, read_cluster
 from breakglass.services.errors import LabError, Unreachable
@@ -359,9 +360,19 @@ def _left_behind(wreck: Wreck, shell: Shell) -> Iterator[JudgeFinding]:
     if wreck.book.commits:
         told = shell.breakglass("groups", "past-end", "--json")
         committed = wreck.book.committed(GROUP)
-        unread = {name: wreck.book.unread_at(name, offset) for name, offset in committed.items()}
+        unread = {name: _unread_at(wreck.book, name, offset) for name, offset in committed.items()}
         if told.document:
             yield from check_groups(GROUP, committed, unread, logs, told.document, told.err)
+
+
+def _unread_at(book: Book, name: Name, offset: int) -> frozenset[str]:
+    """Digests of what was written after the group had committed *offset*."""
+    known = book.commits.get(name, {}).get(offset, len(book.acked))
+    return frozenset(
+        digest(record.key, record.value)
+        for record in book.acked[known:]
+        if (record.topic, record.partition) == name
+    )
 
 
 def _hung(shell: Shell) -> Iterator[JudgeFinding]:
