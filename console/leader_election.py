@@ -145,7 +145,7 @@ def leader_election(connection: Connection, wanted: LeaderElectionRequest) -> No
     from breakglass.console.electing import Electing
     from breakglass.services.recovery.execution.routes import plain_unclean_route
 
-    connection.require_write(f"a {wanted.election.value} election")
+    connection.require_write(f"the {wanted.election.value} election")
     elections = wanted.elections()
     topics = sorted({election.partition.topic for election in elections or ()})
     with StopSignal() as stop, connection.reading() as client:

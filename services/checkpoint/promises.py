@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
@@ -210,21 +211,22 @@ def group_faults(
         if group.shared and policy is not GroupPolicy.LEFT_OUT:
             yield (
                 f"share group {name} reads {topics}, and the progress of a share group cannot be "
-                f"saved: declare it with --group {name}=left-out"
+                f"saved: declare it with --group {quote(name)}=left-out"
             )
         elif policy is None and group.commits is Committing.PARTICIPANT:
             yield (
                 f"group {name} takes part in checkpoints of {topics} and is not named, so a "
-                f"restore would have it process everything once more: add --group "
-                f"{name}=exactly-once, or =at-least-once, by how it works; delete an obsolete "
+                f"restore would have it process everything once more: add --group {quote(name)}="
+                "exactly-once, or =at-least-once, by how it works; delete an obsolete "
                 "group with kafka-consumer-groups.sh"
             )
         elif policy is None:
             yield (
                 f"group {name} ({group.kind}) reads {topics} and is not named, so a restore would "
-                f"not have its offsets: add --group {name}=reader where it writes into none of the "
-                f"topics, --flow {name}:{','.join(group.reads)}>OUTPUTS for the level ordered "
-                f"where it does, or --group {name}=left-out where its offsets are not needed"
+                f"not have its offsets: add --group {quote(name)}=reader where it writes into none "
+                f"of the topics, --flow {quote(name + ':' + ','.join(group.reads) + '>OUTPUTS')} "
+                f"for the level ordered where it does, or --group {quote(name)}=left-out where "
+                "its offsets are not needed"
             )
 
 

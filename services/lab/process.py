@@ -16,6 +16,7 @@ import psutil
 
 from breakglass.services.errors import LabError
 from breakglass.services.lab.layout import PROPERTIES_FILE
+from breakglass.services.regular_file import SETTINGS_BYTES, read_regular
 
 POLL_SECONDS = 0.02
 KILL_SECONDS = 120.0
@@ -25,6 +26,7 @@ SAME_START_SECONDS = 1.5
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 """Environment a node inherits: no JAVA_TOOL_OPTIONS, no secrets."""
 NODE_RECORD = "process.json"
+MOST_PID = 2**31 - 1
 PR_SET_PDEATHSIG = 1
 TETHER = f"""
 import ctypes, os, sys
@@ -167,8 +169,8 @@ def load_record(path: Path) -> ProcessRecord | None:
         LabError: the file is damaged.
     """
     try:
-        record = ProcessRecord(**json.loads(path.read_text(encoding="utf-8")))
-        if type(record.pid) is not int or record.pid < 1:
+        record = ProcessRecord(**json.loads(read_regular(path, SETTINGS_BYTES)))
+        if type(record.pid) is not int or not 1 <= record.pid <= MOST_PID:
             raise ValueError(f"{record.pid!r} is no process id")
         own = path.with_name(PROPERTIES_FILE) if path.name == NODE_RECORD else path
         return replace(record, argument=str(own))

@@ -391,7 +391,7 @@ class FetchedSegment:
     def _read(self, start: int, end: int) -> bytes:
         """The bytes ``[start, end)`` of the records file, if they are those that were committed.
 
-        A store may answer each request with other bytes, so that each is held against its hash.
+        A store may answer each request with other bytes, so that each is compared with its hash.
         """
         if self._segment.salvaged:
             return self._asked(start, end)

@@ -114,6 +114,9 @@ def test_s51_a_record_ends_no_process_of_another_folder(tmp_path: Path) -> None:
         assert other.poll() is None
         other.communicate(b"")
     assert other.returncode == 0
+    process.save_record(process.ProcessRecord(2**70, started, str(theirs)), ours / "link-102.json")
+    with pytest.raises(LabError):
+        process.any_recorded([ours])
 
 
 @pytest.mark.parametrize("text", [None, "{", '{"schema": 99}'])
