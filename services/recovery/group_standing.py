@@ -378,8 +378,9 @@ def left_text(move: OffsetMove) -> str:
     return (
         f"group {move.group} on {move.partition} is left as it is: the log parts from what it has "
         f"read at or below {move.to or 0:,}, and where is not known: the log folder "
-        "of the leader that it read from, or a rescue of it, shows it by --source; if both are "
-        "gone, set an offset that you choose by kafka-consumer-groups.sh --reset-offsets"
+        "of the leader that it read from, or a rescue that begins earlier, shows it by --source; "
+        "if both are gone, set an offset that you choose by kafka-consumer-groups.sh "
+        "--reset-offsets"
     )
 
 
