@@ -23,7 +23,7 @@ from breakglass.console.options import (
     with_log_format,
 )
 from breakglass.console.output import columns, members, print_table, say
-from breakglass.console.restoring import UNEXPLAINED
+from breakglass.console.restoring import UNEXPLAINED, progress
 from breakglass.console.stores import ConnectorFile, connector, place_named
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
@@ -125,8 +125,6 @@ def run(
     --connector-config takes over a backup of Kafka Backup: its target.dir, topics, segment size,
     snapshot and cluster.* are read, and each key without effect is named.
     """
-    from breakglass.console.restoring import progress
-
     need("pipeline")
     from breakglass.services.lag import LagAlarm
     from breakglass.services.pipeline.backup import back_up, said

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from breakglass.console.wiring import deadline_after
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 
@@ -58,7 +58,6 @@ def scenarios(incomplete: str) -> list[str]:
 
 
 def _topics_now(given: dict[str, Any]) -> list[str]:
-    from breakglass.console.wiring import Connection
     from breakglass.services.connection.sources import ConnectionOptions
     from breakglass.services.recovery.plan.partition_file import LEGAL_TOPIC
 
