@@ -1,10 +1,6 @@
 """The command `breakglass checkpoint`: consistent checkpoints of topics and groups (ZEP-008).
 
 `verify` asks no broker; `delete` and `retain` are under guard, because nothing brings them back.
-
-`breakglass checkpoint finish`: finish a checkpoint whose worker has ended.
-
-`breakglass checkpoint serve`: checkpoints over HTTP and by a schedule.
 """
 
 from __future__ import annotations

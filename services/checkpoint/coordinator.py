@@ -1,25 +1,18 @@
-"""Takes a checkpoint and finishes it: asks partitions, decides the cut, has each copied.
-
-Copies one partition: begins, retries, and commits the copy or records why it failed.
-
-`protocol.values` decides when a partition is copied, how often, and with what result.
-
-Finishes an acknowledged checkpoint: decides what is in it, and has every partition copied.
-
-A finisher may die at any moment: the next finisher decides the same, and copies again what this
-node did not complete. Only its own request resumes a take that died before it was acknowledged.
-
-Takes, watches and deletes checkpoints; all state is in the store and in the topics.
+"""Takes a checkpoint and finishes it; all state is in the store and in the topics.
 
 A take follows the order of H4: it reserves the id, records every partition's copy as begun, starts
 every partition, and only then acknowledges the checkpoint. A client resumes an interrupted take by
 sending the same request again; any other process records it as failed (`fail_abandoned`).
+
+A finisher decides what is in an acknowledged checkpoint and has every partition copied, by the
+rules of `protocol.values`. It may die at any moment: the next finisher decides the same, and copies
+again what this node did not complete.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -380,7 +373,12 @@ class Coordinator:
         latest = self._topics.latest_id()
         named = replace(scope, request=request, tool_version=self._tool_version)
         while True:
-            wanted = id if id is not None else _next([latest, *self._store.ids()])
+            wanted = id if id is not None else max([latest, *self._store.ids()]) + 1
+            if id is None and wanted > LARGEST_ID:
+                raise Refused(
+                    f"the topics or the store hold id {wanted - 1}, the greatest there is: take "
+                    "checkpoints of other topics, into another store."
+                )
             take = replace(named, id=wanted, created_at_ms=now_ms())
             refused = self._store.reserve(take, [latest])
             if refused is None:
@@ -478,17 +476,6 @@ class Coordinator:
     def expired(self, retention: Retention) -> tuple[int, ...]:
         """The checkpoints that *retention* allows to delete, oldest first; deletes nothing."""
         return expired(self.all(), retention, now_ms())
-
-
-def _next(seen: Iterable[int]) -> int:
-    """The id after all that were *seen*. Raises Refused if there is no greater id."""
-    latest = max(seen)
-    if latest >= LARGEST_ID:
-        raise Refused(
-            f"the topics or the store hold id {latest}, the greatest there is: take checkpoints of "
-            "other topics, into another store."
-        )
-    return latest + 1
 
 
 def _ended(id: int) -> Refused:

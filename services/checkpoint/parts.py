@@ -1,9 +1,7 @@
 """Builds what takes and what finishes checkpoints, for one cluster and one store.
 
-Lets one worker of a node at a time copy a checkpoint: two would replace each other's files.
-
-A node is one machine, so a file lock is enough. The operating system releases the lock when its
-process ends, however it ends.
+One worker of a node at a time copies a checkpoint: two would replace each other's files. A node is
+one machine, so a file lock is enough, which the operating system releases when its process ends.
 """
 
 from __future__ import annotations

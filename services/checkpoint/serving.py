@@ -1,10 +1,4 @@
-"""Serves checkpoints: a schedule, retention, errors in the background, a stop in good order.
-
-A request to stop, which background work obeys between two steps.
-
-Counts errors of background work, and reports each error once until it changes.
-
-Checkpoints for a long-running server: taken at once, finished in the background, in turn.
+"""Checkpoints of a long-running server: taken at once, finished in the background, in turn.
 
 After a restart, or after a stop in the midst of the work, the server resumes the checkpoints that
 it had begun. A schedule makes it take checkpoints on its own and delete old ones by retention.

@@ -1,14 +1,8 @@
-"""Looks at stores of checkpoints again and again, copies under way included.
+"""Looks at stores of checkpoints again and again, copies under way included; changes nothing.
 
-How much of a checkpoint is copied; the files of a copy under way show its progress.
-
-A copy under way grows in its store: its index has an entry for each record. A reader
-of the store sees the progress, so workers report nothing. On object stores a file appears once it
-is complete. The output of a retried task counts until it is removed.
-
-Reads stores of checkpoints repeatedly, for display; changes nothing.
-
-The readers are imported on first use, so that a user without stores does not wait for them.
+A copy under way grows in its store: its index has an entry for each record. So workers report
+nothing. On object stores a file appears once it is complete. The output of a retried task counts
+until it is removed.
 """
 
 from __future__ import annotations

@@ -1,17 +1,7 @@
 """Checkpoints in words: options, levels and their promises, failures, explanations, notes.
 
-The options of the checkpoint commands, and the parsers of their texts.
-
-Why a checkpoint has failed or is refused, in few words, and what each level promises.
-
-Equal reasons are combined, and partitions are named by their topics.
-
-Explains a checkpoint, before it is taken or as it is stored: who writes, which promise holds.
-
 The same explanation is what `checkpoint explain` prints, what `checkpoint take` without a level
 chooses by, and what the Checkpoints screen shows.
-
-Notes on a restore besides its records: topic settings, and what differs from the copy.
 """
 
 from __future__ import annotations

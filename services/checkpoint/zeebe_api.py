@@ -1,13 +1,9 @@
-"""Checkpoints as Zeebe's REST API has them: its documents, and their description.
-
-Writes checkpoints as Zeebe's ``/actuator/backups`` does: BackupInfo, in JSON's own types.
+"""Checkpoints as Zeebe's ``/actuator/backups`` has them: its documents, and their description.
 
 ``partitionId`` is the partition's number in the checkpoint, ``brokerId`` the node that copied,
 ``brokerVersion`` the release that copied followed by a plus and the checkpoint's level,
 ``checkpointPosition`` the offset of the cut (exclusive), ``snapshotId`` the saved state in the
 copy, or ``START-END`` for a copy that needs none.
-
-The OpenAPI 3.0 description of the HTTP API: the server serves it, and tests compare with it.
 """
 
 from __future__ import annotations

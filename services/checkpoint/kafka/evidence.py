@@ -1,19 +1,10 @@
-"""What logs, groups and settings show of who takes part, and what refuses a checkpoint.
+"""What logs, groups and settings show of who takes part, and what refuses a checkpoint (H10).
 
-Compaction may remove records that the checkpoint needs before they are copied.
-
-Lists the groups of every kind on a checkpoint's topics (H10).
-
-A group is on a topic if it has committed there, if its members are assigned there, or if it is a
-share group with progress there. Groups that this user may not describe stay invisible, and so do
-consumers that belong to no group.
-
-Reads how groups commit their offsets, in the last part of ``__consumer_offsets``.
-
-Reads the last part of each log: who writes it, and whether records say what led to them.
-
-The prefix of a checkpoint is looked at even where nothing is written while it is taken: a topic
-without the participant's headers would otherwise pass in a quiet moment (H10).
+The last part of each log shows who writes it, even where nothing is written while the checkpoint is
+taken: a topic without the participant's headers would otherwise pass in a quiet moment. A group is
+on a topic if it has committed there, if its members are assigned there, or if it is a share group
+with progress there. Groups that this user may not describe stay invisible, and so do consumers that
+belong to no group. Compaction may remove records before they are copied.
 """
 
 from __future__ import annotations

@@ -1,17 +1,8 @@
 """Reads logs of checkpointed topics: ends, ids and lineage in records, the control topic.
 
-Reads log starts and ends of many partitions, with one to three requests to each leader.
-
-Reads the headers of committed records: checkpoint ids, and the lineage at the end of a log.
-
-Reads without Spark: only few records lie between two moments of a checkpoint.
-
-Reads the control topic, creates it if it is missing, and writes to it.
-
-The lineage of records after a checkpoint's floors, by the group that wrote them.
-
-`read_here` reads one partition at a time; `spark.logs` reads in Spark tasks. Both use
-`Sought` to decide which records count.
+Starts and ends of many partitions take one to three requests to each leader. Records are read here
+without Spark, because few lie between two moments of a checkpoint; `spark.logs` reads many. Both
+use `Sought` to decide which records count.
 """
 
 from __future__ import annotations

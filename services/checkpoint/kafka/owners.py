@@ -1,12 +1,8 @@
-"""What the owners of partitions have saved, and which checkpoint each has reached.
-
-Decides which saved states of partition owners a checkpoint contains.
+"""What the owners of partitions have saved, and which checkpoint each has reached (H13).
 
 An owner records its state in the control topic under the same key for every checkpoint, so
 compaction removes all but the last state after a day. A checkpoint therefore lists the partitions
 whose states it has, and its copies must contain these states.
-
-The checkpoint that each partition owner has reached: a new worker must know it (H13).
 
 In the ZEP the owner copies its partition when it processes the checkpoint, and the next owner
 copies again unless the copy was committed. Here a worker copies: the control topic says what the

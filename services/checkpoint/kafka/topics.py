@@ -1,9 +1,8 @@
 """The partitions of checkpoints in a Kafka cluster (`coordinator.Topics`) and their epochs.
 
-Reads offsets and ends for an `ordered` checkpoint, stage by stage: see `protocol.flows`.
-
-Within a stage the offsets are read first. High watermarks are read, so applications have to produce
-with ``acks=all``: only then is an acknowledged output below its log's end.
+An `ordered` checkpoint reads offsets and ends stage by stage (`protocol.flows`), within a stage the
+offsets first. High watermarks are read, so applications have to produce with ``acks=all``: only
+then is an acknowledged output below its log's end.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
-"""Reads transactions out of logs and out of ``__transaction_state``.
+"""Reads transactions out of logs, and out of ``__transaction_state``.
 
-Reads what logs contain of transactions: batch headers, markers, and commits of offsets.
+`read_contents_here` reads one partition at a time; `spark.logs` reads in Spark tasks. Both use
+`rows_in` and `commits_in`, so both give the same.
 
-`read_contents_here` reads one partition at a time; `spark.logs` reads in Spark tasks.
-Both use `rows_in` and `commits_in`, so both give the same.
-
-Reads from ``__transaction_state`` which transactions a producer's coordinator has decided.
-
-Needed for producers whose transactions share an epoch. The coordinators' logs are read, then the
-ends of all partitions, then the coordinators' logs again: a producer without a decision in between
-is anchored, since then every transaction that is decided has all its markers before these ends.
+``__transaction_state`` is needed for producers whose transactions share an epoch. The coordinators'
+logs are read, then the ends of all partitions, then the coordinators' logs again: a producer
+without a decision in between is anchored, since then every transaction that is decided has all its
+markers before these ends.
 """
 
 from __future__ import annotations

@@ -1,21 +1,14 @@
 """Where a transactional checkpoint begins and ends, read in an order that makes it sound.
 
-Reads where a transactional checkpoint begins to read transactions, and where it ends.
+First the stable ends of all logs are read, which are the floors, then the offsets of the groups.
+Then transactions end twice: those that were open when the high watermarks were read. Only then the
+checkpoint's ends are read. So every transaction with a record before these watermarks is complete
+at the ends, and what has to be left out was committed after the floors were read: all its records,
+markers and commits are after them.
 
-What has to be left out of a checkpoint was written after its floors, if transactions have ended
-twice between the floors and the ends (below). What was written before the floors is
-not read, so the floors are read as late as possible: again before each time that transactions end.
-An application with a transaction that stays open for a minute then costs no more reading than one
-whose transactions are short.
-
-Decides a transactional checkpoint: reads the transactions around its ends, and lowers them.
-
-The order of reading makes the result sound. First the stable ends of all logs are read, which are
-the floors, then the offsets of the groups. Then transactions end twice: those that were open when
-the high watermarks were read. Only then the checkpoint's ends are read (above). So
-every transaction with a record before these watermarks is complete at the ends, and what has to be
-left out was committed after the floors were read: all its records, markers and commits are after
-them.
+What was written before the floors is not read, so they are read as late as possible: again before
+each time that transactions end. An application with a transaction that stays open for a minute then
+costs no more reading than one whose transactions are short.
 """
 
 from __future__ import annotations

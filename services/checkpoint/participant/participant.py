@@ -1,19 +1,9 @@
-"""A participant: an application's group that takes part in checkpoints.
-
-The interface of an application to a participant: records in, records out, and state.
-
-Writes outputs and offsets to the cluster: in one transaction, or outputs before offsets.
-
-A consumer group member that takes part in checkpoints: reads, processes, writes, commits.
+"""A participant: a member of an application's group that takes part in checkpoints.
 
 Every output carries the checkpoint id of its input partition. A record with a greater id forces a
 checkpoint: the participant commits all earlier records, saves and records the state, and only then
 processes the record (H3). An early checkpoint does no harm, a late one does. A participant starts
 from its committed offsets, its saved states and the moves of a restore.
-
-The membership of a participant: its group, its topics, and its guarantee.
-
-Creates and configures the confluent-kafka clients of a participant.
 """
 
 from __future__ import annotations

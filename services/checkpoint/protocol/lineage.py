@@ -1,16 +1,9 @@
-"""Finds the cut of a log, checks that it is still that log, and lowers it by lineage.
+"""Finds the cut of a log (H1), checks that it is still that log (H10), and lowers it by lineage.
 
-Finds the cut of a checkpoint in a log to which its senders write directly, as in Kafka (H1).
-
-A marker cannot be put before another sender's record. But every record carries its sender's
-checkpoint id, so the log itself shows where the checkpoint begins.
-
-Checks by leader epochs that a log is still the log from which a checkpoint was cut (H10).
-
-An unclean election truncates a log, and records written afterwards have a later epoch. So the epoch
-of one record proves all records before it, even if the log has the same length again.
-
-Derives from record origins how far a cut is lowered and which records are in transit.
+In Kafka senders write to a log directly, so a marker cannot be put before another sender's record.
+But every record carries its sender's checkpoint id: the log itself shows where the checkpoint
+begins. An unclean election truncates a log, and records written afterwards have a later epoch. So
+the epoch of one record proves all records before it, even if the log has the same length again.
 
 Participants stamp each record with the record that led to it. Everything here is a pure function of
 such records and of offsets; all offsets are exclusive ends. The rules were found by experiment on

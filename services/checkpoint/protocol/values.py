@@ -1,14 +1,8 @@
-"""The states of copies and checkpoints, and the rules by which a worker changes them.
-
-The common vocabulary of a checkpoint: its records, its copies, and their statuses.
+"""The records, copies and statuses of checkpoints, and the rules by which a worker changes them.
 
 A checkpoint is a logical point in time that its id names. It has one position in each partition;
 the copies of a partition up to that position, one by each node that copied, are the partition's
 backup. ZEP-008 defines the terms and rules.
-
-Derives the status of a partition's backup, and of a checkpoint, from the statuses of copies.
-
-The worker that copies a partition: when it begins, restarts, gives up, and cleans up.
 
 Each node writes only its own copies. A failure is final; the verdict on a partition overrides all
 its copies, because an isolated worker may still complete its own copy.

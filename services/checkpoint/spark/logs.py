@@ -1,18 +1,8 @@
-"""Reads lineages and transactions of long logs in Spark tasks.
+"""Reads lineages (H8) and transactions of long logs with Spark, one job for each topic.
 
-A Spark job that reads ranges of one topic's logs, for lineages and for transactions.
-
-Reads lineage with Spark: `kafka.logs.ReadLineages`, one job for each topic (H8).
-
-Tasks read record batches from the leaders, and return only the lineage that matters for the cut: no
-key and no value leaves a task. Short ranges are read in this process, because starting Spark would
+Tasks read record batches from the leaders, and return only what matters for the cut: no key and no
+value of a record leaves a task. Short ranges are read in this process, because starting Spark would
 take longer.
-
-Reads transactions with Spark: `kafka.transaction_logs.ReadContents`, one job for each topic.
-
-Tasks read record batches from the leaders and return their headers and the commits of the groups:
-no key and no value of a record leaves a task. Short ranges are read in this process, because
-starting Spark would take longer.
 """
 
 from __future__ import annotations

@@ -1,20 +1,10 @@
 """Restores a checkpoint, and verifies its copies.
 
-Plans the restore of a checkpoint: records up to the cut, records in transit, group offsets.
-
-Uses one copy of each partition, all of the same id. The restore of topic backups writes the
-records: it resumes after a crash and compares every record. `restore.complete` then tells the
-participants.
-
-Carries out the restore of a checkpoint, and last of all tells participants that it is complete.
-
-The restored record in the control topic also lists the records that were moved. It is not a marker
-in the topics, so it triggers no checkpoint. Until it exists, the groups of a restored topic know
+A restore uses one copy of each partition, all of the same id. The restore of topic backups writes
+the records: it resumes after a crash and compares every record. Last of all the restored record in
+the control topic tells participants that the topic is complete, and which records were moved. It is
+no marker, so it triggers no checkpoint. Until it exists, the groups of a restored topic know
 neither their checkpoint nor the records that they read again.
-
-Verifies a checkpoint in its store: reads and compares every byte that a restore would use.
-
-No cluster is asked: the files are compared with what was committed.
 """
 
 from __future__ import annotations

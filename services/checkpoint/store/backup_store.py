@@ -1,23 +1,9 @@
-"""The checkpoints of a store: taken, copied, read, retained and deleted.
-
-Checks that a store exists at an address, so that a typo does not look like an empty store.
-
-Plans which checkpoints may be deleted; pure, and off unless a limit is set.
-
-Names the machine whose workers copy: two machines must not work as the same node.
-
-Workers of one machine exclude each other by a lock in its state folder (`node_lock`), so a machine
-is whatever shares that folder. Its name is made once, and kept there.
-
-The copies in a store of checkpoints, as the workers write them.
-
-This module enforces the allowed changes of a copy's status. The manifest, which is written last, is
-the only commit of a copy.
-
-The checkpoints at one address: a folder, or any store that fsspec supports.
+"""The checkpoints of a store, a folder or what fsspec supports: reserved, copied, read, deleted.
 
 Most stores have no compare-and-set, so every file is created once, by one kind of writer, and a
-file that says "failed" overrides the others.
+file that says "failed" overrides the others. The manifest of a copy, which is written last, is its
+only commit. Two machines must not work as the same node: a machine is whatever shares a state
+folder, in which its workers exclude each other by a lock (`parts.alone`).
 """
 
 from __future__ import annotations

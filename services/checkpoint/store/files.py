@@ -1,6 +1,4 @@
-"""The files of a store of checkpoints: their paths, and how they are read and written.
-
-The paths of all files of a checkpoint in its store: Backup[N][p][b] of the ZEP, as folders.
+"""The files of a store of checkpoints: Backup[N][p][b] of the ZEP, as folders.
 
 ::
 
@@ -17,8 +15,6 @@ The paths of all files of a checkpoint in its store: Backup[N][p][b] of the ZEP,
     contents/N/p/b/...                the content of the copy
 
 Each file is written once and never changed, and has one kind of writer.
-
-The files of a store of checkpoints: each is written once, and many are read in parallel.
 """
 
 from __future__ import annotations

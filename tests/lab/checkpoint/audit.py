@@ -6,7 +6,7 @@ Its own reading of the rules: partitions are lists, and a member is a loop.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from breakglass.services.checkpoint.kafka.control import (
     stamp_of,
     stamped,
 )
-from breakglass.services.checkpoint.participant.participant import Application, Input
+from breakglass.services.checkpoint.participant.participant import Input
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
@@ -41,12 +41,10 @@ class Held:
     def offset(self, group: str, partition: int) -> int:
         """Where *group* goes on; at the beginning of what it has committed nothing on."""
         assert self.found.cut is not None
-        numbers = {
-            partition.subject.partition: partition.number
-            for partition in self.found.partitions
-            if partition.subject
-        }
-        return self.found.cut.groups[group].offsets.get(numbers[partition], 0)
+        assert self.found.take is not None
+        (topic,) = self.found.take.topics
+        number = self.found.take.numbers[TopicPartition(topic, partition)]
+        return self.found.cut.groups[group].offsets.get(number, 0)
 
 
 def held(store: BackupStore, id: int) -> Held:
@@ -62,10 +60,8 @@ def held(store: BackupStore, id: int) -> Held:
         copy = CopyId(id, partition.number, partition.counting.id.node)
         assert store.copies.damaged(copy) is None
         where = Path(store.copies.contents(copy).where())
-        number, name = (
-            partition.subject.partition,
-            f"{partition.subject.topic}/{partition.subject.partition}",
-        )
+        number = partition.subject.partition
+        name = f"{partition.subject.topic}/{number}"
         prefixes[number] = list(partition_of(str(where / "segments" / name)).records())
         channel = where / "channel"
         channels[number] = (
@@ -80,37 +76,8 @@ def audited(content: Held, group: str, topic: str, *, passes_over: bool) -> Book
     With *passes_over* a record is taken once for each cause, as those that process at least once
     have to; without, whatever is there twice counts twice.
     """
-    offsets = {number: content.offset(group, number) for number in content.prefixes}
-    logs = (content.prefixes, content.channels)
-    return worked(*logs, offsets, group, topic, passes_over=passes_over)
-
-
-def worked(
-    prefixes: Logs,
-    channels: Logs,
-    offsets: Mapping[int, int],
-    group: str,
-    topic: str,
-    *,
-    passes_over: bool,
-) -> Books:
-    """The same of any prefixes, records behind them, and offsets of the group."""
-    bank = Bank(len(prefixes))
-    work(bank, prefixes, channels, offsets, group, topic, passes_over=passes_over)
-    return books(bank.accounts.values())
-
-
-def work(
-    application: Application,
-    prefixes: Logs,
-    channels: Logs,
-    offsets: Mapping[int, int],
-    group: str,
-    topic: str,
-    *,
-    passes_over: bool,
-) -> None:
-    """Have *application* work on them until nothing is under way."""
+    prefixes, channels = content.prefixes, content.channels
+    application = Bank(len(prefixes))
     topic_id = _topic_id([*prefixes.values(), *channels.values()])
     seen: dict[int, set[RecordOrigin]] = {number: set() for number in prefixes}
     waiting: deque[Input] = deque()
@@ -133,7 +100,7 @@ def work(
         application.begin(partition, None)
         for record in [*records, *channels[number]]:
             given = _input(partition, record)
-            if record.offset < offsets[number]:
+            if record.offset < content.offset(group, number):
                 if new(given):
                     application.replay(given)
             else:
@@ -150,6 +117,7 @@ def work(
             to = TopicPartition(topic, output.partition)
             headers = tuple(stamped(0, cause))
             waiting.append(Input(to, 10**12 + written, None, output.value, headers))
+    return books(application.accounts.values())
 
 
 def _topic_id(logs: Iterable[list[Record]]) -> str:

@@ -127,6 +127,16 @@ class Taking:
             finisher = self.finisher(wanted.how.control_topic, node)
             yield Coordinator(self.store, topics, node=node), finisher
 
+    def wanted(
+        self,
+        level: Level,
+        topics: tuple[str, ...],
+        groups: Mapping[str, GroupPolicy] | None = None,
+    ) -> WantedCheckpoint:
+        """A checkpoint of *topics*, with the ids in this one's control topic."""
+        how = CopySettings(control_topic=self.control)
+        return WantedCheckpoint(topics, groups or {}, level, how=how)
+
     def finisher(self, control: str = "", node: int = 0) -> Finisher:
         control = control or self.control
         decider = Decider(self.client, self.drain_seconds, control_topic=control)

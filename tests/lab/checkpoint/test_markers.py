@@ -9,7 +9,6 @@ import pytest
 from kafka.protocol.producer import ProduceRequest
 
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics
-from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
@@ -32,9 +31,7 @@ def test_h14_the_markers_of_100_partitions_are_one_request(
 
     monkeypatch.setattr(Sender, "call", counted)
     create_topic(whole_broker, topic, [[1]] * PARTITIONS)
-    wanted = WantedCheckpoint(
-        (topic,), {}, Level.COORDINATED, how=CopySettings(control_topic=taking.control)
-    )
+    wanted = taking.wanted(Level.COORDINATED, (topic,))
     with taking.power.markers(taking.cluster_id) as markers:
         topics = KafkaTopics(taking.client, markers, wanted)
         assert len(topics.start(1, topics.scope().partitions)) == PARTITIONS

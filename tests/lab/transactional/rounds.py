@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from breakglass.services.checkpoint.kafka.holding import RetentionHolder
-from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.errors import BreakglassError
@@ -121,12 +120,8 @@ class Playing:
         """A transactional checkpoint and a vector, of the same moment."""
         work, taking = self.work, self.taking
         groups = {work.group: GroupPolicy.EXACTLY_ONCE}
-        wanted = [
-            WantedCheckpoint(
-                work.topics, groups, level, how=CopySettings(control_topic=taking.control)
-            )
-            for level in (Level.TRANSACTIONAL, Level.VECTOR)
-        ]
+        levels = (Level.TRANSACTIONAL, Level.VECTOR)
+        wanted = [taking.wanted(level, work.topics, groups) for level in levels]
         broker = chance.choice(work.cluster.brokers)
         first = chance.random() < 0.5
         with self._held(), ExitStack() as later:
