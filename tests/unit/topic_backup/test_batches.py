@@ -88,8 +88,7 @@ def test_everything_of_the_header_is_told() -> None:
     header = one.header
     assert (header.base_offset, header.last_offset, header.next_offset) == (100, 105, 106)
     assert (header.leader_epoch, header.count, header.size) == (7, 3, len(data))
-    producer = (header.producer_id, header.producer_epoch, header.base_sequence)
-    assert producer == (4000, 9, 2**31 - 2)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (4000, 9, 2**31 - 2)
     assert (header.transactional, header.control, one.marker) == (True, False, None)
     assert header.crc == int.from_bytes(data[CRC_AT : CRC_AT + 4])
 
