@@ -64,18 +64,6 @@ class RecordPair(NamedTuple):
             entry.size for entry in (self.left, self.right) if isinstance(entry, RecordEntry)
         )
 
-    def mirrored(self) -> RecordPair:
-        return RecordPair(self.offset, _MIRRORED[self.kind], self.right, self.left, self.fields)
-
-
-_MIRRORED = {
-    PairKind.EQUAL: PairKind.EQUAL,
-    PairKind.LEFT: PairKind.RIGHT,
-    PairKind.RIGHT: PairKind.LEFT,
-    PairKind.DIFFERENT: PairKind.DIFFERENT,
-    PairKind.UNREAD: PairKind.UNREAD,
-}
-
 
 class _Side:
     """A stream with its next entry, and the stretch it was last unreadable in."""

@@ -98,15 +98,14 @@ class _Taken:
 
 
 def blocks_before(
-    comparison: Comparison, at: int, reading: Reading, room: PageLimits = PAGE, down_to: int = 0
+    comparison: Comparison, at: int, reading: Reading, room: PageLimits
 ) -> Iterator[PairPage]:
-    """The pairs in ``[down_to, at)``, block by block backwards.
+    """The pairs before *at*, block by block backwards.
 
     A block has at most as many pairs as *room* allows: of a longer block the end is kept, and the
     next block ends where the kept part begins.
     """
-    end, step = at, FIRST_BLOCK
-    lowest = max(comparison.extent.start, down_to)
+    end, step, lowest = at, FIRST_BLOCK, comparison.extent.start
     while end > lowest:
         start = max(lowest, end - step)
         kept: deque[RecordPair] = deque(maxlen=room.pairs)

@@ -79,8 +79,6 @@ class WantedSpark:
     """Where and how Spark runs."""
 
     master: str
-    settings: Mapping[str, str]
-    """Spark's own settings, which override ours."""
     log: Path
     niceness: int
     """The niceness of the JVM and of Python workers on this machine."""
@@ -142,7 +140,7 @@ def start(wanted: WantedSpark, begun: Callable[[Gateway], None]) -> SparkContext
             launch = Launch(
                 java_home(java) / "bin" / "java",
                 class_path,
-                wanted.settings.get("spark.driver.memory", "1g"),
+                "1g",
                 options,
                 environment,
                 errors_file(wanted.log),
@@ -205,7 +203,7 @@ def _conf(wanted: WantedSpark, given: Mapping[str, str]) -> SparkConf:
         settings["spark.network.crypto.saslFallback"] = "false"
         settings["spark.python.unix.domain.socket.dir"] = private_folder()
     conf = SparkConf().setMaster(wanted.master).setAppName("breakglass")
-    return conf.setAll(list({**settings, **wanted.settings}.items()))
+    return conf.setAll(list(settings.items()))
 
 
 def _context(wanted: WantedSpark, conf: SparkConf) -> SparkContext:
@@ -295,18 +293,12 @@ PARTING_SECONDS = 10.0
 class Spark:
     """Spark, started on `begin` or on first use, and stopped when the block ends."""
 
-    def __init__(
-        self,
-        master: str = MASTER,
-        settings: Mapping[str, str] | None = None,
-        log: Path | None = None,
-        niceness: int = 0,
-    ) -> None:
-        """Choose where Spark runs, its own *settings*, which override ours, and its driver's *log*.
+    def __init__(self, master: str = MASTER, log: Path | None = None, niceness: int = 0) -> None:
+        """Choose where Spark runs, and its driver's *log*.
 
         *niceness* applies to its JVM and Python workers on this machine.
         """
-        self._wanted = WantedSpark(master, settings or {}, log or log_file(), niceness)
+        self._wanted = WantedSpark(master, log or log_file(), niceness)
         self._starting = threading.Lock()
         self._beginning: threading.Thread | None = None
         self._gateway: Gateway | None = None

@@ -105,12 +105,6 @@ class BatchHeader:
     def next_offset(self) -> int:
         return self.last_offset + 1
 
-    def sequence(self, offset: int) -> int | None:
-        """The producer's sequence number of the record at *offset*; None if it has none."""
-        if self.base_sequence < 0:
-            return None
-        return (self.base_sequence + offset - self.base_offset) & 0x7FFFFFFF
-
 
 @dataclass(frozen=True, slots=True)
 class Fetched:

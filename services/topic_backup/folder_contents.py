@@ -285,7 +285,7 @@ def _groups(folder: Folder, partitions: Collection[int]) -> int | Unknown:
     return len(groups)
 
 
-def writers(folder: Folder, processes: Path = PROCESSES) -> list[str]:
+def writers(folder: Folder) -> list[str]:
     """The processes that have a segment or an index of *folder* open, as far as this user sees.
 
     Kafka Backup's connector keeps them open and locks nothing. Empty where the system does not say.
@@ -294,7 +294,7 @@ def writers(folder: Folder, processes: Path = PROCESSES) -> list[str]:
         return []
     path = folder.path.resolve()
     found = []
-    for process in processes.glob("[0-9]*"):
+    for process in PROCESSES.glob("[0-9]*"):
         if int(process.name) != os.getpid() and (name := _open_file(process, path)):
             found.append(f"process {process.name} has {name} open")
     return sorted(found)

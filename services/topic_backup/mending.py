@@ -23,7 +23,6 @@ from breakglass.services.topic_backup.layout import (
 from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.reader import LeftOut, PartitionReader
-from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
 from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES
 from breakglass.services.topic_backup.segment_reader import Proof
 from breakglass.services.topic_backup.summary import (
@@ -60,9 +59,7 @@ class MendedTopic:
     partitions: tuple[MendedPartition, ...]
 
 
-def mend(
-    folder: Folder, name: str, to: Path, *, max_record_bytes: int = MAX_RECORD_BYTES
-) -> MendedTopic:
+def mend(folder: Folder, name: str, to: Path) -> MendedTopic:
     """Write every provable record of the topic *name* in *folder* to a new folder below *to*.
 
     Raises:
@@ -89,7 +86,7 @@ def mend(
             committed = parts.get(number)
             if manifest is not None and committed is None:
                 committed = PartitionSummary(number, None, ())
-            reader = PartitionReader(folder, number, committed, max_record_bytes=max_record_bytes)
+            reader = PartitionReader(folder, number, committed)
             done.append(_mended(writer.partition(number), number, reader, committed))
             writer.finish(number)
         writer.commit()

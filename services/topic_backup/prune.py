@@ -78,7 +78,7 @@ def prunable(folder: Folder, limits: PruneLimits, at_ms: int | None = None) -> t
     )
 
 
-def prune(folder: Folder, limits: PruneLimits, at_ms: int | None = None) -> tuple[Prunable, ...]:
+def prune(folder: Folder, limits: PruneLimits) -> tuple[Prunable, ...]:
     """Remove the segments that `prunable` names; return them.
 
     Manifest and indexes drop them first. A run that is killed thus leaves files that no commit
@@ -94,7 +94,7 @@ def prune(folder: Folder, limits: PruneLimits, at_ms: int | None = None) -> tupl
         manifest = read_manifest(folder)
         if manifest is not None and isinstance(folder, LocalFolder):
             pending.take_back(folder, manifest.commit)
-        gone = prunable(folder, limits, at_ms)
+        gone = prunable(folder, limits)
         if manifest is not None:
             names = {segment.prefix for segment in gone}
             partitions = tuple(

@@ -16,7 +16,6 @@ from breakglass.services.topic_backup.layout import (
     segment_index_name,
 )
 from breakglass.services.topic_backup.manifest import read_manifest
-from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
 from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
 from breakglass.services.topic_backup.segment_reader import (
     FIRST_POSITION,
@@ -43,9 +42,7 @@ class Reindexed:
     """Whether the left-out bytes are one incomplete record, as after a killed writer."""
 
 
-def reindex(
-    folder: Folder, partition: int, *, max_record_bytes: int = MAX_RECORD_BYTES
-) -> tuple[Reindexed, ...]:
+def reindex(folder: Folder, partition: int) -> tuple[Reindexed, ...]:
     """Rewrite the segment indexes and then the partition index of *partition*.
 
     Each index covers every complete record and replaces the old index atomically. Records stay
@@ -57,9 +54,7 @@ def reindex(
         UnsupportedSchema: a records file has another version.
     """
     segments = _segments(folder, partition)
-    rebuilt = tuple(
-        _rebuild(folder, partition, segment[0], max_record_bytes) for segment in segments
-    )
+    rebuilt = tuple(_rebuild(folder, partition, segment[0]) for segment in segments)
     write_partition_index(folder, partition, segments)
     return rebuilt
 
@@ -106,13 +101,13 @@ def write_segment_index(folder: Folder, prefix: str, placed: Iterable[FoundRecor
     folder.replace(segment_index_name(prefix), chain([MAGIC], entries))
 
 
-def _rebuild(folder: Folder, partition: int, prefix: str, max_record_bytes: int) -> Reindexed:
-    walk = _Walk(folder, prefix, max_record_bytes)
+def _rebuild(folder: Folder, partition: int, prefix: str) -> Reindexed:
+    walk = _Walk(folder, prefix)
     for _ in walk:
         pass
     if walk.damage is None or walk.damage.torn:
         # A damaged segment keeps its index, which is the second witness of its records.
-        walk = _Walk(folder, prefix, max_record_bytes)
+        walk = _Walk(folder, prefix)
         write_segment_index(folder, prefix, walk)
     size = folder.size(records_name(prefix)) or 0
     return Reindexed(
@@ -129,8 +124,8 @@ def _rebuild(folder: Folder, partition: int, prefix: str, max_record_bytes: int)
 class _Walk:
     """Reads the complete records of a segment; keeps where they ended and why."""
 
-    def __init__(self, folder: Folder, prefix: str, max_record_bytes: int) -> None:
-        self._read = read_segment(folder, records_name(prefix), max_record_bytes=max_record_bytes)
+    def __init__(self, folder: Folder, prefix: str) -> None:
+        self._read = read_segment(folder, records_name(prefix))
         self.count = 0
         self.end = FIRST_POSITION
         self.damage: DamagedBackup | None = None

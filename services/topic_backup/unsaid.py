@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from breakglass.services.errors import MalformedInput
 from breakglass.services.topic_backup.folder import Folder, read_whole
 from breakglass.services.topic_backup.manifest import TopicManifest
-from breakglass.services.topic_backup.summary import Gap, GapReason, Unproved
+from breakglass.services.topic_backup.summary import Gap, Unproved
 
 NAME = "breakglass_unsaid.json"
 MOST_BYTES = 256 * 1024 * 1024
@@ -69,28 +69,15 @@ def read(folder: Folder) -> Unsaid:
     """
     if folder.size(NAME) is None:
         return Unsaid()
+    from pydantic import TypeAdapter, ValidationError
+
     content = read_whole(folder, NAME, MOST_BYTES)
     try:
-        found = json.loads(content)
-        return Unsaid(
-            {
-                int(number): [
-                    Gap(int(one["start"]), int(one["end"]), GapReason.LOST) for one in some
-                ]
-                for number, some in found["lost"].items()
-            },
-            {
-                int(number): [
-                    Unproved(int(one["start"]), int(one["end"]), str(one["why"])) for one in some
-                ]
-                for number, some in found["unproved"].items()
-            },
-            str(found["new_generation"]),
-            bool(found["other_log"]),
-        )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        return TypeAdapter(Unsaid).validate_json(content)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
         raise MalformedInput(
-            f"{folder.where(NAME)}: no note of what a run has to tell ({error}); remove it, then "
+            f"{folder.where(NAME)}: no note of what a run has to tell ({reason}); remove it, then "
             "see `backup status` for what is lost."
         ) from None
 

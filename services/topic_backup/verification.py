@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -76,12 +76,8 @@ class FilesVerified:
         return not self.damages
 
 
-def verify_files(
-    folder: Folder, workers: int | None = None, count: Callable[[int], None] = lambda _: None
-) -> FilesVerified:
+def verify_files(folder: Folder, workers: int | None = None) -> FilesVerified:
     """Check every committed file of the topic in *folder*, *workers* segments at a time.
-
-    Several threads call *count* with the number of bytes read.
 
     Raises:
         MalformedInput, UnsupportedSchema: the manifest cannot be read.
@@ -94,7 +90,7 @@ def verify_files(
     todo = [segment for part in manifest.partitions for segment in part.segments]
     with ThreadPoolExecutor(workers or os.cpu_count() or 1, "verify") as pool:
         for segment, damages in zip(
-            todo, pool.map(lambda one: list(_segment(folder, one, count)), todo), strict=True
+            todo, pool.map(lambda one: list(_segment(folder, one)), todo), strict=True
         ):
             found.segments += 1
             found.records += segment.count
@@ -132,32 +128,27 @@ def _groups(folder: Folder, found: FilesVerified) -> None:
     found.groups_lacking = tuple(one for one in lacking if one not in reasons)
 
 
-def _segment(
-    folder: Folder, segment: SegmentSummary, count: Callable[[int], None]
-) -> Iterator[Damage]:
+def _segment(folder: Folder, segment: SegmentSummary) -> Iterator[Damage]:
     name = records_name(segment.prefix)
     index = open_index(folder, segment.prefix)
     if index is None:
-        wrong = judged(folder, segment, lambda chunk: count(len(chunk)))
+        wrong = judged(folder, segment)
         unfit = "its index is missing or no index"
     else:
         with index:
-            wrong, unfit = _read_with(index, folder, segment, count)
+            wrong, unfit = _read_with(index, folder, segment)
     if wrong:
         yield Damage(folder.where(name), wrong + _offsets(segment))
     if unfit and wrong in ("", OTHER_BYTES):
         yield Damage(folder.where(name), unfit, repairable=True)
 
 
-def _read_with(
-    index: SegmentIndex, folder: Folder, segment: SegmentSummary, count: Callable[[int], None]
-) -> tuple[str, str]:
+def _read_with(index: SegmentIndex, folder: Folder, segment: SegmentSummary) -> tuple[str, str]:
     """What is wrong with the records of *segment*, and with its index; empty if nothing is."""
     proof = IndexProof(index, segment.count, segment.records_bytes)
     errors: list[str] = []
 
     def see(chunk: bytes) -> None:
-        count(len(chunk))
         try:
             if not errors:
                 proof.take(chunk)

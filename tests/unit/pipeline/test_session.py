@@ -45,7 +45,7 @@ def test_a_jvm_that_is_killed_while_spark_starts_is_one_error_and_no_traceback(
         threading.Thread(target=reset_after_login, args=(listener,), daemon=True).start()
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", str(listener.getsockname()[1]))
         monkeypatch.setenv("PYSPARK_GATEWAY_SECRET", "secret")
-        wanted = WantedSpark("local[1]", {}, tmp_path / "log", 0)
+        wanted = WantedSpark("local[1]", tmp_path / "log", 0)
         with caplog.at_level(logging.WARNING), pytest.raises(PipelineError):
             _context(wanted, _conf(wanted, {}))
         forget_jvm()
@@ -72,5 +72,5 @@ def test_s43_a_spark_of_other_machines_has_to_say_whether_it_asks_for_a_login(
     stopped: list[None] = []
     context: Any = SimpleNamespace(getConf=lambda: configured, stop=lambda: stopped.append(None))
     with pytest.raises(UsageError) if refused else nullcontext():
-        require_login(WantedSpark(master, {}, tmp_path / "log", 0), context)
+        require_login(WantedSpark(master, tmp_path / "log", 0), context)
     assert bool(stopped) is refused
