@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import App, SystemCommand
@@ -28,7 +28,7 @@ from breakglass.console.modes import FIRST_MODE, bound_commands, class_at, scree
 from breakglass.console.modes import MODES as MODES
 from breakglass.screens.ascii import AsciiFilter
 from breakglass.screens.context import Context
-from breakglass.screens.legend import legend_commands
+from breakglass.screens.help import legend_commands
 from breakglass.screens.messages import (
     Acknowledged,
     BrowseAsked,
@@ -60,6 +60,12 @@ from breakglass.services.recovery.judgement.starting import rescue_before
 from breakglass.services.state_folder import state_folder
 from breakglass.themes.palettes import MONOCHROME, PALETTES
 from breakglass.themes.roles import theme_role_variables
+
+if TYPE_CHECKING:
+    from breakglass.screens.browse.records import RecordsScreen
+    from breakglass.screens.diff.screen import DiffScreen
+    from breakglass.screens.elect.screen import ElectScreen, ResumeScreen
+    from breakglass.screens.guard.acts import ReleasePage
 
 PARTING = (
     "An election had been agreed to when this ended: `breakglass journal list` says how far it "
@@ -238,7 +244,7 @@ class BreakglassApp(App[None]):
         return incident.summary.rescue_first
 
     def action_save_before_return(self) -> None:
-        make = class_at("breakglass.screens.offline.before_return:BeforeReturnScreen")
+        make = class_at("breakglass.screens.offline.rescue:BeforeReturnScreen")
         if self._returning is not None and not isinstance(self.screen, make):
             self.push_screen(make(self.context, self._returning))
 
@@ -274,23 +280,23 @@ class BreakglassApp(App[None]):
     @on(OfflineAsked)
     async def _show_offline(self, message: OfflineAsked) -> None:
         await self.switch_mode("offline")
-        self._current("breakglass.screens.offline:OfflineScreen").keep_only(message.wanted)
+        self._current("breakglass.screens.offline.screen:OfflineScreen").keep_only(message.wanted)
 
     @on(PlanAsked)
     async def _make_plan(self, message: PlanAsked) -> None:
         await self.switch_mode("plan")
-        self._current("breakglass.screens.plan:PlanScreen").begin(message.partitions)
+        self._current("breakglass.screens.plan.screen:PlanScreen").begin(message.partitions)
 
     @on(ElectionAsked)
     def _elect(self, message: ElectionAsked) -> None:
-        make = class_at("breakglass.screens.elect:ElectScreen")
+        make: type[ElectScreen] = class_at("breakglass.screens.elect.screen:ElectScreen")
         if not isinstance(self.screen, make):
             self.push_screen(make(self.context, message.partitions, message.plan))
 
     @on(ResumeAsked)
     def _resume(self, message: ResumeAsked) -> None:
-        where = "offline.settings_acts:ReleasePage" if message.settings else "elect:ResumeScreen"
-        make = class_at(f"breakglass.screens.{where}")
+        where = "guard.acts:ReleasePage" if message.settings else "elect.screen:ResumeScreen"
+        make: type[ReleasePage | ResumeScreen] = class_at(f"breakglass.screens.{where}")
         if not isinstance(self.screen, make):
             self.push_screen(make(self.context, message.journal))
 
@@ -323,12 +329,12 @@ class BreakglassApp(App[None]):
 
     @on(DiffAsked)
     def _diff(self, message: DiffAsked) -> None:
-        make = class_at("breakglass.screens.diff:DiffScreen")
+        make: type[DiffScreen] = class_at("breakglass.screens.diff.screen:DiffScreen")
         self.push_screen(make(self.context, message.partition, message.left, message.right))
 
     @on(BrowseAsked)
     def _browse(self, message: BrowseAsked) -> None:
-        make = class_at("breakglass.screens.browse:RecordsScreen")
+        make: type[RecordsScreen] = class_at("breakglass.screens.browse.records:RecordsScreen")
         subject = class_at("breakglass.screens.browse.subject:BrowseSubject")(
             message.left, message.right
         )

@@ -12,15 +12,34 @@ from textual.binding import Binding
 from textual.screen import Screen
 
 if TYPE_CHECKING:
+    from breakglass.screens.backups import BackupsScreen
+    from breakglass.screens.browse.screen import BrowseScreen
+    from breakglass.screens.checkpoints import CheckpointsScreen
     from breakglass.screens.context import Context
+    from breakglass.screens.journal.screen import JournalScreen
+    from breakglass.screens.metastore import MetastoreScreen
+    from breakglass.screens.offline.screen import OfflineScreen
+    from breakglass.screens.overview import OverviewScreen
+    from breakglass.screens.plan.screen import PlanScreen
+
+    MainScreen = (
+        OverviewScreen
+        | OfflineScreen
+        | PlanScreen
+        | JournalScreen
+        | BackupsScreen
+        | BrowseScreen
+        | MetastoreScreen
+        | CheckpointsScreen
+    )
 
 MODES = {
     "overview": "breakglass.screens.overview:OverviewScreen",
-    "offline": "breakglass.screens.offline:OfflineScreen",
-    "plan": "breakglass.screens.plan:PlanScreen",
-    "journal": "breakglass.screens.journal:JournalScreen",
+    "offline": "breakglass.screens.offline.screen:OfflineScreen",
+    "plan": "breakglass.screens.plan.screen:PlanScreen",
+    "journal": "breakglass.screens.journal.screen:JournalScreen",
     "backups": "breakglass.screens.backups:BackupsScreen",
-    "browse": "breakglass.screens.browse:BrowseScreen",
+    "browse": "breakglass.screens.browse.screen:BrowseScreen",
     "metastore": "breakglass.screens.metastore:MetastoreScreen",
     "checkpoints": "breakglass.screens.checkpoints:CheckpointsScreen",
 }
@@ -41,9 +60,9 @@ def class_at(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def screen_at(place: str, context: Context) -> Screen[Any]:
+def screen_at(place: str, context: Context) -> MainScreen:
     """A screen of the class at *place*."""
-    made: Screen[Any] = class_at(place)(context)
+    made: MainScreen = class_at(place)(context)
     return made
 
 

@@ -25,8 +25,7 @@ from textual.widget import Widget
 
 from breakglass.screens.context import Context, Known
 from breakglass.screens.elect import wording
-from breakglass.screens.elect.progress import ElectionProgress
-from breakglass.screens.elect.state import ElectionState, Phase
+from breakglass.screens.elect.state import ElectionProgress, ElectionState, Phase
 from breakglass.screens.elect.view import GuardedView
 from breakglass.screens.elect.worker import (
     AftermathFound,
@@ -36,20 +35,19 @@ from breakglass.screens.elect.worker import (
     UnknownsAnswered,
     subject_in,
 )
-from breakglass.screens.guard.page import ActPage
+from breakglass.screens.guard.acts import AddReplicasPage, GroupsPage
 from breakglass.screens.guard.worker import ActEnded, ActFailed, ActReported, GuardMessage
-from breakglass.screens.journal.accounting import made_ledger, saved_ledger
-from breakglass.screens.journal.ledger import LedgerScreen
-from breakglass.screens.journal.messages import LedgerMade, TimelineSaved
+from breakglass.screens.journal.ledger import LedgerScreen, MadeLedger, make_ledger, saved_words
 from breakglass.screens.messages import CopyAsked, MutationBegan, ResumeAsked
 from breakglass.screens.page import ConsentPage
+from breakglass.screens.refreshing import in_thread
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.act import Armed, Front, Frozen, Underway
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
-from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.acts.add_replicas import AddReplicas
 from breakglass.services.recovery.acts.elect import Elect, waiting_for
 from breakglass.services.recovery.acts.move_groups import MoveGroups
@@ -74,37 +72,6 @@ if TYPE_CHECKING:
 
 
 FILE = "elected.json"
-
-
-class GroupsPage(ActPage):
-    """Groups past the end of a log, or past a cut, are moved to where what they read ends."""
-
-    TITLE = "Groups past the end"
-    ABOUT = (
-        "Sets committed offsets past the end of their log, or past a cut, to where the log that "
-        "the group has read ends, as `breakglass groups reset` does. Groups with running "
-        "consumers are refused. The journal keeps what was committed before."
-    )
-    UNSAVED = "Offsets of groups are being moved."
-    CHANGES = "groups"
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context, MoveGroups())
-
-
-class AddReplicasPage(ActPage):
-    """Partitions with too few replicas in sync get further ones, so that all becomes readable."""
-
-    TITLE = "Add replicas"
-    ABOUT = (
-        "Adds a replica on a live broker to partitions with fewer than min.insync.replicas in "
-        "sync, as `breakglass recover add-replica` does: the rest of their records becomes "
-        "readable once it has copied the log. No replica is taken from an assignment."
-    )
-    UNSAVED = "Replicas are being added."
-
-    def __init__(self, context: Context, topics: Sequence[str] = ()) -> None:
-        super().__init__(context, AddReplicas(tuple(topics)))
 
 
 def put_back_command(progress: ElectionProgress, connection_words: Sequence[str]) -> str:
@@ -411,7 +378,7 @@ class GuardedPage(ConsentPage):
             self.app.post_message(CopyAsked(str(journal), "the journal's path"))
 
     def action_groups(self) -> None:
-        self.app.push_screen(GroupsPage(self.context))
+        self.app.push_screen(GroupsPage(self.context, MoveGroups()))
 
     def action_add_replicas(self) -> None:
         waiting = {
@@ -419,7 +386,7 @@ class GuardedPage(ConsentPage):
             for outcome in self.state.progress.outcomes.values()
             if outcome.not_yet_readable
         }
-        self.app.push_screen(AddReplicasPage(self.context, sorted(waiting)))
+        self.app.push_screen(AddReplicasPage(self.context, AddReplicas(tuple(sorted(waiting)))))
 
     def action_copy_put_back(self) -> None:
         command = put_back_command(self.state.progress, self.context.connection_words)
@@ -428,24 +395,19 @@ class GuardedPage(ConsentPage):
     def action_ledger(self) -> None:
         journal = self.state.progress.journal
         if journal is not None:
-            self._in_thread(lambda: self.post_message(made_ledger(self.context, journal)))
+            make = partial(make_ledger, self.context, journal)
+            in_thread(self, "election", make, self._ledger_made)
             self._say("Accounting for every record.", Role.RUNNING)
 
-    @on(LedgerMade)
-    def _ledger_made(self, message: LedgerMade) -> None:
-        page, name = message.page, message.name
-        self._say(message.trouble, Role.FAILED)
-        if page is not None:
+    def _ledger_made(self, made: MadeLedger | Unknown) -> None:
+        if isinstance(made, Unknown):
+            self._say(made.reason, Role.FAILED)
+        else:
+            self._say("")
+            self.app.push_screen(LedgerScreen(self.context, made, self._ledger_saved))
 
-            def save() -> None:
-                self._in_thread(lambda: self.post_message(saved_ledger(self.context, page, name)))
-
-            self.app.push_screen(LedgerScreen(page, save))
-
-    @on(TimelineSaved)
-    def _ledger_saved(self, message: TimelineSaved) -> None:
-        told = message.trouble or f"Written, readable by you alone: {message.path}"
-        self._say(told, Role.FAILED if message.trouble else None)
+    def _ledger_saved(self, saved: Path | Unknown) -> None:
+        self._say(saved_words(saved), Role.FAILED if isinstance(saved, Unknown) else None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """The keys that mean something now; the others are not offered."""

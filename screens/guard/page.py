@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.widget import Widget
 
 from breakglass.screens.context import Context
@@ -27,10 +26,8 @@ from breakglass.screens.guard.worker import (
 from breakglass.screens.messages import MutationBegan
 from breakglass.screens.page import ConsentPage
 from breakglass.screens.widgets.consent import ConsentPanel
-from breakglass.screens.widgets.facts import Fact, Facts
-from breakglass.screens.widgets.line_columns import Cell, LineColumn
-from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.screens.widgets.facts import Fact, Facts, fact
+from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.services.guard.act import (
     Act,
     ActEvent,
@@ -44,7 +41,7 @@ from breakglass.services.guard.act import (
 )
 from breakglass.services.pipeline.acts.restore import CopyProgressed
 from breakglass.services.words.inert import inert
-from breakglass.themes.roles import Role
+from breakglass.themes.roles import Role, Words
 
 ROLES = {
     TargetResult.DONE: Role.VERIFIED,
@@ -66,8 +63,8 @@ class OutcomeRow:
 
 
 COLUMNS: tuple[LineColumn[OutcomeRow], ...] = (
-    LineColumn("Topic-partition", lambda row: Cell(row.name), most=60, shrinks=True, tail="-"),
-    LineColumn("State", lambda row: Cell(row.text, row.role), most=60, shrinks=True),
+    LineColumn("Topic-partition", lambda row: row.name, most=60, shrinks=True, tail="-"),
+    LineColumn("State", lambda row: Words(row.text, row.role), most=60, shrinks=True),
 )
 
 
@@ -78,7 +75,7 @@ class ActProgress:
     begun: bool = False
     """Something was done, or may have been."""
     _rows: dict[str, OutcomeRow] = field(default_factory=dict)
-    _lines: list[tuple[str, LinePart]] = field(default_factory=list)
+    _lines: list[tuple[str, Words]] = field(default_factory=list)
     _underway: str = ""
 
     @property
@@ -88,9 +85,9 @@ class ActProgress:
         return sorted(self._rows.values(), key=lambda row: row.role not in order)
 
     @property
-    def steps(self) -> list[tuple[str, LinePart]]:
+    def steps(self) -> list[tuple[str, Words]]:
         lines = self._lines[-SHOWN:]
-        return [*lines, ("", LinePart(self._underway, Role.RUNNING))] if self._underway else lines
+        return [*lines, ("", Words(self._underway, Role.RUNNING))] if self._underway else lines
 
     def begin(self, targets: Iterable[str]) -> None:
         self.clear()
@@ -103,7 +100,7 @@ class ActProgress:
     def say(self, text: str, role: Role | None = None, label: str = "") -> None:
         """Add a line; what was under way before it is over."""
         self._underway = ""
-        self._lines.append((label, LinePart(text, role)))
+        self._lines.append((label, Words(text, role)))
 
     def take(self, event: ActEvent) -> None:
         self.begun = True
@@ -157,7 +154,12 @@ class ActPage(ConsentPage):
         self._progress = ActProgress()
         self._frozen: Frozen[Any] | None = None
         self._worker = GuardedWorker[Any](
-            0, context, act, self.post_message, self._to_app, self.CHANGES
+            0,
+            context,
+            act,
+            self.post_message,
+            lambda message: self.app.post_message(message),
+            self.CHANGES,
         )
         self._typed: list[str] = []
         """Phrases that were typed so far."""
@@ -287,19 +289,16 @@ class ActPage(ConsentPage):
     def _show(self) -> None:
         self.query_one("#evidence", Facts).facts = tuple(self._evidence())
         self._table.set_rows(self._progress.rows)
-        steps = [Fact(label, (part,)) for label, part in self._progress.steps]
+        steps = [fact(label, part) for label, part in self._progress.steps]
         self.query_one("#steps", Facts).facts = tuple(steps)
-        asked = [] if self.phrase is None else [LinePart(inert(self.phrase), Role.ARMED)]
-        self.query_one("#ask", Facts).facts = tuple(Fact("Type", (part,)) for part in asked)
+        asked = [] if self.phrase is None else [Words(inert(self.phrase), Role.ARMED)]
+        self.query_one("#ask", Facts).facts = tuple(fact("Type", part) for part in asked)
 
     def _evidence(self) -> Iterator[Fact]:
         frozen = self._frozen
         if frozen is None:
             return
         for label, told in frozen.facts:
-            yield Fact(inert(label), (LinePart(told),))
+            yield fact(inert(label), told)
         for told in frozen.remarks:
-            yield Fact("Note", (LinePart(told, Role.WAITING),))
-
-    def _to_app(self, message: Message) -> None:
-        self.app.post_message(message)
+            yield fact("Note", Words(told, Role.WAITING))

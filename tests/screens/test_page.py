@@ -20,9 +20,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from breakglass.screens.context import Known
-from breakglass.screens.legend import LegendScreen
+from breakglass.screens.help import HelpScreen, LegendScreen, help_lines
 from breakglass.screens.messages import CopyAsked, MutationBegan, MutationEnded
-from breakglass.screens.page import HelpScreen, help_lines
 from breakglass.screens.screenshot import self_contained
 from breakglass.screens.widgets.key_bar import KeyBar
 from breakglass.services.errors import TimedOut

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from breakglass.screens.checkpoints.screen import columns, line_facts
+from breakglass.screens.checkpoints import columns, line_facts
 from breakglass.services.checkpoint.protocol.flows import (
     CheckpointEvidence,
     Committing,
@@ -81,5 +81,5 @@ def test_a_copy_under_way_says_how_far_it_is(tmp_path: Path) -> None:
     _, _, first, *_ = lines([seen], frozenset({(store.address, 1)}))
     told = ["".join(part.text for part in fact.parts) for fact in line_facts(first)]
     assert told[0] == "20 of <= 80 records so far, 1.0 kB of ~4.0 kB; cut at 100, 0 in transit"
-    cells = {column.title: column.cell(first).text for column in columns(0)}
+    cells = {column.title: column.words(first).text for column in columns(0)}
     assert (cells["Copied"], cells["Size"], cells["Records"]) == ("25%", "1.0 kB", "20")

@@ -9,8 +9,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from breakglass.screens.diff.drawing import line_segments
-from breakglass.screens.diff.pieces import Manner, clock_text, marker_text, pieces
+from breakglass.screens.diff.lines import Manner, clock_text, line_segments, marker_text, pieces
 from breakglass.screens.diff.record_page import BEHIND, RecordLine, Writing, record_lines
 from breakglass.services.divergence.align import compared
 from breakglass.services.divergence.entry import (

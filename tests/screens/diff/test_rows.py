@@ -5,16 +5,19 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from breakglass.screens.diff.rows import (
+from breakglass.screens.diff.lines import (
     DiffRow,
     OffsetMark,
     Side,
     about,
+    counted_from,
     letters,
     marks_of,
+    prefix_text,
     rows_of,
+    side_title,
+    totals_text,
 )
-from breakglass.screens.diff.sheet import counted_from, prefix_text, side_title, totals_text
 from breakglass.services.divergence.align import HunkTotals, PairKind
 from breakglass.services.divergence.entry import Item, UnreadableRange
 from breakglass.services.divergence.replicas import Facing, face

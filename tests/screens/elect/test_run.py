@@ -12,17 +12,11 @@ from textual.message import Message
 
 from breakglass.console.checkpoint_text import CommandText
 from breakglass.screens.context import Context
-from breakglass.screens.elect.screen import (
-    AddReplicasPage,
-    ElectScreen,
-    GroupsPage,
-    GuardedPage,
-    PickedPartitions,
-    ResumeScreen,
-)
+from breakglass.screens.elect.screen import ElectScreen, GuardedPage, PickedPartitions, ResumeScreen
 from breakglass.screens.elect.state import Phase
 from breakglass.screens.elect.unfinished import UnfinishedScreen, unfinished
 from breakglass.screens.elect.worker import ElectionWorker, SubjectFrozen, subject_in
+from breakglass.screens.guard.acts import AddReplicasPage, GroupsPage
 from breakglass.screens.guard.worker import ActReported
 from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.messages import ElectionAsked
@@ -414,7 +408,7 @@ async def test_it_is_offered_once_and_enter_shows_what_is_left_and_sends_nothing
         assert sent.count("elect") == 1
         await pilot.press("enter")
         await opens(pilot, ResumeScreen)
-        screen = Screen(console, pilot)
+        screen = Screen(pilot)
         await screen.comes_to(Phase.REVIEW)
         await screen.press("enter")
         await screen.is_left()
