@@ -1,4 +1,7 @@
-"""What the words of the lists mean, a line each: on top of the help, and found by `:`."""
+"""The help of a screen: its keys, made from the bindings, and what the words of the lists mean.
+
+Each word is found by `:`, too.
+"""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 A page shows what is known (`Context.known`); `Seen` reports that this has changed. A page never
 reads the cluster by itself. Pages with a filter, and pages on which a phrase is typed before
 anything is changed, have more in common.
-
-The keys of the screen it was opened on, made from the bindings, and what the words mean.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""The two guarded screens: an election, and a journal taken up again.
+"""The pages of elections: of picked partitions or a plan, and of a journal taken up again.
 
-The guarded steps on the screen: shown, agreed to by typing, read again, run, watched.
-
-The work is done in the thread of an attempt, which tells by messages; only the handlers here
-change what is shown. While a request may be under way there is no way back, only a stop after it.
-
-What is done after an election by a key: groups moved, records put back, all accounted for.
+Shown, agreed to by typing, read again, run, watched. While a request may be under way there is no
+way back, only a stop after it. Afterwards groups are moved, records put back, all accounted for.
 """
 
 from __future__ import annotations
@@ -17,9 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
@@ -36,14 +31,14 @@ from breakglass.screens.elect.worker import (
     subject_in,
 )
 from breakglass.screens.guard.acts import AddReplicasPage, GroupsPage
+from breakglass.screens.guard.page import GuardedPage
 from breakglass.screens.guard.worker import ActEnded, ActFailed, ActReported, GuardMessage
 from breakglass.screens.journal.ledger import LedgerScreen, MadeLedger, make_ledger, saved_words
-from breakglass.screens.messages import CopyAsked, MutationBegan, ResumeAsked
-from breakglass.screens.page import ConsentPage
+from breakglass.screens.messages import CopyAsked, ResumeAsked
 from breakglass.screens.refreshing import in_thread
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
-from breakglass.services.guard.act import Armed, Front, Frozen, Underway
+from breakglass.services.guard.act import Armed, Front, Underway
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
@@ -94,12 +89,12 @@ def put_back_command(progress: ElectionProgress, connection_words: Sequence[str]
     return f"echo {told} > {FILE} && {shlex.join((*restore, '--write', *connection_words))}"
 
 
-class GuardedPage(ConsentPage):
+class ElectionPage(GuardedPage):
     """One undertaking from its price to what is left to do."""
 
     VERTICAL_BREAKPOINTS = [(0, "-short"), (24, "-tall")]  # noqa: RUF012 -- as Screen has it
     DEFAULT_CSS = """
-    GuardedPage.-short #after { max-height: 5; }
+    ElectionPage.-short #after { max-height: 5; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Back", tooltip="Leave; cancels what was not sent yet"),
@@ -139,18 +134,18 @@ class GuardedPage(ConsentPage):
         Binding("c", "copy_journal", "Copy path", tooltip="Copy the journal's path"),
     ]
 
+    _worker: ElectionWorker
+
     def __init__(self, context: Context, act: Elect | ResumeJournal) -> None:
-        super().__init__(context)
         folder = context.state_folder
         rescue = RescueChoice(to=None if folder is None else folder / "rescue")
-        self.act = act
         self.state = ElectionState(context.armed, act.doing, rescue)
-        self._frozen: Frozen[Any] | None = None
         self._left_out: set[TopicPartition] = set()
         """By the operator, however often it is read again."""
-        self._worker = self._new_worker(0)
         self._counting = False
         """Something is being left out: a phrase for what is shown still is none for the rest."""
+        super().__init__(context, act)
+        self._typed = self.state.given
 
     def body(self) -> Iterator[Widget]:
         yield GuardedView(self.state)
@@ -162,54 +157,65 @@ class GuardedPage(ConsentPage):
     def on_unmount(self) -> None:
         self._worker.left.set()
 
+    def new_worker(self, number: int) -> ElectionWorker:
+        act = replace(self.act, rescue=self.state.rescue)  # type: ignore[type-var]
+        left_out = frozenset(self._left_out)
+        return ElectionWorker(
+            number, self.context, act, self.post_message, self.post_app, left_out=left_out
+        )
+
     # Steps.
 
     def _freeze(self) -> None:
         self.state.phase = Phase.READING
         self._begin(lambda worker: worker.freeze())
-        self._say("")
+        self.say("")
 
-    def _carry_out(self) -> None:
-        """Every phrase was typed: read again, then run."""
-        power, frozen, subject = self.context.power, self._frozen, self.state.subject
-        assert power is not None
-        assert frozen is not None
+    def carry_out(self) -> None:
+        subject = self.state.subject
         assert subject is not None
-        phrases = tuple(self.state.given)
-        self._view.table.focus()
+        self.table.focus()
         self.state.reread(subject)
-        self.app.post_message(MutationBegan())
-        self._begin(lambda worker: worker.carry_out(power, frozen, phrases))
-        self._say("")
-
-    def _begin(self, step: Callable[[ElectionWorker], None]) -> None:
-        """A new worker; what older ones still report is dropped."""
-        self._worker.left.set()
-        self._worker = self._new_worker(self._worker.number + 1)
-        self._in_thread(partial(step, self._worker))
-
-    def _new_worker(self, number: int) -> ElectionWorker:
-        return ElectionWorker(
-            number,
-            self.context,
-            replace(self.act, rescue=self.state.rescue),
-            self.post_message,
-            lambda message: self.app.post_message(message),
-            left_out=frozenset(self._left_out),
-        )
-
-    def _in_thread(self, work: Callable[[], object]) -> None:
-        self.app.run_worker(work, group="election", thread=True, exit_on_error=False)
+        super().carry_out()
+        self.say("")
 
     # What the thread tells.
 
-    def _current(self, message: GuardMessage) -> bool:
-        return message.attempt == self._worker.number
+    def heard(self, message: GuardMessage) -> None:
+        state = self.state
+        match message:
+            case SubjectFrozen():
+                self._shown(message)
+            case ActFailed():
+                self._failed(message.error)
+            case ActReported(event=Underway(text=text)):
+                if text:
+                    self.say(f"Waiting: {text}", Role.RUNNING)
+            case ActReported():
+                if isinstance(message.event, Armed):
+                    state.phase = Phase.RUNNING
+                    state.progress.begin(tuple(state.progress.standings))
+                state.progress.take(message.event)
+                self.say("")
+            case ActEnded():
+                state.progress.end(message.ending)
+                self._finish()
+                self.say("")
+                self.table.action_jump(0)
+            case AftermathFound():
+                state.aftermath = message.aftermath
+                self._show()
+            case LadderMoved():
+                state.progress.told(message.outcomes)
+                self._show()
+            case UnknownsAnswered():
+                state.answered = wording.answers_told(message.found)
+                left = message.found.remains
+                state.reopened = bool(left.offline or left.led)
+                state.progress.told(message.settled)
+                self.say("")
 
-    @on(SubjectFrozen)
     def _shown(self, message: SubjectFrozen) -> None:
-        if not self._current(message):
-            return
         frozen = self._frozen = message.frozen
         subject = subject_in(frozen)
         reasons = {change.what: change.reason for change in message.changed}
@@ -219,76 +225,29 @@ class GuardedPage(ConsentPage):
         self.state.review(subject, message.rows, frozen.asked)
         self._review(wording.changed_told(reasons, subject), Role.FAILED)
         if message.changed:
-            self._view.table.action_jump(0)
+            self.table.action_jump(0)
 
-    @on(ActFailed)
-    def _failed(self, message: ActFailed) -> None:
-        if not self._current(message):
-            return
-        told = "Cancelled: nothing was sent." if message.error is None else str(message.error)
+    def _failed(self, error: BreakglassError | None) -> None:
+        told = "Cancelled: nothing was sent." if error is None else str(error)
         if self.state.phase is Phase.RUNNING:
             self._finish()
         if self.state.phase is Phase.DONE:
-            self._say(told, Role.FAILED)
+            self.say(told, Role.FAILED)
         else:
             subject = self.state.subject or ElectionSubject("")
             asked = () if self._frozen is None else self._frozen.asked
             self.state.review(subject, self.state.every_row, asked)
             self._review(told, Role.FAILED)
 
-    @on(ActReported)
-    def _reported(self, message: ActReported) -> None:
-        if not self._current(message):
-            return
-        event, progress = message.event, self.state.progress
-        if isinstance(event, Underway):
-            if event.text:
-                self._say(f"Waiting: {event.text}", Role.RUNNING)
-            return
-        if isinstance(event, Armed):
-            self.state.phase = Phase.RUNNING
-            progress.begin(tuple(progress.standings))
-        progress.take(event)
-        self._say("")
-
-    @on(ActEnded)
-    def _ended(self, message: ActEnded) -> None:
-        if self._current(message):
-            self.state.progress.end(message.ending)
-            self._finish()
-            self._say("")
-            self._view.table.action_jump(0)
-
-    @on(AftermathFound)
-    def _looked_after(self, message: AftermathFound) -> None:
-        if self._current(message):
-            self.state.aftermath = message.aftermath
-            self._show()
-
-    @on(LadderMoved)
-    def _moved(self, message: LadderMoved) -> None:
-        if self._current(message):
-            self.state.progress.told(message.outcomes)
-            self._show()
-
-    @on(UnknownsAnswered)
-    def _unknowns_answered(self, message: UnknownsAnswered) -> None:
-        if self._current(message):
-            self.state.answered = wording.answers_told(message.found)
-            left = message.found.remains
-            self.state.reopened = bool(left.offline or left.led)
-            self.state.progress.told(message.settled)
-            self._say("")
-
     def _review(self, note: str = "", role: Role | None = None) -> None:
         self._counting = False
         self.consent.restart()
-        self._say(note, role)
+        self.say(note, role)
         self._view.point_at(self.state.next_asked)
 
     def _finish(self) -> None:
         self.state.phase = Phase.DONE
-        self._view.table.focus()
+        self.table.focus()
 
     # What the operator does.
 
@@ -298,53 +257,36 @@ class GuardedPage(ConsentPage):
         unseen = self._counting or self._view.too_small
         return None if asked is None or unseen else asked.phrase
 
-    def refuse(self, told: str) -> None:
-        self._say(told, Role.FAILED)
-
-    def agreed(self) -> None:
-        asked = self.state.next_asked
-        assert asked is not None
-        self.state.given.append(asked.phrase)
-        self.consent.field.typed = ""
-        if self.state.next_asked is None:
-            self._carry_out()
-        else:
-            self._say("")
-            self._view.point_at(self.state.next_asked)
+    def ask_next(self) -> None:
+        self.say("")
+        self._view.point_at(self.state.next_asked)
 
     def action_leave(self) -> None:
         """Leave; before anything was sent give that up; never leave a request under way."""
         if self.state.phase is Phase.REREADING:
             self._worker.give_up()
-            self._say("Cancelling: nothing is sent.", Role.RUNNING)
+            self.say("Cancelling: nothing is sent.", Role.RUNNING)
         elif self.state.phase is Phase.RUNNING:
-            self._say("Still running: s stops it after the current batch.", Role.RUNNING)
+            self.say("Still running: s stops it after the current batch.", Role.RUNNING)
         else:
             self._worker.left.set()
             self.dismiss()
 
     def action_stop(self) -> None:
         self._worker.stop_asked.set()
-        self._say("Stopping: the current batch is finished and journaled.", Role.RUNNING)
+        self.say("Stopping: the current batch is finished and journaled.", Role.RUNNING)
 
     def action_ask_refresh(self) -> None:
         if self.state.phase is Phase.REVIEW:
             self._freeze()
         super().action_ask_refresh()
 
-    def action_move(self, by: int) -> None:
-        """Where a table has no focus: whatever else has it, the partitions can be looked at."""
-        self._view.table.action_move(by)
-
-    def action_page(self, by: int) -> None:
-        self._view.table.action_page(by)
-
     def action_rescue(self) -> None:
         self.state.rescue = RescueChoice(not self.state.rescue.without, self.state.rescue.to)
         self._show()
 
     def action_leave_out(self) -> None:
-        row = self._view.table.current
+        row = self.table.current
         if row is not None:
             self._leave_out({row.partition})
 
@@ -364,7 +306,7 @@ class GuardedPage(ConsentPage):
         if journal is not None:
             unknown = self.state.progress.unknown
             self._in_thread(partial(self._worker.check_again, journal, unknown))
-            self._say("Asking the cluster again; nothing is elected.", Role.RUNNING)
+            self.say("Asking the cluster again; nothing is elected.", Role.RUNNING)
 
     def action_go_on(self) -> None:
         journal = self.state.progress.journal
@@ -397,17 +339,17 @@ class GuardedPage(ConsentPage):
         if journal is not None:
             make = partial(make_ledger, self.context, journal)
             in_thread(self, "election", make, self._ledger_made)
-            self._say("Accounting for every record.", Role.RUNNING)
+            self.say("Accounting for every record.", Role.RUNNING)
 
     def _ledger_made(self, made: MadeLedger | Unknown) -> None:
         if isinstance(made, Unknown):
-            self._say(made.reason, Role.FAILED)
+            self.say(made.reason, Role.FAILED)
         else:
-            self._say("")
+            self.say("")
             self.app.push_screen(LedgerScreen(self.context, made, self._ledger_saved))
 
     def _ledger_saved(self, saved: Path | Unknown) -> None:
-        self._say(saved_words(saved), Role.FAILED if isinstance(saved, Unknown) else None)
+        self.say(saved_words(saved), Role.FAILED if isinstance(saved, Unknown) else None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """The keys that mean something now; the others are not offered."""
@@ -422,8 +364,8 @@ class GuardedPage(ConsentPage):
     def _view(self) -> GuardedView:
         return self.query_one(GuardedView)
 
-    def _say(self, note: str, role: Role | None = None) -> None:
-        self.state.say(note, role)
+    def say(self, told: str, role: Role | None = None) -> None:
+        self.state.say(told, role)
         self._show()
 
     def _show(self) -> None:
@@ -553,7 +495,7 @@ def _judged(incident: Incident, partition: TopicPartition) -> bool:
     return row is None or row.judged is not None
 
 
-class ElectScreen(GuardedPage):
+class ElectScreen(ElectionPage):
     """The elections of picked partitions, each its recommended replica, or of a plan."""
 
     TITLE = "Elect"
@@ -569,7 +511,7 @@ class ElectScreen(GuardedPage):
         super().__init__(context, Elect(find if plan is None else PlannedElections(plan)))
 
 
-class ResumeScreen(GuardedPage):
+class ResumeScreen(ElectionPage):
     """What an unfinished journal left: carried on, or its orders put back."""
 
     TITLE = "Resume"

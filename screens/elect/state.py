@@ -1,4 +1,7 @@
-"""What a guarded screen knows, and what it says of it. Changed by the screen's handlers only."""
+"""What the page of an election knows, and what it says of it; changed by its handlers only.
+
+How far each partition is: a glyph, a word, a reason; never colour alone.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,4 @@
-"""What dialogs have in common: a box, a title, and their keys in words.
-
-A line to type into that does what the keys say in the order they come.
-
-Textual runs a key's binding after the characters behind it, where they come in one burst as over
-a slow link: `ctrl+u` would empty what was typed after it, and Enter would give that too.
-
-A dialog that asks for one line of text.
-"""
+"""Boxes over the screen: texts, and dialogs that ask for a line, a choice, or whether to go on."""
 
 from __future__ import annotations
 
@@ -112,7 +104,11 @@ class Dialog(ModalScreen[T | None], Generic[T]):
 
 
 class Field(Input):
-    """An `Input`: Esc and Ctrl+U empty it, Enter submits; Esc in an empty one is the screen's."""
+    """An `Input`: Esc and Ctrl+U empty it, Enter submits; Esc in an empty one is the screen's.
+
+    Textual runs a key's binding after the characters behind it, where they come in one burst as
+    over a slow link: `ctrl+u` would empty what was typed after it, and Enter would give that too.
+    """
 
     async def on_key(self, event: Key) -> None:
         if event.key not in ("enter", "ctrl+u") and not (event.key == "escape" and self.value):

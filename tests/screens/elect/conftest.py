@@ -14,7 +14,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest
 
 from breakglass.console.app import BreakglassApp
-from breakglass.screens.elect.screen import ElectScreen, GuardedPage
+from breakglass.screens.elect.screen import ElectionPage, ElectScreen
 from breakglass.screens.elect.state import Phase
 from breakglass.screens.messages import ElectionAsked, ResumeAsked
 from breakglass.screens.widgets.consent import ConsentField
@@ -165,21 +165,21 @@ class Electing:
         async with console.run_test(size=size) as pilot:
             console.post_message(ResumeAsked(journal))
             screen = Screen(pilot)
-            await until(pilot, lambda: isinstance(console.screen, GuardedPage), "the screen")
+            await until(pilot, lambda: isinstance(console.screen, ElectionPage), "the screen")
             await screen.comes_to(Phase.REVIEW)
             yield screen
 
 
 class Screen(Operated):
     @property
-    def page(self) -> GuardedPage:
-        return cast("GuardedPage", self.console.screen)
+    def page(self) -> ElectionPage:
+        return cast("ElectionPage", self.console.screen)
 
     @property
     def phase(self) -> Phase | None:
         """None: it was left."""
         shown = self.console.screen
-        return shown.state.phase if isinstance(shown, GuardedPage) else None
+        return shown.state.phase if isinstance(shown, ElectionPage) else None
 
     @property
     def phrase(self) -> str:

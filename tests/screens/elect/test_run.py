@@ -12,7 +12,12 @@ from textual.message import Message
 
 from breakglass.console.checkpoint_text import CommandText
 from breakglass.screens.context import Context
-from breakglass.screens.elect.screen import ElectScreen, GuardedPage, PickedPartitions, ResumeScreen
+from breakglass.screens.elect.screen import (
+    ElectionPage,
+    ElectScreen,
+    PickedPartitions,
+    ResumeScreen,
+)
 from breakglass.screens.elect.state import Phase
 from breakglass.screens.elect.unfinished import UnfinishedScreen, unfinished
 from breakglass.screens.elect.worker import ElectionWorker, SubjectFrozen, subject_in
@@ -129,7 +134,7 @@ async def test_an_election_is_shown_and_run_once_and_other_screens_may_be_looked
         await screen.until(lambda: console.current_mode == "overview", "the overview")
         gate.opened.set()
         await screen.press("2")
-        await until(screen.pilot, lambda: isinstance(screen.page, GuardedPage), "it again")
+        await until(screen.pilot, lambda: isinstance(screen.page, ElectionPage), "it again")
         await screen.comes_to(Phase.DONE)
         await screen.until(lambda: not known.paused, "refreshing again")
         assert console.check_action("suspend_process", ()) is True
