@@ -275,7 +275,7 @@ def plan_file(tmp_path: Path) -> Path:
 
 
 def test_the_screen_is_imported_without_the_plan() -> None:
-    probe = "import breakglass.screens.plan, sys; print('pydantic' in sys.modules)"
+    probe = "import breakglass.screens.plan.screen, sys; print('pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
 
