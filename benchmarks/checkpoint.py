@@ -14,7 +14,8 @@ from time import perf_counter
 from benchmarks._measure import meets, print_load
 from benchmarks._options import Options
 from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics
+from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
@@ -62,7 +63,9 @@ def _measure(cluster: Cluster, folder: Path, partitions: int, runs: int) -> floa
     options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
     access = ReadAccess(connection_settings(options))
     store = BackupStore(str(folder / "store" / topic))
-    wanted = WantedCheckpoint(Level.COORDINATED, (topic,), control_topic=f"control-{topic}")
+    wanted = WantedCheckpoint(
+        (topic,), level=Level.COORDINATED, how=CopySettings(control_topic=f"control-{topic}")
+    )
     with access.reading() as client:
         cluster_id = client.describe(Deadline.after(30)).cluster_id
         with Power(access).markers(cluster_id) as markers:

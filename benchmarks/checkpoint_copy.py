@@ -21,7 +21,8 @@ from benchmarks._options import Options
 from benchmarks._usage import ROLES, spent
 from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
 from breakglass.services.checkpoint.kafka.deciding import Decider
-from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics
+from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -97,7 +98,7 @@ class _Copies:
         """From the acknowledgement of a checkpoint to its completion."""
         folder = self._topic.folder / f"checkpoint-{number}"
         store = BackupStore(str(folder))
-        wanted = WantedCheckpoint(Level.VECTOR, (self._topic.topic,))
+        wanted = WantedCheckpoint((self._topic.topic,), level=Level.VECTOR)
         id = Coordinator(store, KafkaTopics(self._client, None, wanted)).take()
         assert isinstance(id, int)
         sources = KafkaSources(self._run(folder))

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
@@ -30,17 +31,19 @@ from benchmarks._copying import PARTITIONS, broker, make_topic
 from benchmarks._measure import meets, print_load
 from benchmarks._options import Options
 from benchmarks._usage import spent
-from breakglass.services.checkpoint.coordinator import Coordinator, Finisher, Scope
+from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
 from breakglass.services.checkpoint.kafka.deciding import Decider
-from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics
+from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.spark.logs import SparkContents
+from breakglass.services.checkpoint.spark.logs import read_contents
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupPolicy,
     Level,
+    TakeDocument,
     TransactionFloors,
 )
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
@@ -151,10 +154,10 @@ class _Floors:
     """The topics of a checkpoint whose scope was read before the records were written."""
 
     topics: KafkaTopics
-    read: Scope
+    read: TakeDocument
     all_records: bool
 
-    def scope(self) -> Scope:
+    def scope(self) -> TakeDocument:
         return self.read
 
     def transactions(self) -> TransactionFloors | None:
@@ -206,10 +209,10 @@ class _Work:
     @property
     def topics(self) -> KafkaTopics:
         groups = {GROUP: GroupPolicy.EXACTLY_ONCE}
-        wanted = WantedCheckpoint(Level.TRANSACTIONAL, (INPUT, OUTPUT), groups)
+        wanted = WantedCheckpoint((INPUT, OUTPUT), groups, Level.TRANSACTIONAL)
         return KafkaTopics(self.client, None, wanted)
 
-    def take(self, scope: Scope, *, all_records: bool = False) -> LineageRun:
+    def take(self, scope: TakeDocument, *, all_records: bool = False) -> LineageRun:
         """Take a checkpoint of *scope*, which was read before the records were written."""
         place = self.folder / "checkpoint"
         store = BackupStore(str(place))
@@ -220,7 +223,7 @@ class _Work:
         id = Coordinator(store, topics).take()
         starting = perf_counter() - began
         assert isinstance(id, int)
-        timed = _Timed(Decider(self.client, read_contents=SparkContents(run)))
+        timed = _Timed(Decider(self.client, read_contents=partial(read_contents, run)))
         clock = _Clock()
         found = Finisher(store, timed, KafkaSources(run)).finish(id)
         whole = clock.spent()

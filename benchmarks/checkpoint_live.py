@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
@@ -28,9 +29,10 @@ from benchmarks._measure import meets, print_load, reaches
 from benchmarks._options import Options
 from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
 from breakglass.services.checkpoint.kafka.deciding import Decider
-from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics
+from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.spark.logs import SparkContents
+from breakglass.services.checkpoint.spark.logs import read_contents
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
@@ -181,14 +183,14 @@ class _Copying:
     def copy(self) -> float:
         """Bytes a second from the acknowledgement of a checkpoint to its completion."""
         store = BackupStore(str(self._folder / "store"))
-        wanted = WantedCheckpoint(self._level, (TOPIC,))
+        wanted = WantedCheckpoint((TOPIC,), level=self._level)
         id = Coordinator(store, KafkaTopics(self._client, None, wanted)).take()
         assert isinstance(id, int)
         settings = BackupSettings(LocalStore(self._folder), bytes_per_second=RATE)
         run = BackupRun(self._client, self._spark, self._access, settings, Meter(lambda _: None))
         began = perf_counter()
         # A rate is that of one partition at a time, as in the commands.
-        decider = Decider(self._client, read_contents=SparkContents(run))
+        decider = Decider(self._client, read_contents=partial(read_contents, run))
         finisher = Finisher(store, decider, KafkaSources(run), side_by_side=1)
         found = finisher.finish(id)
         seconds = perf_counter() - began

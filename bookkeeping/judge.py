@@ -109,12 +109,12 @@ def check_said(
             partition, heard, disks, gone, compacted=partition.name[0] in compacted
         )
         for broker, price in sorted(partition.prices.items()):
-            true = len(lost_places(heard, broker))
-            if price.approximate:
+            least = most = len(lost_places(heard, broker))
+            if price.approximate or partition.name[0] in compacted:
+                # The chosen log may be compacted already, and another one not.
                 chosen = heard.get(broker, NO_LOG)
-                cut = missing_records(heard, chosen, (), compacted=True)
-                true = len(cut)
-            yield from _check_price(partition.name, broker, price, true)
+                least = len(missing_records(heard, chosen, (), compacted=True))
+            yield from _check_price(partition.name, broker, price, least, most)
         yield from _check_bound(partition, heard, ever.get(partition.name, 0), disks)
 
 
@@ -148,14 +148,15 @@ def _check_safe(
         )
 
 
-def _check_price(name: Name, broker: int, price: SaidPrice, true: int) -> Iterator[JudgeFinding]:
+def _check_price(
+    name: Name, broker: int, price: SaidPrice, least: int, most: int
+) -> Iterator[JudgeFinding]:
     if price.total is None:
         return
-    wrong = price.total < true if price.approximate else price.total != true
-    if wrong:
+    if price.total < least or (price.total > most and not price.approximate):
         about = "~" if price.approximate else ""
         yield JudgeFinding(
-            "price", name, f"b{broker} is said to lose {about}{price.total}, loses {true}"
+            "price", name, f"b{broker} is said to lose {about}{price.total}, loses {least}"
         )
     if (
         price.committed is not None

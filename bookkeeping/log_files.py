@@ -57,6 +57,8 @@ class FolderLog:
     """(leader epoch, first offset) of what is written, oldest first."""
     undecided: frozenset[int] = frozenset()
     """Offsets of transactions that were aborted or have no end."""
+    pending: frozenset[int] = frozenset()
+    """Of these, the offsets of transactions that have no end."""
 
     def epoch_at(self, offset: int) -> int | None:
         """The leader epoch that wrote *offset*; None outside the log."""
@@ -103,6 +105,7 @@ def read_folder(folder: Path | None) -> FolderLog:
         ),
         _epochs(kept, start, _checkpointed_epochs(folder), end),
         frozenset(aborted | pending),
+        frozenset(pending),
     )
 
 

@@ -40,8 +40,8 @@ class Book:
     acked: list[AcknowledgedRecord] = field(default_factory=list)
     failed: int = 0
     """Records that were given up; some may be in a log all the same."""
-    groups: dict[Name, int] = field(default_factory=dict)
-    """The highest offset that a group committed."""
+    commits: dict[Name, dict[int, int]] = field(default_factory=dict)
+    """Each offset that a group committed, and how many of `acked` were there when it last did."""
     transactions: list[Any] = field(default_factory=list)
     """Producers with an open transaction: dropped, they would abort it."""
     _written: int = 0
@@ -85,11 +85,13 @@ class Book:
             return False
         return True
 
-    def commit(self, group: str, ends: dict[Name, int]) -> bool:
-        """Let *group* commit these offsets; whether its coordinator took them."""
+    def commit(self, group: str, ends: dict[Name, int], epochs: dict[Name, int]) -> bool:
+        """Let *group* commit *ends*, with leader epochs; whether its coordinator took them."""
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": group}, logger=QUIET)
         try:
-            offsets = [Place(topic, number, end) for (topic, number), end in ends.items()]
+            offsets = [
+                Place(*name, end, leader_epoch=epochs.get(name, -1)) for name, end in ends.items()
+            ]
             for _ in range(3):
                 try:
                     consumer.commit(offsets=offsets, asynchronous=False)
@@ -97,7 +99,8 @@ class Book:
                     if not error.args[0].retriable():
                         return False
                 else:
-                    self.groups.update(ends)
+                    for name, end in ends.items():
+                        self.commits.setdefault(name, {})[end] = len(self.acked)
                     return True
             return False
         finally:
@@ -163,7 +166,24 @@ class Book:
 
     def ever_ended_at(self, name: Name) -> int:
         """One past the last offset of a partition that was ever acknowledged or committed."""
-        ends = [
+        ends: list[int] = [
             record.offset + 1 for record in self.acked if (record.topic, record.partition) == name
         ]
-        return max([0, self.groups.get(name, 0), *ends])
+        return max([0, *self.commits.get(name, {}), *ends])
+
+    def committed(self, group: str) -> dict[Name, int]:
+        """Where *group* stands now, of the partitions on which it ever committed.
+
+        Raises:
+            KafkaException: its coordinator does not answer.
+        """
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": group}, logger=QUIET)
+        try:
+            told = consumer.committed([Place(*name) for name in self.commits], SECONDS)
+        finally:
+            consumer.close()
+        found: dict[Name, int] = {}
+        for place in told:
+            if place.error is None and place.offset >= 0:
+                found[place.topic, place.partition] = place.offset
+        return found

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
@@ -24,8 +25,6 @@ from textual.theme import Theme
 from typing_extensions import override
 
 from breakglass.console.memory import resume_collecting
-from breakglass.console.modes import FIRST_MODE, bound_commands, class_at, screen_at
-from breakglass.console.modes import MODES as MODES
 from breakglass.screens.ascii import AsciiFilter
 from breakglass.screens.context import Context
 from breakglass.screens.help import legend_commands
@@ -62,10 +61,48 @@ from breakglass.themes.palettes import MONOCHROME, PALETTES
 from breakglass.themes.roles import theme_role_variables
 
 if TYPE_CHECKING:
+    from breakglass.screens.backups import BackupsScreen
     from breakglass.screens.browse.records import RecordsScreen
+    from breakglass.screens.browse.screen import BrowseScreen
+    from breakglass.screens.checkpoints import CheckpointsScreen
     from breakglass.screens.diff.screen import DiffScreen
     from breakglass.screens.elect.screen import ElectScreen, ResumeScreen
     from breakglass.screens.guard.acts import ReleasePage
+    from breakglass.screens.journal.screen import JournalScreen
+    from breakglass.screens.metastore import MetastoreScreen
+    from breakglass.screens.offline.screen import OfflineScreen
+    from breakglass.screens.overview import OverviewScreen
+    from breakglass.screens.plan.screen import PlanScreen
+
+    MainScreen = (
+        OverviewScreen
+        | OfflineScreen
+        | PlanScreen
+        | JournalScreen
+        | BackupsScreen
+        | BrowseScreen
+        | MetastoreScreen
+        | CheckpointsScreen
+    )
+
+MODES = {
+    "overview": "breakglass.screens.overview:OverviewScreen",
+    "offline": "breakglass.screens.offline.screen:OfflineScreen",
+    "plan": "breakglass.screens.plan.screen:PlanScreen",
+    "journal": "breakglass.screens.journal.screen:JournalScreen",
+    "backups": "breakglass.screens.backups:BackupsScreen",
+    "browse": "breakglass.screens.browse.screen:BrowseScreen",
+    "metastore": "breakglass.screens.metastore:MetastoreScreen",
+    "checkpoints": "breakglass.screens.checkpoints:CheckpointsScreen",
+}
+"""The main screens by the name of their mode; imported when first shown."""
+_NO_COMMANDS = frozenset(
+    (
+        "command_palette",
+        *(binding.action for binding in Screen.BINDINGS if isinstance(binding, Binding)),
+    )
+)
+"""Actions that make sense by their keys only."""
 
 PARTING = (
     "An election had been agreed to when this ended: `breakglass journal list` says how far it "
@@ -124,7 +161,7 @@ class BreakglassApp(App[None]):
     ]
 
     def __init__(
-        self, context: Context, *, theme: str, themes: Iterable[Theme] = (), start: str = FIRST_MODE
+        self, context: Context, *, theme: str, themes: Iterable[Theme] = (), start: str = "offline"
     ) -> None:
         super().__init__()
         self.stylesheet = KeptStylesheet(variables=self.get_css_variables())
@@ -475,3 +512,30 @@ class LimitedConsole(BreakglassApp):
             return await super().run_action(action, default_namespace, namespaces)
         self.decline()
         return True
+
+
+def class_at(place: str) -> Any:
+    """The class at ``module:name``, which is imported now."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def screen_at(place: str, context: Context) -> MainScreen:
+    """A screen of the class at *place*."""
+    made: MainScreen = class_at(place)(context)
+    return made
+
+
+def bound_commands(app: App[Any], screen: Screen[Any]) -> Iterator[SystemCommand]:
+    """Everything that can be done on *screen* by a key, each action once."""
+    found: set[str] = set()
+    for active in screen.active_bindings.values():
+        binding = active.binding
+        own = isinstance(active.node, Screen | App) and binding.action not in _NO_COMMANDS
+        if own and binding.description and active.enabled and binding.action not in found:
+            found.add(binding.action)
+            run = partial(app.run_action, binding.action, active.node)
+            about = f"key {app.get_key_display(binding)}"
+            if active.tooltip:
+                about = f"{active.tooltip} ({about})"
+            yield SystemCommand(binding.description, about, run)

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,29 +16,25 @@ from breakglass.console.backup_run import run
 from breakglass.console.backup_status import status
 from breakglass.console.backup_verify import verify
 from breakglass.console.commands import new_app
-from breakglass.console.connector_config import ConnectorFile, connector, place_named
-from breakglass.console.consent import Consent, Phrases
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.option_values import key_of, moment_ms, names_in, pairs_in, store_of
 from breakglass.console.options import (
     AsJson,
     BackupStore,
     DryRun,
+    GivenConsent,
     KeyFrom,
     Master,
     OldDelete,
     OlderThan,
     Progress,
-    Topics,
+    TopicNames,
     connected_for_writing,
     size,
+    with_groups,
 )
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.restoring import (
-    NEVER_THERE,
-    NO_MANIFEST,
-    NOT_PROVED,
-    UNEXPLAINED,
     Compared,
     Renamed,
     Replicas,
@@ -49,11 +43,14 @@ from breakglass.console.restoring import (
     exit_code,
     print_restored,
     restoring,
+    say_doubts,
 )
-from breakglass.console.wiring import Connection
+from breakglass.console.stores import ConnectorFile, connector, place_named
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
-from breakglass.services.errors import Refused
-from breakglass.services.topic_backup.record import BytesAs
+from breakglass.services.errors import ReadOnly, Refused, UsageError
+from breakglass.services.extras import need
+from breakglass.services.topic_backup.record import MAX_RECORD_BYTES, BytesAs, as_json
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
@@ -65,12 +62,10 @@ if TYPE_CHECKING:
     from breakglass.services.topic_backup.store.store import Store
 
 
-Pairs = list[str] | None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreRequest:
+    """The options of one restore."""
 
-
-@connected_for_writing
-def restore(
-    connection: Connection,
     store: Annotated[
         str | None,
         typer.Option(
@@ -81,9 +76,9 @@ def restore(
             metavar="URL",
             help="Folder of the backup, or s3://BUCKET/PREFIX (required, here or in the file).",
         ),
-    ] = None,
-    connector_config: ConnectorFile = None,
-    topics: Topics = None,
+    ] = None
+    connector_config: ConnectorFile = None
+    topics: TopicNames
     tail_of: Annotated[
         Path | None,
         typer.Option(
@@ -91,11 +86,11 @@ def restore(
             help="Restore only what the elections of this plan cut off, after the present records; "
             "--store is the folder of a rescue or of a backup.",
         ),
-    ] = None,
-    renamed: Renamed = None,
+    ] = None
+    renamed: Renamed = None
     partitions: Annotated[
         str | None, typer.Option("--partitions", metavar="0,2", help="Only these partitions.")
-    ] = None,
+    ] = None
     generation: Annotated[
         int | None,
         typer.Option(
@@ -103,24 +98,24 @@ def restore(
             help="Restore this generation of a topic that was deleted, cut or copied again since "
             "(default: the newest).",
         ),
-    ] = None,
+    ] = None
     until_offset: Annotated[
         int | None, typer.Option(min=0, help="Leave out this offset and later ones.")
-    ] = None,
+    ] = None
     until_time: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
             help="End each partition before its first later record (ISO 8601, or ms).",
         ),
-    ] = None,
+    ] = None
     topic_config: Annotated[
-        Pairs,
+        list[str] | None,
         typer.Option(
             metavar="KEY=VALUE", help="Topic setting (repeatable); KEY= leaves out a saved setting."
         ),
-    ] = None,
-    replication_factor: Replicas = None,
+    ] = None
+    replication_factor: Replicas = None
     groups: Annotated[
         bool | None,
         typer.Option(
@@ -128,22 +123,22 @@ def restore(
             help="Also restore the offsets of consumer groups (default with --connector-config).",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     groups_at: Annotated[
         str | None,
         typer.Option(
             metavar="TIME", help="As --groups, with the offsets of that time (ISO 8601, or ms)."
         ),
-    ] = None,
+    ] = None
     into_existing: Annotated[
         bool, typer.Option("--into-existing", help="Add records to topics that have records.")
-    ] = False,
+    ] = False
     compacted: Annotated[
         bool,
         typer.Option(
             "--compacted", help="Restore only the latest value of each key, as compacted."
         ),
-    ] = False,
+    ] = False
     accept_gaps: Annotated[
         list[str] | None,
         typer.Option(
@@ -151,22 +146,46 @@ def restore(
             help="Restore the rest of a backup that is damaged at these offsets; a refusal prints "
             "them (repeatable).",
         ),
-    ] = None,
-    resume: Resume = False,
+    ] = None
+    resume: Resume = False
     batch_records: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Records in one transaction.")
-    ] = 20_000,
+    ] = 20_000
     transactions: Annotated[
         bool, typer.Option(help="Write in transactions, so that a crash duplicates nothing.")
-    ] = True,
-    check: Compared = True,
-    dry_run: DryRun = False,
-    progress: Progress = None,
-    key: KeyFrom = None,
-    master: Master = "local[*,4]",
-    consent: Phrases = None,
-    as_json: AsJson = False,
-) -> None:
+    ] = True
+    check: Compared = True
+    dry_run: DryRun = False
+    progress: Progress = None
+    key: KeyFrom = None
+    master: Master = "local[*,4]"
+    consent: GivenConsent
+    as_json: AsJson = False
+
+    def options(self, *, groups: bool) -> RestoreOptions:
+        """What is restored of the backup, and how; *groups*: offsets of groups, too."""
+        from breakglass.services.pipeline.restore.options import RestoreOptions
+
+        return RestoreOptions(
+            renamed=pairs_in(self.renamed, "--map"),
+            partitions=frozenset(
+                _number(name, "--partitions") for name in names_in(self.partitions)
+            ),
+            until_offset=self.until_offset,
+            until_ms=moment_ms(self.until_time, "--until-time"),
+            groups_at_ms=moment_ms(self.groups_at, "--groups-at"),
+            settings=pairs_in(self.topic_config, "--topic-config", empty=True),
+            accepted_gaps=tuple(self.accept_gaps or ()),
+            groups=groups or self.groups_at is not None,
+            into_existing=self.into_existing,
+            compacted=self.compacted,
+            resume=self.resume,
+            generation=self.generation,
+        )
+
+
+@connected_for_writing
+def restore(connection: Connection, wanted: RestoreRequest) -> None:
     """Restore topics: keys, values, headers, timestamps, order and partitions.
 
     Topics are created with their saved settings. Nothing in them expires until every record has
@@ -177,110 +196,84 @@ def restore(
     --connector-config takes over a restore of Kafka Backup: its source.dir, topics and cluster.*
     are read, and each key without effect is named.
     """
-    from breakglass.services.extras import need
-
     need("pipeline")
+    from breakglass.services.pipeline.acts.restore import RestoreSettings, RestoreTopics
     from breakglass.services.topic_backup.connector import ConnectorKind
 
-    found, connection = connector(connector_config, ConnectorKind.SOURCE, connection)
-    if connector_config is not None:
-        from breakglass.services.errors import UsageError
-
+    file, tail_of = wanted.connector_config, wanted.tail_of
+    found, connection = connector(file, ConnectorKind.SOURCE, connection)
+    topics, groups = wanted.topics or names_in(found.topics), wanted.groups
+    if file is not None:
         if tail_of is not None:
             raise UsageError(
                 "--tail-of puts back the records of a plan, which no connector does: leave "
                 "--connector-config out and give --store."
             )
-        if not (topics or found.topics):
+        if not topics:
             # A connector never restores all there are.
-            name = connector_config.name
-            raise UsageError(f"{name} has no topics: name them there or by --topics.")
-        topics = topics or list(found.topics)
+            raise UsageError(f"{file.name} has no topics: name them there or by --topics.")
         if groups is None:
             groups = True
-            say(f"{connector_config.name}: groups are restored, as Kafka Backup does: --no-groups.")
-    options = _options(
-        renamed,
-        partitions,
-        until_offset,
-        until_time,
-        topic_config,
-        groups_at,
-        accept_gaps,
-        groups=bool(groups) or groups_at is not None,
-        into_existing=into_existing,
-        compacted=compacted,
-        resume=resume,
-    )
-    options = replace(options, generation=generation)
-    from breakglass.services.pipeline.acts.restore import RestoreSettings, RestoreTopics
+            say(f"{file.name}: groups are restored, as Kafka Backup does: --no-groups.")
+    options = wanted.options(groups=bool(groups))
+    backup = store_of(place_named(wanted.store, found, "source.dir"), wanted.key)
 
-    backup = store_of(place_named(store, found, "source.dir"), key)
-    if tail_of is None:
-        find = partial(_plan, store=backup, topics=topics, options=options, progress=progress)
-    else:
-        find = partial(
-            _tail_plan,
-            store=backup,
-            topics=topics,
-            plan=tail_of,
-            options=options,
-            progress=progress,
-        )
+    def find(client: ReadClient) -> RestorePlan:
+        if tail_of is not None:
+            return _tail_plan(client, backup, topics, tail_of, options, wanted.progress)
+        return _plan(client, backup, topics, options, wanted.progress)
+
     how = RestoreSettings(
-        master=master,
-        records_a_transaction=batch_records,
-        transactional=transactions,
-        verify=check,
-        replication_factor=replication_factor or -1,
+        master=wanted.master,
+        records_a_transaction=wanted.batch_records,
+        transactional=wanted.transactions,
+        verify=wanted.check,
+        replication_factor=wanted.replication_factor or -1,
     )
     act, job = RestoreTopics(backup, find, how), ("restore", backup.where())
-    with restoring(act, Consent(tuple(consent or ())), connection, job) as command:
+    with restoring(act, wanted.consent, connection, job) as command:
         frozen = command.freeze()
         plan = frozen.plan
-        if dry_run:
+        if wanted.dry_run:
             print_json({"schema": 1, "phrase": plan.phrase, "plan": plan.document()})
             return
-        _say_plan(plan, transactional=transactions)
-        if tail_of is not None and not plan.records and not resume:
+        _say_plan(plan, transactional=wanted.transactions)
+        if tail_of is not None and not plan.records and not wanted.resume:
             say("Nothing is to be put back.")
             raise typer.Exit(1 if any(topic.elsewhere for topic in plan.topics) else 0)
         if frozen.remarks:
             raise Refused(frozen.remarks[0])
         done = command.carry_out(frozen, write=connection.write).value
-    if as_json:
+    if wanted.as_json:
         print_json({"schema": 1, "topics": done})
-    print_restored(done, table=not as_json)
+    print_restored(done, table=not wanted.as_json)
     raise typer.Exit(exit_code(done))
 
 
 def _plan(
     client: ReadClient,
     store: Store,
-    topics: Sequence[str] | None,
+    topics: tuple[str, ...],
     options: RestoreOptions,
     progress: Path | None,
 ) -> RestorePlan:
-    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.pipeline.restore.plan import make_plan
     from breakglass.services.topic_backup.catalog import held_topics
 
-    held = held_topics(store, names_in(topics))
-    cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
+    held = held_topics(store, topics)
+    cluster_id = client.describe(deadline_after(patience.JOB)).cluster_id
     return make_plan(client, held, options, progress or default_progress(cluster_id))
 
 
 def _tail_plan(
     client: ReadClient,
     store: Store,
-    topics: Sequence[str] | None,
+    topics: tuple[str, ...],
     plan: Path,
     options: RestoreOptions,
     progress: Path | None,
 ) -> RestorePlan:
     from breakglass.console.plan_edits import opened
-    from breakglass.services.errors import UsageError
-    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.pipeline.restore.options import RestoreOptions
     from breakglass.services.pipeline.restore.tail_plan import TailOptions, tail_plan
 
@@ -289,39 +282,13 @@ def _tail_plan(
             "--tail-of puts records back where they were: of the others it goes with --topics, "
             "--partitions and --resume."
         )
-    wanted = TailOptions(names_in(topics), frozenset(options.partitions), options.resume)
-    cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
+    kept = TailOptions(topics, frozenset(options.partitions), options.resume)
+    cluster_id = client.describe(deadline_after(patience.JOB)).cluster_id
     root = progress or default_progress(cluster_id)
-    return tail_plan(client, opened(plan).plan, store, wanted, root)
-
-
-def _options(
-    renamed: Pairs,
-    partitions: str | None,
-    until_offset: int | None,
-    until_time: str | None,
-    settings: Pairs,
-    groups_at: str | None,
-    accepted_gaps: list[str] | None,
-    **flags: bool,
-) -> RestoreOptions:
-    from breakglass.services.pipeline.restore.options import RestoreOptions
-
-    return RestoreOptions(
-        renamed=pairs_in(renamed, "--map"),
-        partitions=frozenset(_number(name, "--partitions") for name in names_in(partitions)),
-        until_offset=until_offset,
-        until_ms=moment_ms(until_time, "--until-time"),
-        groups_at_ms=moment_ms(groups_at, "--groups-at"),
-        settings=pairs_in(settings, "--topic-config", empty=True),
-        accepted_gaps=tuple(accepted_gaps or ()),
-        **flags,
-    )
+    return tail_plan(client, opened(plan).plan, store, kept, root)
 
 
 def _number(text: str, option: str) -> int:
-    from breakglass.services.errors import UsageError
-
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f"{option} {text!r} is no partition: write numbers with commas between.")
     return int(text)
@@ -358,16 +325,7 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
                 "producers that choose a partition by the key put later records of many keys into "
                 "another one than their restored records"
             )
-        for lost in topic.lost:
-            say(f"{topic.target}  {NEVER_THERE.format(lost)}")
-        for lack in topic.groups_lacking:
-            say(f"{topic.target}  {lack}")
-        if topic.salvaged:
-            say(f"{topic.target}  {NOT_PROVED}")
-        if not topic.vouched:
-            say(f"{topic.target}  {NO_MANIFEST}")
-        if topic.unexplained:
-            say(f"{topic.target}  {UNEXPLAINED.format(topic.unexplained)}")
+        say_doubts(topic, topic.groups_lacking)
         if topic.compacted:
             say(
                 f"{topic.target}  is compacted, and these records are added after newer ones: if a "
@@ -392,7 +350,8 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
 
 def prune(
     store: BackupStore,
-    topics: Topics = None,
+    *,
+    topics: TopicNames,
     older_than: OlderThan = None,
     keep_bytes: Annotated[
         int | None,
@@ -414,7 +373,7 @@ def prune(
     ] = False,
     delete: OldDelete = False,
     key: KeyFrom = None,
-    consent: Phrases = None,
+    consent: GivenConsent,
     as_json: AsJson = False,
 ) -> None:
     """List the segments of a backup that may be deleted; with --write, delete them.
@@ -423,13 +382,12 @@ def prune(
     Manifest and indexes are updated, so that the rest can be restored. In a folder that Kafka
     Backup wrote, records are read to find how old a segment is; stop its connector first.
     """
-    from breakglass.services.errors import Refused
     from breakglass.services.pipeline.acts.prune import PruneBackup
     from breakglass.services.topic_backup.prune import PruneLimits
 
     limits = PruneLimits(older_than, keep_bytes, before_offset, keep_segments)
-    act = PruneBackup(store_of(store, key), names_in(topics), limits)
-    command = GuardedCommand(act, Consent(tuple(consent or ())))
+    act = PruneBackup(store_of(store, key), topics, limits)
+    command = GuardedCommand(act, consent)
     frozen = command.freeze()
     found = frozen.plan
     deleting = write or delete
@@ -475,15 +433,7 @@ def _print(found: Segments) -> None:
     say(f"{len(rows):,} segments may be deleted")
 
 
-COLUMNS = (
-    Column("Topic"),
-    Column("Partition", right=True),
-    Column("Segment"),
-    Column("Offsets"),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Newest"),
-)
+COLUMNS = columns("Topic", ">Partition", "Segment", "Offsets", ">Records", ">Bytes", "Newest")
 
 
 MOST_SAID = 100
@@ -493,7 +443,7 @@ app.command()(run)
 app.command()(verify)
 app.command()(restore)
 app.command()(status)
-app.command()(prune)
+app.command()(with_groups(prune))
 
 
 @app.callback()
@@ -542,7 +492,6 @@ def cat(
     from json import dumps
 
     from breakglass.services.topic_backup.address import partition_of
-    from breakglass.services.topic_backup.record import MAX_RECORD_BYTES, as_json
 
     reader = partition_of(source, max_record_bytes or MAX_RECORD_BYTES, key_of(key))
     indent = 2 if sys.stdout.isatty() and not json else None
@@ -564,6 +513,7 @@ def cat(
 
 
 @app.command()
+@with_groups
 def reindex(
     source: Annotated[
         str,
@@ -583,8 +533,9 @@ def reindex(
     write: Annotated[
         bool, typer.Option("--write", help="Rebuild the indexes in the backup itself, on consent.")
     ] = False,
+    *,
     key: KeyFrom = None,
-    consent: Phrases = None,
+    consent: GivenConsent,
     as_json: AsJson = False,
 ) -> None:
     """Rebuild the indexes of a backup from its records, or write a repaired copy.
@@ -595,7 +546,6 @@ def reindex(
     record that can be proved from the segments and their indexes. Ends with 1 where anything is
     damaged.
     """
-    from breakglass.services.errors import ReadOnly
     from breakglass.services.pipeline.acts.reindex import RebuildIndexes
     from breakglass.services.topic_backup.address import mend_at
     from breakglass.services.topic_backup.group_history import outline
@@ -610,14 +560,13 @@ def reindex(
         raise ReadOnly(
             "rebuilding indexes changes the backup: add --write, or --out DIR for a copy"
         )
-    command = GuardedCommand(RebuildIndexes(source, key_of(key)), Consent(tuple(consent or ())))
+    command = GuardedCommand(RebuildIndexes(source, key_of(key)), consent)
     rebuilt = command.carry_out(command.freeze(), write=write).value
     if as_json:
         print_json({"segments": rebuilt})
     else:
-        right = [Column(name, right=True) for name in ("Records", "Left out")]
         print_table(
-            [Column("Segment"), *right, Column("Why")],
+            columns("Segment", ">Records", ">Left out", "Why"),
             [(one.prefix, one.entries, one.left_out, one.damage) for one in rebuilt],
         )
     if any(segment.damage and not segment.torn for segment in rebuilt):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from breakglass.console.backup_status import passed_over
-from breakglass.console.connector_config import ConnectorFile, connector, place_named
+from breakglass.console.exits import StopSignal
 from breakglass.console.option_values import names_in, store_of
 from breakglass.console.options import (
     AsJsonLines,
@@ -22,13 +22,18 @@ from breakglass.console.options import (
     size,
     with_log_format,
 )
-from breakglass.console.output import Column, print_table, say
+from breakglass.console.output import columns, members, print_table, say
 from breakglass.console.restoring import UNEXPLAINED
+from breakglass.console.stores import ConnectorFile, connector, place_named
 from breakglass.console.wiring import Connection
-from breakglass.services.pipeline.generations import NewGeneration
+from breakglass.services.errors import UsageError
+from breakglass.services.extras import need
+from breakglass.services.pipeline.generations import NewGeneration, require_replaceable
+from breakglass.services.topic_backup.store.form import StoredForm
+from breakglass.services.topic_backup.store.store import local_path
 
 if TYPE_CHECKING:
-    from breakglass.services.pipeline.report import BackupReport, PartitionReport, TopicReport
+    from breakglass.services.pipeline.report import BackupReport, TopicReport
 
 
 class BackupCompression(StrEnum):
@@ -120,21 +125,16 @@ def run(
     --connector-config takes over a backup of Kafka Backup: its target.dir, topics, segment size,
     snapshot and cluster.* are read, and each key without effect is named.
     """
-    from breakglass.console.backup_progress import lasting
-    from breakglass.console.stop_signal import StopSignal
-    from breakglass.services.extras import need
+    from breakglass.console.restoring import progress
 
     need("pipeline")
     from breakglass.services.lag import LagAlarm
     from breakglass.services.pipeline.backup import back_up, said
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.continuous import follow
-    from breakglass.services.pipeline.generations import require_replaceable
     from breakglass.services.pipeline.session import Spark
     from breakglass.services.topic_backup.connector import ConnectorKind
     from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
-    from breakglass.services.topic_backup.store.form import StoredForm
-    from breakglass.services.topic_backup.store.store import local_path
 
     found, connection = connector(connector_config, ConnectorKind.SINK, connection)
     store = place_named(store, found, "target.dir")
@@ -161,7 +161,7 @@ def run(
     with StopSignal() as stop, Spark(master) as spark, connection.reading() as client:
         spark.begin()
         access = connection.access()
-        with lasting(as_json=as_json, job=("backup", store)) as (tell, heard):
+        with progress(as_json=as_json, job=("backup", store)) as (tell, heard):
 
             def begin(meter: Meter) -> BackupRun:
                 return BackupRun(client, spark, access, settings, meter)
@@ -216,7 +216,6 @@ def run(
 
 def chosen(topics: Sequence[str] | None, pattern: str | None) -> Any:
     """The topics that the options name. Raises UsageError: they name none."""
-    from breakglass.services.errors import UsageError
     from breakglass.services.pipeline.source import WantedTopics
 
     names = names_in(topics)
@@ -252,22 +251,18 @@ def _topic(report: TopicReport) -> dict[str, Any]:
         "damages": report.damages,
         "unread": {str(number): reason for number, reason in report.unread.items()},
         "groups_not_read": list(report.groups_not_read),
-        "partitions": [_partition(part) for part in report.partitions],
-    }
-
-
-def _partition(report: PartitionReport) -> dict[str, Any]:
-    return {
-        "partition": report.partition.partition,
-        "start": report.start,
-        "end": report.end,
-        "records": report.records,
-        "bytes": report.bytes,
-        "gaps": report.missing,
-        "lost": [gap.offsets for gap in report.lost],
-        "unproved": [str(doubt) for doubt in report.unproved],
-        "compared": report.compared or None,
-        "held_back": report.held_back,
+        "partitions": [
+            {
+                "partition": part.partition.partition,
+                **members(part, "start end records bytes"),
+                "gaps": part.missing,
+                "lost": [gap.offsets for gap in part.lost],
+                "unproved": [str(doubt) for doubt in part.unproved],
+                "compared": part.compared or None,
+                "held_back": part.held_back,
+            }
+            for part in report.partitions
+        ],
     }
 
 
@@ -320,10 +315,4 @@ def _say_left_out(report: BackupReport) -> None:
         say(f"? groups' offsets are not all known: {reason}")
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Offsets"),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Missing"),
-)
+COLUMNS = columns("Topic-partition", "Offsets", ">Records", ">Bytes", "Missing")

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from breakglass.console.option_values import names_in, store_of
-from breakglass.console.options import AsJson, BackupStore, KeyFrom, Topics, connected
-from breakglass.console.output import Column, print_json, print_table, say
-from breakglass.console.wiring import Connection
+from breakglass.console.option_values import store_of
+from breakglass.console.options import AsJson, BackupStore, KeyFrom, TopicNames, connected
+from breakglass.console.output import columns, members, print_json, print_table, say
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
-from breakglass.services.model import Unknown
+from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.model import TopicPartition
-    from breakglass.services.topic_backup.originals import FoundPartition
+    from breakglass.services.topic_backup.folder_contents import FoundPartition
     from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def status(
     connection: Connection,
     store: BackupStore,
-    topics: Topics = None,
+    topics: TopicNames = (),
     live: Annotated[
         bool, typer.Option("--live", help="Ask the cluster how far each backup lags.")
     ] = False,
@@ -41,8 +41,7 @@ def status(
     """
     from breakglass.services.topic_backup.status import read_status
 
-    named = names_in(topics)
-    held = read_status(store_of(store, key), named)
+    held = read_status(store_of(store, key), topics)
     ends = _ends(connection, held) if live else None
     now = now_ms()
     if as_json:
@@ -68,10 +67,9 @@ Ends = dict["TopicPartition", int]
 
 def _ends(connection: Connection, held: Sequence[TopicStatus]) -> Ends:
     """Where each partition ends now, for committed readers; those that cannot tell are absent."""
-    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.pipeline.source import WantedTopics, read_sources
 
-    deadline = Deadline.after(patience.COMMAND)
+    deadline = deadline_after(patience.COMMAND)
     with connection.reading() as client:
         existing = {state.partition.topic for state in client.partitions((), deadline)}
         names = tuple(existing.intersection(topic.topic for topic in held))
@@ -84,8 +82,6 @@ def _lag(topic: TopicStatus, part: PartitionStatus, ends: Ends | None) -> int | 
 
     Of a generation that is not the newest, nothing more can be backed up.
     """
-    from breakglass.services.model import TopicPartition
-
     end = (ends or {} if topic.newest else {}).get(TopicPartition(topic.topic, part.partition))
     return None if end is None else max(0, end - (part.next_offset or 0))
 
@@ -101,28 +97,15 @@ def _document(topic: TopicStatus, ends: Ends | None, now_ms: int) -> dict[str, A
         "committed_at_ms": topic.committed_at_ms,
         "age_ms": age,
         "verified": topic.verified,
-        "verified_now": topic.verified_now,
-        "damaged": topic.damaged,
-        "salvaged": topic.salvaged,
-        "uncommitted": topic.uncommitted,
-        "group_states": topic.group_states,
-        "groups_lacking": topic.groups_lacking,
-        "groups_lost": topic.groups_lost,
+        **members(topic, "verified_now damaged salvaged uncommitted"),
+        **members(topic, "group_states groups_lacking groups_lost"),
         "partitions": [
             {
-                "partition": partition.partition,
-                "first_offset": partition.first_offset,
-                "last_offset": partition.last_offset,
-                "next_offset": partition.next_offset,
+                **members(partition, "partition first_offset last_offset next_offset"),
                 "lag": _lag(topic, partition, ends),
-                "records": partition.records,
-                "bytes": partition.bytes,
-                "segments": partition.segments,
-                "damage": partition.damage,
-                "gaps": partition.gaps,
-                "lost": partition.lost,
-                "lost_offsets": partition.lost_offsets,
-                "unproved": partition.unproved,
+                **members(
+                    partition, "records bytes segments damage gaps lost lost_offsets unproved"
+                ),
             }
             for partition in topic.partitions
         ]
@@ -146,10 +129,7 @@ def _found_document(partition: FoundPartition) -> dict[str, Any]:
     return {
         "partition": partition.partition,
         **{name: None if name in reasons else told for name, told in figures.items()},
-        "bytes": partition.bytes,
-        "segments": partition.segments,
-        "damage": partition.damage,
-        "stray": partition.stray,
+        **members(partition, "bytes segments damage stray"),
         **dict.fromkeys(("next_offset", "lag", "gaps", "lost")),
         "unknown": {
             **dict.fromkeys(("next_offset", "lag", "gaps", "lost"), NO_MANIFEST),
@@ -248,14 +228,14 @@ def _say(topic: TopicStatus) -> None:
 
 NO_MANIFEST = "Kafka Backup writes no manifest, so nothing says it"
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Offsets"),
-    Column("Lag", right=True),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Segments", right=True),
-    Column("Lost", right=True),
-    Column("Committed"),
-    Column("Verified"),
+COLUMNS = columns(
+    "Topic-partition",
+    "Offsets",
+    ">Lag",
+    ">Records",
+    ">Bytes",
+    ">Segments",
+    ">Lost",
+    "Committed",
+    "Verified",
 )

@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.option_values import names_in, store_of
+from breakglass.console.exits import StopSignal
+from breakglass.console.option_values import store_of
 from breakglass.console.options import (
     AsJson,
     BackupStore,
     KeyFrom,
     Master,
     Progress,
-    Topics,
+    TopicNames,
     connected,
 )
-from breakglass.console.output import Column, print_json, print_table, say
-from breakglass.console.wiring import Connection
+from breakglass.console.output import columns, print_json, print_table, say
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
+from breakglass.services.errors import BreakglassError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from breakglass.services.pipeline.verify import ContentVerified
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 def verify(
     connection: Connection,
     store: BackupStore,
-    topics: Topics = None,
+    topics: TopicNames = (),
     against: Annotated[
         str | None,
         typer.Option("--against", metavar="TOPIC", help="Compare the records with this topic."),
@@ -59,8 +61,7 @@ def verify(
     from breakglass.services.topic_backup.catalog import held_topics, newest
     from breakglass.services.topic_backup.verification import verify_files
 
-    named = names_in(topics)
-    held = held_topics(store_of(store, key), named)
+    held = held_topics(store_of(store, key), topics)
     files = [(topic, verify_files(topic.folder)) for topic in held]
     pairs = _pairs(newest(held), against, live=live)
     content, failed = _content(connection, master, pairs, progress) if pairs else ({}, {})
@@ -93,8 +94,6 @@ def verify(
 def _pairs(
     held: Sequence[HeldTopic], against: str | None, *, live: bool
 ) -> list[tuple[HeldTopic, str]]:
-    from breakglass.services.errors import UsageError
-
     if against is not None:
         if len(held) != 1 or live:
             raise UsageError("--against compares one topic: name it with --topics, or use --live.")
@@ -109,11 +108,7 @@ def _content(
     restored: Path | None,
 ) -> tuple[dict[HeldTopic, ContentVerified], dict[HeldTopic, str]]:
     """The comparisons, and why topics could not be compared; a single one that cannot raises."""
-    from breakglass.console.backup_progress import progress
-    from breakglass.console.restoring import default_progress
-    from breakglass.console.stop_signal import StopSignal
-    from breakglass.services.errors import BreakglassError
-    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.console.restoring import default_progress, progress
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.restore.proof import verify_against
     from breakglass.services.pipeline.session import Spark
@@ -123,9 +118,9 @@ def _content(
     with StopSignal(), Spark(master) as spark, connection.reading() as client:
         spark.begin()
         access = connection.access()
-        cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
+        cluster_id = client.describe(deadline_after(patience.JOB)).cluster_id
         for held, topic in pairs:
-            with progress(as_json=False) as tell:
+            with progress() as (tell, _):
                 settings = BackupSettings(held.store)
                 run = BackupRun(client, spark, access, settings, Meter(tell))
                 root = restored or default_progress(cluster_id)
@@ -143,7 +138,6 @@ def _keep(
     files: Sequence[tuple[HeldTopic, FilesVerified]], content: dict[HeldTopic, ContentVerified]
 ) -> None:
     """Note each verification beside the backup, where it can be written."""
-    from breakglass.services.errors import StorageError
     from breakglass.services.topic_backup import verified
     from breakglass.services.topic_backup.manifest import read_manifest
 
@@ -163,7 +157,15 @@ def _keep(
 def _print(
     files: Sequence[tuple[HeldTopic, FilesVerified]], content: dict[HeldTopic, ContentVerified]
 ) -> None:
-    print_table(FILES, (_files_row(held, found) for held, found in files))
+    rows: list[tuple[object, ...]] = []
+    for held, found in files:
+        verdict = "whole" if found.manifest else "readable"
+        if not found.whole:
+            lacks = "salvaged" if found.salvaged else "lacks groups"
+            verdict = lacks if found.as_committed and found.manifest else "damaged"
+        counts = (f"{found.segments:,}", f"{found.records:,}", f"{found.bytes:,}")
+        rows.append((held.name, *counts, verdict))
+    print_table(FILES, rows)
     for _, found in files:
         for damage in found.damages:
             say(f"{damage.file}: {damage.reason}")
@@ -176,7 +178,7 @@ def _print(
         if not found.manifest:
             say(f"{found.folder} has no manifest: its format was checked, there are no hashes")
     if content:
-        rows: list[tuple[object, ...]] = []
+        rows = []
         for compared in content.values():
             for part in compared.partitions:
                 kinds = (part.counts.get(kind, 0) for kind in ("missing", "extra", "different"))
@@ -194,28 +196,6 @@ def _print(
                 say(f"{compared.against}-{part.partition}  {kind} at {shown}{more}")
 
 
-def _files_row(held: HeldTopic, found: FilesVerified) -> tuple[object, ...]:
-    verdict = "whole" if found.manifest else "readable"
-    if not found.whole:
-        lacks = "salvaged" if found.salvaged else "lacks groups"
-        verdict = lacks if found.as_committed and found.manifest else "damaged"
-    counts = (f"{found.segments:,}", f"{found.records:,}", f"{found.bytes:,}")
-    return (held.name, *counts, verdict)
-
-
 SHOWN_OFFSETS = 10
-FILES = (
-    Column("Topic"),
-    Column("Segments", right=True),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Files"),
-)
-CONTENT = (
-    Column("Against"),
-    Column("Equal", right=True),
-    Column("Missing", right=True),
-    Column("Extra", right=True),
-    Column("Different", right=True),
-    Column("Expired", right=True),
-)
+FILES = columns("Topic", ">Segments", ">Records", ">Bytes", "Files")
+CONTENT = columns("Against", ">Equal", ">Missing", ">Extra", ">Different", ">Expired")

@@ -14,6 +14,7 @@ from textual.dom import DOMNode
 from typing_extensions import override
 
 from breakglass.console.app import LimitedConsole
+from breakglass.screens.context import NEVER, Context, Known
 from breakglass.screens.messages import BrowseAsked, ElectionAsked, ResumeAsked
 from breakglass.services.bundle.contents import (
     BundledBackupWatch,
@@ -95,7 +96,6 @@ def bundle_context(contents: BundleContents, look: Look, folder: Path) -> Contex
     Raises StorageError: *folder* cannot be written.
     """
     from breakglass.console.checkpoint_text import CommandText
-    from breakglass.screens.context import NEVER, Context, Known
 
     return Context(
         no_access(),

@@ -12,21 +12,21 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.evidence import say_acls
-from breakglass.console.option_values import broker_ids, names_in
+from breakglass.console.exits import StopSignal
+from breakglass.console.option_values import names_in
 from breakglass.console.options import (
-    DURATION_MS,
+    SECONDS,
     AsJson,
-    Duration,
-    Gone,
+    GoneBrokers,
+    Seconds,
     VerifyContents,
     connected,
     duration,
     size,
 )
 from breakglass.console.output import print_json, print_lines, say
-from breakglass.console.stop_signal import StopSignal
 from breakglass.console.wiring import Connection
-from breakglass.services.errors import UsageError
+from breakglass.services.errors import BreakglassError, Unreachable, UsageError
 from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def capture(
             "--out", "--to", metavar="FILE", help="The new bundle; with --watch its folder."
         ),
     ],
-    gone: Gone = None,
-    recovery_duration_ms: Duration = DURATION_MS,
+    gone: GoneBrokers = (),
+    seconds: Seconds = SECONDS,
     verify_contents: VerifyContents = Effort.BUDGET,
     store: Annotated[
         list[str] | None,
@@ -129,8 +129,8 @@ def capture(
         raise UsageError("--redact is for the contents that --contents-of asks for: give both.")
     patterns = tuple(name.lower() for name in names_in(redact))
     asked = CaptureAsked(
-        duration=recovery_duration_ms / 1000,
-        gone=broker_ids(gone, "--gone"),
+        duration=seconds,
+        gone=gone,
         places=_places(connection, store or ()),
         rules=ContentRules(names_in(contents_of), patterns),
         records_each=records,
@@ -161,7 +161,6 @@ def _places(connection: Connection, stores: Sequence[str]) -> BackupPlaces:
 
 def _once(capturing: Capture, out: Path, *, as_json: bool) -> None:
     """One bundle, of a cluster that may be unreadable."""
-    from breakglass.services.errors import BreakglassError, Unreachable
     from breakglass.services.incident.incident import Incident
 
     found: Incident | BreakglassError

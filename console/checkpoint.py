@@ -9,17 +9,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.checkpoint_documents import verification
 from breakglass.console.checkpoint_explain import explain
-from breakglass.console.checkpoint_list import end_with, list_all, status
+from breakglass.console.checkpoint_list import end_with, list_all, status, verification
 from breakglass.console.checkpoint_options import (
     CONTROL,
     DRAIN_MS,
@@ -42,15 +40,16 @@ from breakglass.console.checkpoint_restore import restore_checkpoint
 from breakglass.console.checkpoint_take import (
     chosen_level,
     copied,
+    copy_settings,
     failure_printed,
     release,
     take,
-    take_asked,
+    wanted_checkpoint,
 )
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
 from breakglass.console.exits import write_traceback
 from breakglass.console.guarded import GuardedCommand
+from breakglass.console.option_values import Consent
 from breakglass.console.options import (
     AsJson,
     Host,
@@ -58,6 +57,7 @@ from breakglass.console.options import (
     Master,
     OldDelete,
     OlderThan,
+    Phrases,
     TlsCertificate,
     TlsKey,
     TokenFile,
@@ -68,17 +68,16 @@ from breakglass.console.options import (
 from breakglass.console.output import print_json, say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
-from breakglass.services.checkpoint.serving import SameId, StopRequest
+from breakglass.services.checkpoint.acts.delete import DeleteCheckpoint, DeleteExpired, listed
+from breakglass.services.checkpoint.promises import WantedCheckpoint
+from breakglass.services.checkpoint.serving import SameId, Schedule, Serving, StopRequest
+from breakglass.services.checkpoint.store.backup_store import BackupStore, Retention
 from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.wording import NOT_PROVED
+from breakglass.services.errors import ReadOnly, Refused, StorageError, Unreachable
+from breakglass.services.extras import need
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.acts.hold import ServedHolds
-    from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
-    from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
-    from breakglass.services.checkpoint.parts import CopySettings
-    from breakglass.services.checkpoint.store.backup_store import BackupStore
-    from breakglass.services.checkpoint.store.documents import VerifiedDocument
-    from breakglass.services.checkpoint.store.stored import StoredCheckpoint
     from breakglass.services.kafka.read_client import ReadClient
 
 
@@ -144,11 +143,9 @@ def serve(
     once requests and partitions under way are done; after a restart, it completes the copies that
     it had begun.
     """
-    from breakglass.services.checkpoint.parts import CopySettings
-    from breakglass.services.checkpoint.serving import Schedule, Serving
-    from breakglass.services.checkpoint.store.backup_store import Retention
-    from breakglass.services.errors import ReadOnly
-    from breakglass.services.extras import need
+    from breakglass.services.checkpoint.kafka.topics import KafkaTopics
+    from breakglass.services.checkpoint.parts import coordinator_of, finisher_of
+    from breakglass.services.kafka.wire.deadline import Deadline
 
     need("web")
     from breakglass.console.web.checkpoint_server import serve_checkpoints
@@ -162,30 +159,31 @@ def serve(
     if not connection.write and hold_retention:
         raise ReadOnly("--hold-retention changes topics' settings: add --write")
     listener = HttpListener.at(host, port, tls_certificate, tls_key)
-    asked = take_asked(topics, group, level, max_rate, drain, control_topic, external, flow)
-    promised = asked.level
+    how = copy_settings(drain, max_rate, control_topic, node, master)
+    wanted = wanted_checkpoint(topics, group, level, external, flow, how, hold_retention)
+    promised = wanted.level
     if promised is None and connection.write:
-        promised = chosen_level(connection, asked, hold_retention)
+        promised = chosen_level(connection, wanted)
     # A server that takes nothing needs no promise.
-    wanted = asked.wanted(promised or Level.VECTOR)
+    wanted = wanted.at(promised or Level.VECTOR)
     wanted.require_coherent()
-    how = CopySettings(node=node, drain_seconds=drain / 1000, rate=max_rate or None, master=master)
     opened = store_at(store)
     if not connection.write:
-        from breakglass.services.errors import StorageError
-
         try:
             all_in(opened)
         except StorageError as error:
             say(f"not known whether the store is there: {error}")
     token = token_of(TOKEN, token_file)
-    with (
-        connection.reading() as client,
-        serving_parts(connection, client, opened, wanted, how, hold=hold_retention) as parts,
-    ):
-        from breakglass.services.checkpoint.kafka.topics import KafkaTopics
-        from breakglass.services.errors import Unreachable
-
+    with ExitStack() as stack:
+        client = stack.enter_context(connection.reading())
+        markers = None
+        if connection.write and wanted.level is Level.COORDINATED:
+            cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
+            power = connection.power("serving checkpoints")
+            markers = stack.enter_context(power.markers(cluster_id))
+        stop, holds = StopRequest(), ServedHolds(connection, client, opened, wanted)
+        finishing = finisher_of(connection.access(), client, opened, how, stop.wait)
+        finisher = stack.enter_context(finishing)
         try:
             KafkaTopics(client, None, wanted).scope()
         except Unreachable as error:
@@ -193,83 +191,47 @@ def serve(
             say(f"not known whether the topics are there: {error}")
         serving = Serving(
             opened,
-            parts.coordinator,
-            parts.finisher,
+            coordinator_of(client, markers, opened, wanted, holds.suspend),
+            finisher,
             say,
             schedule,
             keep=write_traceback,
             same_id=same_id,
-            stop=parts.stop,
-            release=parts.release,
+            stop=stop,
+            release=holds.release_ended,
         )
         serve_checkpoints(serving, token, listener, writable=connection.write)
 
 
 @dataclass(frozen=True, slots=True)
-class ServingParts:
-    """What takes checkpoints, what finishes them, and what ends both."""
-
-    coordinator: Coordinator
-    finisher: Finisher
-    stop: StopRequest
-    release: Callable[[], None]
-    """Gives topics the retention again that was held back for checkpoints that have ended."""
-
-
-@contextmanager
-def serving_parts(
-    connection: Connection,
-    client: ReadClient,
-    store: BackupStore,
-    wanted: WantedCheckpoint,
-    how: CopySettings,
-    *,
-    hold: bool,
-) -> Iterator[ServingParts]:
-    """The parts of a server, until the end of the block; *hold*: it holds retention back."""
-    from breakglass.services.checkpoint.parts import coordinator_of, finisher_of
-    from breakglass.services.kafka.wire.deadline import Deadline
-
-    with ExitStack() as stack:
-        markers, holds = None, None
-        if connection.write and wanted.level is Level.COORDINATED:
-            cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
-            markers = stack.enter_context(
-                connection.power("serving checkpoints").markers(cluster_id)
-            )
-        if hold:
-            holds = _holds(connection, client, store, wanted)
-        stop = StopRequest()
-        finisher = finisher_of(connection.access(), client, store, wanted, how, stop.wait)
-        prepare = holds.hold if holds else lambda _: None
-        yield ServingParts(
-            coordinator_of(client, markers, store, wanted, how, prepare),
-            stack.enter_context(finisher),
-            stop,
-            holds.release_ended if holds else lambda: None,
-        )
-
-
-def _holds(
-    connection: Connection, client: ReadClient, store: BackupStore, wanted: WantedCheckpoint
-) -> ServedHolds:
+class ServedHolds:
     """Holds that are made and released under guard; the server's options are the consent."""
-    from breakglass.services.checkpoint.acts.hold import HoldRetention, ServedHolds
-    from breakglass.services.checkpoint.kafka.logs import read_control
-    from breakglass.services.kafka.wire.deadline import Deadline
 
-    topic = wanted.control_topic
+    connection: Connection
+    client: ReadClient
+    store: BackupStore
+    wanted: WantedCheckpoint
 
-    def suspend(request: str) -> None:
-        act = HoldRetention(wanted.topics, topic, request)
-        command = GuardedCommand(act, Consent(implied=True), connection)
-        command.carry_out(command.freeze(), write=True)
+    def suspend(self, request: str) -> None:
+        """Suspend retention, if that is wanted, for a checkpoint that is not started yet."""
+        from breakglass.services.checkpoint.acts.hold import HoldRetention
 
-    def held() -> set[str]:
-        control = read_control(client, topic, Deadline.after(patience.JOB))
-        return set() if control is None else {hold.request for hold in control.held.values()}
+        if self.wanted.hold_retention:
+            act = HoldRetention(self.wanted.topics, self.wanted.how.control_topic, request)
+            command = GuardedCommand(act, Consent(implied=True), self.connection)
+            command.carry_out(command.freeze(), write=True)
 
-    return ServedHolds(store, suspend, partial(release, connection, topic), held)
+    def release_ended(self) -> None:
+        """Give topics the retention again that was held back for checkpoints that have ended."""
+        from breakglass.services.checkpoint.acts.hold import release_ended
+        from breakglass.services.checkpoint.kafka.logs import read_control
+        from breakglass.services.kafka.wire.deadline import Deadline
+
+        if self.wanted.hold_retention:
+            topic = self.wanted.how.control_topic
+            control = read_control(self.client, topic, Deadline.after(patience.JOB))
+            held = () if control is None else {hold.request for hold in control.held.values()}
+            release_ended(self.store, held, partial(release, self.connection, topic))
 
 
 @connected_for_writing
@@ -295,10 +257,7 @@ def finish(
     --hold-retention` stopped it, whether or not the checkpoint completes.
     """
     from breakglass.services.checkpoint.kafka.owners import take_over
-    from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
-    from breakglass.services.checkpoint.parts import CopySettings, finisher_of
-    from breakglass.services.errors import Refused
-    from breakglass.services.extras import need
+    from breakglass.services.checkpoint.parts import finisher_of
 
     need("pipeline")
     opened = store_at(store)
@@ -306,17 +265,16 @@ def finish(
     if found.take is None:
         raise Refused(f"checkpoint {id} was never asked for: take a new one.")
     take = found.take
-    topics = tuple(sorted({partition.topic for partition in take.partitions}))
-    wanted = WantedCheckpoint(take.level, topics, take.groups, control_topic)
-    how = CopySettings(node=node, drain_seconds=drain / 1000, rate=max_rate or None, master=master)
-    with (
-        failure_printed(opened, take.request, take.level, as_json=as_json),
-        releasing_at_the_end(connection, control_topic, take.request),
-        connection.reading() as client,
-        finisher_of(connection.access(), client, opened, wanted, how) as finisher,
-    ):
+    how = copy_settings(drain, max_rate, control_topic, node, master)
+    nodes = {copy.id.node for part in found.partitions for copy in part.copies}
+    with ExitStack() as stack:
+        stack.enter_context(failure_printed(opened, take.request, take.level, as_json=as_json))
+        if connection.write:
+            stack.callback(release, connection, control_topic, take.request)
+        client = stack.enter_context(connection.reading())
+        finisher = stack.enter_context(finisher_of(connection.access(), client, opened, how))
         failed: tuple[int, ...] = ()
-        if found.started is not None and _of_another(found, node):
+        if found.started is not None and node not in nodes:
             failed = take_over(client, opened, take, control_topic)
             say(f"node {node} takes over")
         if failed:
@@ -327,24 +285,6 @@ def finish(
     end_with(done, as_json=as_json)
 
 
-def _of_another(found: StoredCheckpoint, node: int) -> bool:
-    """Whether *node* has had nothing to do with the checkpoint so far."""
-    nodes = {copy.id.node for part in found.partitions for copy in part.copies}
-    return node not in nodes
-
-
-@contextmanager
-def releasing_at_the_end(
-    connection: Connection, control_topic: str, request: str
-) -> Iterator[None]:
-    """At the end of the block, release what *request* held back; nothing without --write."""
-    try:
-        yield
-    finally:
-        if connection.write:
-            release(connection, control_topic, request)
-
-
 def verify(id: Id, store: Store, as_json: AsJson = False) -> None:
     """Read every file of a completed checkpoint, and compare it with what was committed.
 
@@ -353,36 +293,28 @@ def verify(id: Id, store: Store, as_json: AsJson = False) -> None:
     list, status and the console show it. Ends with 1 when anything is damaged.
     """
     from breakglass.services.checkpoint.spark.restore import verify as verified
-    from breakglass.services.checkpoint.wording import name_of
 
     opened = store_at(store)
     found = found_in(opened, id)
-    names = {part.number: name_of(part) for part in found.partitions}
+    names = {part.number: part.name for part in found.partitions}
     done = verified(
         opened, found, lambda number, wrong: say(f"{names[number]}  {wrong or 'whole'}")
     )
     if as_json:
         print_json({"schema": 1, "id": id, "proved": found.proved, **verification(done)})
-    else:
-        _print(found, done)
-    raise typer.Exit(1 if done.damage else 0)
-
-
-def _print(found: StoredCheckpoint, done: VerifiedDocument) -> None:
-    from breakglass.services.checkpoint.wording import NOT_PROVED
-
+        raise typer.Exit(1 if done.damage else 0)
     say(f"{done.files:,} files with {done.size:,} bytes were read")
-    if not done.damage:
-        if found.proved:
-            say(f"checkpoint {found.id} is as it was committed: its documents by their sums too")
-        else:
-            say(f"checkpoint {found.id} has the files that were committed. {NOT_PROVED}")
-        return
-    say(
-        f"checkpoint {found.id} is damaged in {len(done.damage):,} of {len(found.partitions):,} "
-        "partitions: bring the files back from another copy of the store, or take a checkpoint "
-        "with a new id"
-    )
+    if done.damage:
+        say(
+            f"checkpoint {id} is damaged in {len(done.damage):,} of {len(found.partitions):,} "
+            "partitions: bring the files back from another copy of the store, or take a checkpoint "
+            "with a new id"
+        )
+        raise typer.Exit(1)
+    if found.proved:
+        say(f"checkpoint {id} is as it was committed: its documents by their sums too")
+    else:
+        say(f"checkpoint {id} has the files that were committed. {NOT_PROVED}")
 
 
 Write = Annotated[bool, typer.Option("--write", help="Delete it, after your consent.")]
@@ -397,8 +329,6 @@ def delete(
     copied files are deleted. Deleting again completes an interrupted deletion, without a new
     consent.
     """
-    from breakglass.services.checkpoint.acts.delete import DeleteCheckpoint
-
     opened = store_at(store)
     if id not in opened.ids():
         found_in(opened, id)
@@ -429,9 +359,6 @@ def retain(
     Without these options, no checkpoint is selected. The newest completed checkpoint always stays,
     and so do checkpoints that are being copied. --write also completes interrupted deletions.
     """
-    from breakglass.services.checkpoint.acts.delete import DeleteExpired, listed
-    from breakglass.services.checkpoint.store.backup_store import Retention
-
     opened = store_at(store)
     all_in(opened)
     limits = Retention(keep, older_than)

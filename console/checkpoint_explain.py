@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,15 +17,15 @@ from breakglass.console.checkpoint_options import (
     found_in,
     store_at,
 )
+from breakglass.console.checkpoint_take import wanted_checkpoint
 from breakglass.console.options import AsJson, connected
 from breakglass.console.output import Column, print_json, print_lines, print_table
 from breakglass.console.wiring import Connection
+from breakglass.services.checkpoint.promises import CopySettings, Explanation
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.wording import PROMISES, explained, level_words, promise
+from breakglass.services.checkpoint.wording import explain as explain_now
 from breakglass.services.errors import UsageError
-
-if TYPE_CHECKING:
-    from breakglass.services.checkpoint.store.documents import Level
-    from breakglass.services.checkpoint.store.stored import StoredCheckpoint
-    from breakglass.services.checkpoint.wording import Explanation
 
 
 @connected
@@ -62,82 +62,83 @@ def explain(
         return
     if store is not None or not topics:
         raise UsageError("Give --topics A,B, or the ID of a checkpoint with --store.")
-    from breakglass.console.checkpoint_take import take_asked
-    from breakglass.services.checkpoint.wording import explain as explained_now
-
-    asked = take_asked(topics, group, None, None, 1, control_topic, external, flow)
+    how = CopySettings(control_topic=control_topic)
+    wanted = wanted_checkpoint(topics, group, None, external, flow, how, hold_retention)
     with connection.reading() as client:
-        found = explained_now(client, asked, retention_held=hold_retention)
+        found = explain_now(client, wanted)
     if as_json:
         print_json({"schema": 1, **explanation_document(found)})
         return
-    print_lines(_strongest(found))
+    level = found.strongest
+    if level is None:
+        print_lines(["no promise holds: --level vector takes the checkpoint without a promise"])
+    else:
+        print_lines([f"strongest promise that holds: {PROMISES[level]}"])
     _print(found)
 
 
 def _explain_stored(store: str, id: int, *, as_json: bool) -> None:
-    from breakglass.services.checkpoint.wording import explained, promise
-
-    checkpoint = found_in(store_at(store), id)
-    found = explained(checkpoint)
-    level = None if checkpoint.take is None else checkpoint.take.level
+    stored = found_in(store_at(store), id)
+    found, level = explained(stored), stored.level
     if as_json:
-        print_json({"schema": 1, **_stored_document(checkpoint, found)})
+        told = {"id": id, "level": level, "state": stored.status, "promise": promise(stored)}
+        empty = dict.fromkeys(("topics", "groups", "levels", "strongest", "flows"))
+        why = empty if found is None else explanation_document(found)
+        print_json({"schema": 1, **told, **why})
         return
-    print_lines([f"checkpoint {id}  {level or '?'}  {checkpoint.status}", promise(checkpoint)])
+    print_lines([f"checkpoint {id}  {level or '?'}  {stored.status}", promise(stored)])
     if found is None:
         print_lines(["? who writes its topics: that was not read when it was taken"])
     else:
         _print(found, level)
 
 
-def _stored_document(found: StoredCheckpoint, why: Explanation | None) -> dict[str, Any]:
-    from breakglass.services.checkpoint.wording import promise
-
-    empty = {"topics": None, "groups": None, "levels": None, "strongest": None, "flows": None}
-    return {
-        "id": found.id,
-        "level": None if found.take is None else found.take.level,
-        "state": found.status,
-        "promise": promise(found),
-        **(empty if why is None else explanation_document(why)),
-    }
-
-
-def _strongest(found: Explanation) -> Iterator[str]:
-    from breakglass.services.checkpoint.wording import PROMISES
-
-    level = found.outlook.strongest
-    if level is None:
-        yield "no promise holds: --level vector takes the checkpoint without a promise"
-    else:
-        yield f"strongest promise that holds: {PROMISES[level]}"
-
-
 def _print(found: Explanation, promised: Level | None = None) -> None:
-    from breakglass.services.checkpoint.wording import level_words
-
-    print_table(TOPICS, [tuple(_topic(row)) for row in _topics(found)])
+    print_table(
+        TOPICS,
+        [
+            (
+                row["topic"],
+                f"{row['partitions']:,}",
+                ", ".join(row["writers"]) or "?",
+                f"{row['records_looked_at']:,}",
+                ", ".join(word for word in ("external", "compacted") if row[word]),
+            )
+            for row in _topics(found)
+        ],
+    )
     if found.evidence.groups:
-        print_table(GROUPS, [tuple(_group(row)) for row in _groups(found)])
+        print_table(
+            GROUPS,
+            [
+                (
+                    row["group"],
+                    row["policy"] or "not named",
+                    row["kind"],
+                    row["state"],
+                    ", ".join(row["reads"]),
+                    row["commits"],
+                )
+                for row in _groups(found)
+            ],
+        )
     print_lines(level_words(found, promised))
-    if promised is None and found.flows and not found.declared.flows:
+    if promised is None and found.flows and not found.wanted.flows:
         print_lines(f"flow to confirm: --flow '{flow}'" for flow in found.flows)
 
 
 def explanation_document(found: Explanation) -> dict[str, Any]:
     """An explanation as --json has it."""
-    outlook = found.outlook
     return {
-        "strongest": outlook.strongest,
+        "strongest": found.strongest,
         "topics": list(_topics(found)),
         "groups": list(_groups(found)),
         "levels": [
-            {"level": found.level, "possible": found.holds, "missing": list(found.missing)}
-            for found in outlook.levels
+            {"level": outlook.level, "possible": outlook.holds, "missing": list(outlook.missing)}
+            for outlook in found.levels
         ],
         "flows": list(found.flows),
-        "flows_confirmed": bool(found.declared.flows),
+        "flows_confirmed": bool(found.wanted.flows),
     }
 
 
@@ -148,7 +149,7 @@ def _topics(found: Explanation) -> Iterator[Mapping[str, Any]]:
             "partitions": topic.partitions,
             "writers": list(topic.writers),
             "records_looked_at": topic.records,
-            "external": topic.topic in found.declared.external,
+            "external": topic.topic in found.wanted.external,
             "compacted": topic.compacted,
         }
 
@@ -162,25 +163,8 @@ def _groups(found: Explanation) -> Iterator[Mapping[str, Any]]:
             "reads": list(group.reads),
             "writes": list(group.writes),
             "commits": group.commits,
-            "policy": found.declared.groups.get(group.name),
+            "policy": found.wanted.groups.get(group.name),
         }
-
-
-def _topic(row: Mapping[str, Any]) -> Iterator[object]:
-    yield row["topic"]
-    yield f"{row['partitions']:,}"
-    yield ", ".join(row["writers"]) or "?"
-    yield f"{row['records_looked_at']:,}"
-    yield ", ".join(word for word in ("external", "compacted") if row[word])
-
-
-def _group(row: Mapping[str, Any]) -> Iterator[object]:
-    yield row["group"]
-    yield row["policy"] or "not named"
-    yield row["kind"]
-    yield row["state"]
-    yield ", ".join(row["reads"])
-    yield row["commits"]
 
 
 TOPICS = (

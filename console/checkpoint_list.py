@@ -1,23 +1,25 @@
-"""`breakglass checkpoint list` and `status`: what there is, and how far it is."""
+"""`breakglass checkpoint list` and `status`: what there is, and how far it is.
+
+With --json what is not known is null, never 0.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn
 
 import typer
 
-from breakglass.console.checkpoint_documents import brief, document
 from breakglass.console.checkpoint_options import Id, Store, all_in, found_in, store_at
 from breakglass.console.options import AsJson
 from breakglass.console.output import Column, print_json, print_lines, print_table, say
-from breakglass.services.checkpoint.wording import PROMISES, level_of, promise
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.documents import VerifiedDocument
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+from breakglass.services.checkpoint.watch import SoFar, sizes, so_far, whole_size
+from breakglass.services.checkpoint.wording import PROMISES, level_of, promise, reasons, why_failed
 from breakglass.services.words.figures import count, total_text
 from breakglass.services.words.moments import time_text
-
-if TYPE_CHECKING:
-    from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
-    from breakglass.services.checkpoint.watch import SoFar
 
 
 def list_all(store: Store, as_json: AsJson = False) -> None:
@@ -42,38 +44,104 @@ def status(id: Id, store: Store, as_json: AsJson = False) -> None:
     For a partition that is being copied, the command prints how much is copied, and about how much
     there is to copy in all.
     """
-    from breakglass.services.checkpoint.watch import so_far
-
     opened = store_at(store)
     found = found_in(opened, id)
-    moving = so_far(opened, found)
-    if as_json:
-        print_json({"schema": 1, **document(found, moving)})
-    else:
-        print_checkpoint(found, moving)
+    print_checkpoint(found, so_far(opened, found), as_json=as_json)
 
 
 def end_with(found: StoredCheckpoint, *, as_json: bool) -> NoReturn:
     """Print a checkpoint that is done, and end with 0 where it is completed."""
-    from breakglass.services.checkpoint.protocol.values import Status
-
-    if as_json:
-        print_json({"schema": 1, **document(found)})
-    else:
-        print_checkpoint(found)
+    print_checkpoint(found, as_json=as_json)
     raise typer.Exit(0 if found.status is Status.COMPLETED else 1)
 
 
-def print_checkpoint(found: StoredCheckpoint, moving: Mapping[int, SoFar] | None = None) -> None:
+def print_checkpoint(
+    found: StoredCheckpoint, moving: Mapping[int, SoFar] | None = None, *, as_json: bool = False
+) -> None:
     """What holds for all of it, a line for each partition, and what else there is to say."""
+    if as_json:
+        print_json({"schema": 1, **document(found, moving)})
+        return
     print_lines(_head(found))
     print_table(PARTITION_COLUMNS, list(_partitions(found, moving or {})))
     print_lines(_foot(found))
 
 
-def _head(found: StoredCheckpoint) -> Iterator[str]:
-    from breakglass.services.checkpoint.wording import reasons
+def brief(found: StoredCheckpoint) -> dict[str, Any]:
+    """One checkpoint as the list has it."""
+    return {
+        "id": found.id,
+        "level": found.level,
+        "state": found.state,
+        "promise": promise(found),
+        "failure": "; ".join(reasons(found)) or None,
+        "partitions": len(found.partitions),
+        "completed": found.completed,
+        "bytes": whole_size(found),
+        "created_at_ms": found.created_at_ms,
+        "acknowledged_at_ms": None if found.started is None else found.started.at_ms,
+        "verified": None if found.verified is None else verification(found.verified),
+    }
 
+
+def document(found: StoredCheckpoint, moving: Mapping[int, SoFar] | None = None) -> dict[str, Any]:
+    """One checkpoint with everything that is known of it; *moving*: how far its copies are."""
+    cut, far = found.cut, moving or {}
+    return {
+        **brief(found),
+        "details": [_partition(part, found, far.get(part.number)) for part in found.partitions],
+        "groups": None
+        if cut is None
+        else {
+            name: {"policy": group.policy, "offsets": dict(group.offsets)}
+            for name, group in cut.groups.items()
+        },
+        "rolled_back": None if cut is None else sum(cut.rolled_back.values()),
+        "in_transit": None if cut is None else sum(map(len, cut.in_transit.values())),
+        "transactions_left_out": None if cut is None else cut.left_out,
+    }
+
+
+def verification(last: VerifiedDocument) -> dict[str, Any]:
+    """When every byte was read last, and what came of it; damage by the partition's number."""
+    return {
+        "at_ms": last.at_ms,
+        "whole": not last.damage,
+        "files": last.files,
+        "bytes": last.size,
+        "damage": dict(last.damage),
+    }
+
+
+def _partition(part: StoredPartition, found: StoredCheckpoint, far: SoFar | None) -> dict[str, Any]:
+    copy, cut = part.counting, found.cut
+    progress = (
+        None
+        if far is None
+        else {
+            "records": far.records,
+            "records_expected_at_most": far.offsets,
+            "bytes": far.bytes,
+            "bytes_expected_about": far.bytes_expected,
+        }
+    )
+    return {
+        "number": part.number,
+        "topic": None if part.subject is None else part.subject.topic,
+        "partition": None if part.subject is None else part.subject.partition,
+        "state": part.status,
+        "failure": why_failed(part, found),
+        "position": None if cut is None else cut.positions.get(part.number),
+        "in_transit": None if cut is None else len(cut.in_transit.get(part.number, ())),
+        "records": copy.manifest.records if copy and copy.manifest else None,
+        "bytes": copy.size if copy else None,
+        "so_far": progress,
+        "node": copy.id.node if copy else None,
+        "updated_at_ms": copy.updated_at_ms if copy else None,
+    }
+
+
+def _head(found: StoredCheckpoint) -> Iterator[str]:
     done = f"{found.completed:,} of {len(found.partitions):,} partitions copied"
     yield f"checkpoint {found.id}  {level_of(found)}  {found.status}  {done}  {_size(found)} bytes"
     yield promise(found)
@@ -82,26 +150,22 @@ def _head(found: StoredCheckpoint) -> Iterator[str]:
 
 
 def _foot(found: StoredCheckpoint) -> Iterator[str]:
-    from breakglass.services.checkpoint.wording import name_of
-
     for name, group in sorted(found.cut.groups.items()) if found.cut else ():
         yield f"group {name}  {group.policy}"
     last = found.verified
     if last is None:
-        if _whole(found):
+        if found.status is Status.COMPLETED:
             yield f"never verified: `breakglass checkpoint verify {found.id}` reads every byte"
         return
     yield f"verified {time_text(last.at_ms)}: {'damaged' if last.damage else 'whole'}"
     for part in found.partitions:
         if part.number in last.damage:
-            yield f"{name_of(part)}  {last.damage[part.number]}"
+            yield f"{part.name}  {last.damage[part.number]}"
 
 
 def _below(found: Iterable[StoredCheckpoint]) -> Iterator[str]:
     """What each level among them promises, and why those have failed that have."""
-    from breakglass.services.checkpoint.wording import reasons
-
-    levels = {checkpoint.take.level for checkpoint in found if checkpoint.take is not None}
+    levels = {checkpoint.level for checkpoint in found}
     for level, words in PROMISES.items():
         if level in levels:
             yield words
@@ -110,58 +174,43 @@ def _below(found: Iterable[StoredCheckpoint]) -> Iterator[str]:
             yield f"{checkpoint.id} {checkpoint.state}: {reason}"
 
 
-def _whole(found: StoredCheckpoint) -> bool:
-    from breakglass.services.checkpoint.protocol.values import Status
-
-    return found.status is Status.COMPLETED
-
-
-def _verified(found: StoredCheckpoint) -> str:
-    last = found.verified
-    if last is None:
-        return "never" if _whole(found) else ""
-    return "damaged" if last.damage else time_text(last.at_ms)
-
-
 def _size(found: StoredCheckpoint) -> str:
-    from breakglass.services.checkpoint.watch import sizes
-
     return total_text(sizes(found)) if found.partitions else "?"
 
 
 def _line(found: StoredCheckpoint) -> tuple[object, ...]:
     done = f"{found.completed:,}/{len(found.partitions):,}"
-    asked = time_text(found.created_at_ms)
-    return found.id, level_of(found), found.state, done, _size(found), asked, _verified(found)
+    asked, last = time_text(found.created_at_ms), found.verified
+    verified = "never" if found.status is Status.COMPLETED else ""
+    if last is not None:
+        verified = "damaged" if last.damage else time_text(last.at_ms)
+    return found.id, level_of(found), found.state, done, _size(found), asked, verified
 
 
 def _partitions(
     found: StoredCheckpoint, moving: Mapping[int, SoFar]
 ) -> Iterator[tuple[object, ...]]:
-    from breakglass.services.checkpoint.wording import name_of
-
     for part in found.partitions:
         cut, far = found.cut, moving.get(part.number)
         position = None if cut is None else cut.positions.get(part.number)
         held_back = None if cut is None else len(cut.in_transit.get(part.number, ()))
-        records, size = _figures(part) if far is None else _so_far(far)
-        cells = (_figure(position), records, _figure(held_back), size)
-        yield part.number, name_of(part), part.status, *cells
-
-
-def _figures(part: StoredPartition) -> tuple[str, str]:
-    manifest = None if part.counting is None else part.counting.manifest
-    if part.counting is None or manifest is None:
-        return "?", "?"
-    return count(manifest.records), _figure(part.counting.size)
-
-
-def _so_far(far: SoFar) -> tuple[str, str]:
-    """Those of one under way, of how many about."""
-    expected = far.bytes_expected
-    offsets = "?" if far.offsets is None else f"<= {far.offsets:,}"
-    about = "?" if expected is None else f"~{expected:,}"
-    return f"{far.records:,} of {offsets}", f"{far.bytes:,} of {about}"
+        records = size = "?"
+        if far is not None:
+            # Those of one under way, of how many about.
+            expected = far.bytes_expected
+            records = f"{far.records:,} of {'?' if far.offsets is None else f'<= {far.offsets:,}'}"
+            size = f"{far.bytes:,} of {'?' if expected is None else f'~{expected:,}'}"
+        elif part.counting is not None and part.counting.manifest is not None:
+            records, size = count(part.counting.manifest.records), _figure(part.counting.size)
+        yield (
+            part.number,
+            part.name,
+            part.status,
+            _figure(position),
+            records,
+            _figure(held_back),
+            size,
+        )
 
 
 def _figure(value: int | None) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from breakglass.console import completion
 from breakglass.console.options import duration, rate
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
+from breakglass.services.checkpoint.store.backup_store import (
+    BackupStore,
+    require_no_file,
+    require_there,
+)
 from breakglass.services.checkpoint.store.documents import Level
-
-if TYPE_CHECKING:
-    from breakglass.services.checkpoint.store.backup_store import BackupStore
-    from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.errors import UsageError
 
 Store = Annotated[
     str,
@@ -92,8 +95,6 @@ CONTROL = CONTROL_TOPIC
 
 def store_at(address: str) -> BackupStore:
     """The store. Raises UsageError where the address is none, or a file's."""
-    from breakglass.services.checkpoint.store.backup_store import BackupStore, require_no_file
-
     require_no_file(address)
     return BackupStore(address)
 
@@ -103,8 +104,6 @@ def all_in(store: BackupStore) -> tuple[StoredCheckpoint, ...]:
 
     Raises UsageError: there is no such store; an empty one has none.
     """
-    from breakglass.services.checkpoint.store.backup_store import require_there
-
     found = store.all()
     if not found:
         require_there(store.address)
@@ -113,9 +112,6 @@ def all_in(store: BackupStore) -> tuple[StoredCheckpoint, ...]:
 
 def found_in(store: BackupStore, id: int) -> StoredCheckpoint:
     """The checkpoint. Raises UsageError: there is none of that id, or no such store."""
-    from breakglass.services.checkpoint.store.backup_store import require_there
-    from breakglass.services.errors import UsageError
-
     found = store.read(id)
     if found is None:
         require_there(store.address)

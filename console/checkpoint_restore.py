@@ -15,9 +15,15 @@ from breakglass.console.checkpoint_options import (
     found_in,
     store_at,
 )
-from breakglass.console.consent import Consent, Phrases
-from breakglass.console.option_values import pairs_in
-from breakglass.console.options import AsJson, DryRun, Master, Progress, connected_for_writing
+from breakglass.console.option_values import Consent, pairs_in
+from breakglass.console.options import (
+    AsJson,
+    DryRun,
+    Master,
+    Phrases,
+    Progress,
+    connected_for_writing,
+)
 from breakglass.console.output import print_json, print_lines, say
 from breakglass.console.restoring import (
     Compared,
@@ -32,11 +38,11 @@ from breakglass.console.wiring import Connection
 from breakglass.services.checkpoint.wording import (
     RestoreAsked,
     level_of,
-    new_names,
     promise,
     settings_given,
     settings_told,
 )
+from breakglass.services.extras import need
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.spark.restore import CheckpointPlan
@@ -90,18 +96,15 @@ def restore_checkpoint(
     With --to-bootstrap-server, the checkpoint is restored into another cluster. The checkpoint's
     own cluster is not asked, and may be gone. The consent then names the other cluster by its id.
     """
-    from breakglass.services.extras import need
-
     need("pipeline")
     from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint, how_it_ended
-    from breakglass.services.checkpoint.spark.restore import CheckpointRestoreOptions, target_names
+    from breakglass.services.checkpoint.spark.restore import target_names
     from breakglass.services.pipeline.acts.restore import RestoreSettings
 
     opened = store_at(store)
     found = found_in(opened, id)
     asked = restore_asked(renamed, suffix, resume, control_topic)
-    names = new_names(found, asked.renamed, suffix)
-    target_names(found, CheckpointRestoreOptions(names, resume))
+    target_names(found, asked)
     how = RestoreSettings(master=master, verify=check, replication_factor=replication_factor or -1)
     elsewhere = to_bootstrap_server is not None or to_command_config is not None
     if elsewhere:
@@ -144,12 +147,11 @@ def restore_asked(
 def _head(plan: CheckpointPlan) -> dict[str, object]:
     """What is restored, and what may be relied on after that."""
     found = plan.found
-    level = None if found.take is None else found.take.level
     clusters = {
         "cluster_id": plan.plan.cluster_id,
         "taken_of": None if found.take is None else found.take.cluster_id,
     }
-    told = {"id": found.id, "level": level, "state": found.status, "promise": promise(found)}
+    told = {"id": found.id, "level": found.level, "state": found.status, "promise": promise(found)}
     return {**told, **clusters}
 
 

@@ -17,8 +17,7 @@ from uuid import uuid4
 
 import typer
 
-from breakglass.console.checkpoint_documents import document
-from breakglass.console.checkpoint_list import end_with, print_checkpoint
+from breakglass.console.checkpoint_list import document, end_with, print_checkpoint
 from breakglass.console.checkpoint_options import (
     CONTROL,
     DRAIN_MS,
@@ -34,26 +33,30 @@ from breakglass.console.checkpoint_options import (
     Store,
     store_at,
 )
-from breakglass.console.consent import Consent, Phrases
 from breakglass.console.guarded import GuardedCommand, say_event
-from breakglass.console.option_values import names_in
-from breakglass.console.options import AsJson, Master, connected_for_writing
+from breakglass.console.option_values import Consent, names_in
+from breakglass.console.options import AsJson, Master, Phrases, connected_for_writing
 from breakglass.console.output import print_json, say
 from breakglass.console.wiring import Connection
+from breakglass.services.checkpoint.promises import MASTER, CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED
 from breakglass.services.checkpoint.store.documents import Level
-from breakglass.services.checkpoint.wording import TakeAsked, flows_in, policies, with_flows
+from breakglass.services.checkpoint.wording import (
+    explain,
+    flows_in,
+    level_words,
+    policies,
+    with_flows,
+)
 from breakglass.services.errors import BreakglassError, UsageError
+from breakglass.services.extras import need
 from breakglass.services.guard.act import JournalOpened
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.acts.take import TakeCheckpoint
     from breakglass.services.checkpoint.coordinator import Finisher
     from breakglass.services.checkpoint.store.backup_store import BackupStore
-    from breakglass.services.checkpoint.store.documents import Level
     from breakglass.services.checkpoint.store.stored import StoredCheckpoint
     from breakglass.services.guard.act import ActEvent, Tell
-    from breakglass.services.kafka.read_client import ReadClient
 
 
 @connected_for_writing
@@ -108,27 +111,26 @@ def take(
     and says why. A compacted topic needs --hold-retention, or the level vector.
     """
     from breakglass.services.checkpoint.acts.take import TakeCheckpoint
-    from breakglass.services.checkpoint.parts import CopySettings
-    from breakglass.services.extras import need
+    from breakglass.services.checkpoint.parts import finisher_of
 
     need("pipeline")
-    asked = take_asked(topics, group, level, max_rate, drain, control_topic, external, flow)
+    how = copy_settings(drain, max_rate, control_topic, node, master)
+    wanted = wanted_checkpoint(topics, group, level, external, flow, how, hold_retention)
     opened = store_at(store)
-    looked = asked.level is None
+    looked = wanted.level is None
     if looked:
         with failure_printed(opened, request or "", None, as_json=as_json):
-            known = level_of_request(opened, request)
-            asked = replace(asked, level=known or chosen_level(connection, asked, hold_retention))
-    level = asked.level
+            before = None if request is None else _of_request(opened, request)
+            known = None if before is None else before.level
+            wanted = replace(wanted, level=known or chosen_level(connection, wanted))
+    level = wanted.level
     act = TakeCheckpoint(
         opened,
-        asked,
-        CopySettings(node=node, drain_seconds=drain / 1000, rate=max_rate or None, master=master),
+        wanted,
         id,
         request or uuid4().hex,
         repeatable=request is not None,
         looked=looked,
-        hold_retention=hold_retention,
     )
     marking = level is Level.COORDINATED or hold_retention
     # Without markers the cluster is only read, and the store gets something more.
@@ -143,23 +145,32 @@ def take(
         command = GuardedCommand(act, word, connection, hear=hear)
         frozen = command.freeze()
         ending = command.carry_out(frozen, reads_only=not marking)
-        say(f"checkpoint {ending.value} is acknowledged: {level}, {len(asked.groups)} groups")
-        with connection.reading() as client, finishing(connection, client, act) as finisher:
+        say(f"checkpoint {ending.value} is acknowledged: {level}, {len(wanted.groups)} groups")
+        with (
+            connection.reading() as client,
+            finisher_of(connection.access(), client, opened, how) as finisher,
+        ):
             found = copied(finisher, ending.value, control_topic)
     end_with(found, as_json=as_json)
 
 
-def take_asked(
+def copy_settings(
+    drain: int, max_rate: float | None, control_topic: str, node: int = 0, master: str = MASTER
+) -> CopySettings:
+    """How these options have checkpoints taken and copied; *drain* is in milliseconds."""
+    return CopySettings(node, drain / 1000, max_rate or None, master, control_topic)
+
+
+def wanted_checkpoint(
     topics: Sequence[str],
     group: Sequence[str] | None,
     level: Level | None,
-    max_rate: float | None,
-    drain: int,
-    control_topic: str,
-    external: Sequence[str] | None = None,
-    flow: Sequence[str] | None = None,
-) -> TakeAsked:
-    """What these options ask for, given to the command or typed on a screen. *drain* is in ms.
+    external: Sequence[str] | None,
+    flow: Sequence[str] | None,
+    how: CopySettings,
+    hold_retention: bool = False,
+) -> WantedCheckpoint:
+    """What these options ask for, given to the command or typed on a screen.
 
     Raises UsageError: a text cannot be read, or no topic is named.
     """
@@ -167,35 +178,26 @@ def take_asked(
     if not names:
         raise UsageError("No topic is named: write --topics A,B.")
     flows = flows_in(flow)
-    return TakeAsked(
+    return WantedCheckpoint(
         names,
         with_flows(policies(group), flows),
         None if level is None else Level(level),
-        max_rate or None,
-        drain / 1000,
-        control_topic,
         names_in(external),
         flows,
+        hold_retention,
+        how,
     )
 
 
-def level_of_request(store: BackupStore, request: str | None) -> Level | None:
-    """The level of the checkpoint that *request* took before; None if there is none."""
-    found = None if request is None else _of_request(store, request)
-    return None if found is None or found.take is None else found.take.level
-
-
-def chosen_level(connection: Connection, asked: TakeAsked, retention_held: bool) -> Level:
+def chosen_level(connection: Connection, wanted: WantedCheckpoint) -> Level:
     """The strongest level whose promise holds; says which, and what is missing for a better one.
 
     Raises:
         Refused: no promise holds.
         UsageError, ClusterError, Unreachable: the topics cannot be read.
     """
-    from breakglass.services.checkpoint.wording import explain, level_words
-
     with connection.reading() as client:
-        found = explain(client, asked, retention_held=retention_held)
+        found = explain(client, wanted)
     level = found.require_level()
     say(f"level {level}: the strongest promise that holds")
     for missing in level_words(found, level):
@@ -225,27 +227,11 @@ def releasing(connection: Connection, control_topic: str, request: str) -> Itera
 
 def release(connection: Connection, control_topic: str, request: str) -> None:
     """Give topics the retention again that *request* held back: its consent included that."""
-    from breakglass.services.checkpoint.acts.take import ReleaseRetention
+    from breakglass.services.checkpoint.acts.hold import ReleaseRetention
 
     act = ReleaseRetention(control_topic, request)
     command = GuardedCommand(act, Consent(implied=True), connection)
     command.carry_out(command.freeze(), write=True)
-
-
-@contextmanager
-def finishing(
-    connection: Connection, client: ReadClient, act: TakeCheckpoint
-) -> Iterator[Finisher]:
-    """What copies checkpoints, until the end of the block."""
-    from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
-    from breakglass.services.checkpoint.parts import finisher_of
-
-    asked = act.asked
-    wanted = WantedCheckpoint(
-        asked.level or Level.VECTOR, asked.topics, control_topic=asked.control_topic
-    )
-    with finisher_of(connection.access(), client, act.store, wanted, act.how) as finisher:
-        yield finisher
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -253,27 +239,19 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def copied(finisher: Finisher, id: int, control_topic: str) -> StoredCheckpoint:
     """Have it copied, saying what becomes of each partition. Raises as `Finisher.finish`."""
-    from breakglass.services.checkpoint.wording import name_of
-
     found = finisher.store.read(id)
-    names = {} if found is None else {part.number: name_of(part) for part in found.partitions}
-    stopped = (
-        f"checkpoint {id} is acknowledged, and not copied yet: finish it with "
-        f"`{go_on(finisher, id, control_topic)}`. Copies under way end first; a second signal "
-        "ends them, too."
-    )
-    with saying_when_stopped(stopped):
-        return finisher.finish(id, lambda number, status: say(f"{names[number]}  {status}"))
-
-
-def go_on(finisher: Finisher, id: int, control_topic: str) -> str:
-    """The command that finishes checkpoint *id*."""
+    names = {} if found is None else {part.number: part.name for part in found.partitions}
     words = ["breakglass", "checkpoint", "finish", str(id), "--store", finisher.store.address]
     if control_topic != CONTROL:
         words += ["--control-topic", control_topic]
     if finisher.node:
         words += ["--node", str(finisher.node)]
-    return shlex.join(words)
+    stopped = (
+        f"checkpoint {id} is acknowledged, and not copied yet: finish it with "
+        f"`{shlex.join(words)}`. Copies under way end first; a second signal ends them, too."
+    )
+    with saying_when_stopped(stopped):
+        return finisher.finish(id, lambda number, status: say(f"{names[number]}  {status}"))
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from breakglass.services.errors import UsageError
 if TYPE_CHECKING:
     from typer._click import Command
 
-    from breakglass.services.checkpoint.wording import RestoreAsked, TakeAsked
+    from breakglass.services.checkpoint.promises import WantedCheckpoint
+    from breakglass.services.checkpoint.wording import RestoreAsked
 
 TAKE = ("topics", "group", "level", "external", "flow", "max_rate", "drain", "control_topic")
 RESTORE = ("renamed", "suffix", "resume", "control_topic")
@@ -21,14 +22,16 @@ RESTORE = ("renamed", "suffix", "resume", "control_topic")
 class CommandText:
     """Reads what `breakglass checkpoint take` and `restore` read, by their own definitions."""
 
-    def take(self, text: str) -> TakeAsked:
+    def take(self, text: str) -> WantedCheckpoint:
         """What ``--topics A,B --group NAME=POLICY --level LEVEL ...`` asks for.
 
         Raises UsageError: the command would refuse it.
         """
-        from breakglass.console.checkpoint_take import take_asked
+        from breakglass.console.checkpoint_take import copy_settings, wanted_checkpoint
 
-        return take_asked(**_parsed("take", TAKE, text))
+        given = _parsed("take", TAKE, text)
+        how = copy_settings(*(given.pop(name) for name in ("drain", "max_rate", "control_topic")))
+        return wanted_checkpoint(**given, how=how)
 
     def restore(self, text: str) -> RestoreAsked:
         """What ``--map OLD=NEW --suffix TEXT --resume ...`` asks for.

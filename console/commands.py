@@ -1,7 +1,7 @@
 """The commands of `breakglass`, listed without importing one of them.
 
-``breakglass --help`` has to answer in 0.3 s, so the table below has each command's section, name,
-module and line in the list; the module is imported when the command is asked for.
+``breakglass --help`` has to answer in 0.3 s, so the table below has each command's section, name
+and line in the list; its module is imported when the command is asked for.
 A command is added by one line here and `make docs`.
 """
 
@@ -32,141 +32,54 @@ class CommandEntry:
 
     section: str
     name: str
-    target: str
-    """``module:attribute`` of a Typer app made by `new_app`."""
     summary: str
+    module: str = ""
+    """Where its `app` is, made by `new_app`; empty: in the module of its name."""
+
+    @property
+    def path(self) -> str:
+        module = self.module or f"console.{self.name.replace('-', '_')}"
+        return f"breakglass.{module}"
 
 
 CONSOLE = "console"
 """The command that `breakglass` alone runs."""
-
-INCIDENT = "Incident"
-BACKUP = "Backup"
-CHECKPOINT = "Checkpoint"
-METASTORE = "Metastore"
-LAB = "Lab"
-
-COMMANDS: tuple[CommandEntry, ...] = (
-    CommandEntry(
-        INCIDENT, CONSOLE, "console.console:app", "Open the console (as `breakglass` alone does)."
+_SECTIONS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "Incident": (
+        (CONSOLE, "Open the console (as `breakglass` alone does)."),
+        ("serve", "Show a read-only dashboard in a browser."),
+        ("exporter", "Export metrics for Prometheus."),
+        ("triage", "Start here: what is offline, what is lost, what to do."),
+        ("capture", "Save what is known of an incident in one file."),
+        ("open", "Open the console on such a file.", "console.open_bundle"),
+        ("plan", "Make, read, edit, check and compare recovery plans."),
+        ("hold", "Keep the controller from electing by order during triage."),
+        ("recover", "Hold the elections of a reviewed plan: the usual way."),
+        ("unclean-recovery", "Elect the best replicas without a plan (KIP-1275)."),
+        ("leader-election", "Hold preferred, unclean or designated elections."),
+        ("rescue", "Save records that elections will cut off; elect nobody."),
+        ("groups", "Reset groups that committed past the end of a log."),
+        ("return", "Check whether a dead broker is safe to start.", "console.returning"),
+        ("internal-topics", "Show what internal topics lose by an election, key by key."),
+        ("transactions", "List transactions that lost their markers, and end them."),
+        ("doctor", "Check what an incident needs: this machine, connections, ACLs."),
+        ("journal", "Show what was done from here, by whom, how it ended."),
     ),
-    CommandEntry(
-        INCIDENT, "serve", "console.serve:app", "Show a read-only dashboard in a browser."
+    "Backup": (
+        ("backup", "Back up, verify, restore and prune topics."),
+        ("diff", "Compare backups, topics, replicas and log folders by record."),
     ),
-    CommandEntry(INCIDENT, "exporter", "console.exporter:app", "Export metrics for Prometheus."),
-    CommandEntry(
-        INCIDENT,
-        "triage",
-        "console.triage:app",
-        "Start here: what is offline, what is lost, what to do.",
+    "Checkpoint": (
+        ("checkpoint", "Take and restore consistent checkpoints of topics and groups."),
     ),
-    CommandEntry(
-        INCIDENT, "capture", "console.capture:app", "Save what is known of an incident in one file."
+    "Metastore": (("metastore", "Back up, verify and restore the command topic of ksqlDB."),),
+    "Lab": (
+        ("demo", "Break a real cluster on loopback and recover it."),
+        ("drill", "Recover a random incident on a lab against the clock, and see the score."),
+        ("lab", "Run real Kafka brokers on this machine, to break and to practise on."),
     ),
-    CommandEntry(INCIDENT, "open", "console.open_bundle:app", "Open the console on such a file."),
-    CommandEntry(
-        INCIDENT, "plan", "console.plan:app", "Make, read, edit, check and compare recovery plans."
-    ),
-    CommandEntry(
-        INCIDENT,
-        "hold",
-        "console.hold:app",
-        "Keep the controller from electing by order during triage.",
-    ),
-    CommandEntry(
-        INCIDENT,
-        "recover",
-        "console.recover:app",
-        "Hold the elections of a reviewed plan: the usual way.",
-    ),
-    CommandEntry(
-        INCIDENT,
-        "unclean-recovery",
-        "console.unclean_recovery:app",
-        "Elect the best replicas without a plan (KIP-1275).",
-    ),
-    CommandEntry(
-        INCIDENT,
-        "leader-election",
-        "console.leader_election:app",
-        "Hold preferred, unclean or designated elections.",
-    ),
-    CommandEntry(
-        INCIDENT,
-        "rescue",
-        "console.rescue:app",
-        "Save records that elections will cut off; elect nobody.",
-    ),
-    CommandEntry(
-        INCIDENT,
-        "groups",
-        "console.groups:app",
-        "Reset groups that committed past the end of a log.",
-    ),
-    CommandEntry(
-        INCIDENT, "return", "console.returning:app", "Check whether a dead broker is safe to start."
-    ),
-    CommandEntry(
-        INCIDENT,
-        "internal-topics",
-        "console.internal_topics:app",
-        "Show what internal topics lose by an election, key by key.",
-    ),
-    CommandEntry(
-        INCIDENT,
-        "transactions",
-        "console.transactions:app",
-        "List transactions that lost their markers, and end them.",
-    ),
-    CommandEntry(
-        INCIDENT,
-        "doctor",
-        "console.doctor:app",
-        "Check what an incident needs: this machine, connections, ACLs.",
-    ),
-    CommandEntry(
-        INCIDENT,
-        "journal",
-        "console.journal:app",
-        "Show what was done from here, by whom, how it ended.",
-    ),
-    CommandEntry(
-        BACKUP, "backup", "console.backup:app", "Back up, verify, restore and prune topics."
-    ),
-    CommandEntry(
-        BACKUP,
-        "diff",
-        "console.diff:app",
-        "Compare backups, topics, replicas and log folders by record.",
-    ),
-    CommandEntry(
-        CHECKPOINT,
-        "checkpoint",
-        "console.checkpoint:app",
-        "Take and restore consistent checkpoints of topics and groups.",
-    ),
-    CommandEntry(
-        METASTORE,
-        "metastore",
-        "console.metastore:app",
-        "Back up, verify and restore the command topic of ksqlDB.",
-    ),
-    CommandEntry(
-        LAB, "demo", "console.demo:app", "Break a real cluster on loopback and recover it."
-    ),
-    CommandEntry(
-        LAB,
-        "drill",
-        "console.drill:app",
-        "Recover a random incident on a lab against the clock, and see the score.",
-    ),
-    CommandEntry(
-        LAB,
-        "lab",
-        "console.lab:app",
-        "Run real Kafka brokers on this machine, to break and to practise on.",
-    ),
-)
+}
+COMMANDS = tuple(CommandEntry(section, *row) for section, rows in _SECTIONS.items() for row in rows)
 
 
 class CommandApp(typer.Typer):
@@ -202,8 +115,7 @@ class Deferred(TyperCommand):
         self.entry = entry
 
     def load(self) -> Command:
-        module, _, attribute = self.entry.target.partition(":")
-        return get_command(getattr(import_module(f"breakglass.{module}"), attribute))
+        return get_command(import_module(self.entry.path).app)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any

@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from breakglass.console.wiring import deadline_after
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 
@@ -59,7 +60,6 @@ def scenarios(incomplete: str) -> list[str]:
 def _topics_now(given: dict[str, Any]) -> list[str]:
     from breakglass.console.wiring import Connection
     from breakglass.services.connection.sources import ConnectionOptions
-    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.plan.partition_file import LEGAL_TOPIC
 
     options = ConnectionOptions(
@@ -70,7 +70,7 @@ def _topics_now(given: dict[str, Any]) -> list[str]:
         listener=given.get("listener"),
     )
     with Connection(options).access().reading() as client:
-        partitions = client.partitions((), Deadline.after(patience.COMPLETION))
+        partitions = client.partitions((), deadline_after(patience.COMPLETION))
     found = {state.partition.topic for state in partitions}
     # The shell puts it into a line that it runs: a false broker may call a topic `$(reboot)`.
     return sorted(topic for topic in found if LEGAL_TOPIC.fullmatch(topic))

@@ -13,8 +13,8 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.look import Look, LookOptions, colors_left_to_the_theme, decide_look
-from breakglass.console.option_values import broker_ids, key_of
-from breakglass.console.options import Gone, KeyFrom, Theme, connected_for_writing
+from breakglass.console.option_values import key_of
+from breakglass.console.options import GoneBrokers, KeyFrom, connected_for_writing
 from breakglass.console.output import say
 from breakglass.console.stores import NamedStores, StoreAddresses, profiles_backups, stores_in
 from breakglass.console.wiring import Connection
@@ -48,6 +48,7 @@ SCREENS = (
 """The modes of the app, which is imported only when it is opened."""
 
 NO_STORES = NamedStores()
+AS_FOUND = LookOptions()
 
 OldBackups = Annotated[
     list[str] | None, typer.Option("--backups", hidden=True, help="As --store backup:URL.")
@@ -64,14 +65,8 @@ OldCheckpoints = Annotated[
 @connected_for_writing
 def open_console(
     connection: Connection,
-    gone: Gone = None,
-    theme: Theme = None,
-    ascii_only: Annotated[
-        bool | None, typer.Option("--ascii/--no-ascii", help="Draw with ASCII characters only.")
-    ] = None,
-    mouse: Annotated[
-        bool | None, typer.Option("--mouse/--no-mouse", help="Use the mouse in the console.")
-    ] = None,
+    gone: GoneBrokers = (),
+    look: LookOptions = AS_FOUND,
     screen: Annotated[
         str,
         typer.Option(
@@ -101,15 +96,14 @@ def open_console(
     """
     if screen not in SCREENS:
         raise UsageError(f"there is no screen {screen!r}: name one of {', '.join(SCREENS)}")
-    look = LookOptions(theme, ascii_only, mouse)
-    if theme is not None:
+    if look.theme is not None:
         # What is wrong on any terminal is reported off one, too.
         decide_look(look, default_folder())
     places = stores_in(store or ())
     require_terminal()
     code = run_console(
         connection,
-        broker_ids(gone, "--gone"),
+        gone,
         look,
         NamedStores(
             (*places.backups, *(backups or ())),
@@ -142,7 +136,7 @@ def require_terminal() -> None:
 def run_console(
     connection: Connection,
     gone: Sequence[int],
-    options: LookOptions | None = None,
+    options: LookOptions = AS_FOUND,
     stores: NamedStores = NO_STORES,
     *,
     start: str = SCREENS[1],
@@ -155,7 +149,7 @@ def run_console(
 
     Raises: BadConnectionSettings, MalformedInput, StorageError, UsageError.
     """
-    look = prepared_look(options or LookOptions())
+    look = prepared_look(options)
     context = make_context(connection, gone, look, stores, schema_registry)
     from breakglass.console.app import BreakglassApp
 
@@ -230,8 +224,10 @@ def make_context(
     from breakglass.services.health.monitor import Monitor
     from breakglass.services.incident.watch import IncidentWatch
 
-    access = replace(connection.access(), contents=look.contents or Effort.BUDGET)
-    places = tuple(dict.fromkeys((*stores.backups, *profiles_backups(connection), *look.backups)))
+    access = replace(connection.access(), contents=look.settings.contents or Effort.BUDGET)
+    places = tuple(
+        dict.fromkeys((*stores.backups, *profiles_backups(connection), *look.settings.backups))
+    )
     watch = BackupWatch(places, key=stores.key)
     return Context(
         access,
@@ -241,7 +237,7 @@ def make_context(
         connection.power("the console", access) if connection.write else None,
         connection.options.profile or "",
         connection.options.words(),
-        known=Known(interval=look.refresh_seconds or REFRESH_SECONDS),
+        known=Known(interval=look.settings.refresh_seconds or REFRESH_SECONDS),
         health=Monitor([*([watch] if places else []), *_metastores(stores.metastore)]),
         backups=watch,
         checkpoints=CheckpointWatch(tuple(dict.fromkeys(stores.checkpoints))),

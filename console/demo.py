@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.output import Column, print_json, print_lines, print_table, say
-from breakglass.console.wiring import Connection
+from breakglass.console.exits import StopSignal
+from breakglass.console.options import KAFKA, KafkaVersion
+from breakglass.console.output import columns, data_aside, print_json, print_lines, print_table, say
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
+from breakglass.services.words.figures import loss_text
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -39,9 +42,7 @@ ANSWER_SECONDS = 10.0
 
 @app.command()
 def demo(
-    kafka_version: Annotated[
-        str, typer.Option("--kafka-version", metavar="VERSION", help="Kafka release to run.")
-    ] = "4.3.1",
+    kafka_version: KafkaVersion = KAFKA,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the lab's data and logs.")] = False,
     automatic: Annotated[
         bool,
@@ -62,7 +63,7 @@ def demo(
     """
     with _broken_cluster(kafka_version, keep=keep) as (cluster, truth):
         if automatic or as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-            with redirect_stdout(sys.stderr if as_json else sys.stdout):
+            with data_aside(as_json):
                 wrong = _recover(cluster, truth)
         else:
             practise(cluster, truth)
@@ -102,7 +103,6 @@ def _broken_cluster(kafka_version: str, *, keep: bool) -> Iterator[tuple[Cluster
 
 def _recover(cluster: Cluster, truth: Truth) -> list[str]:
     """The whole recovery; returns what differs from the truth."""
-    from breakglass.console.stop_signal import StopSignal
     from breakglass.console.truth import (
         wrong_leaders,
         wrong_ledger,
@@ -138,7 +138,6 @@ def _recover(cluster: Cluster, truth: Truth) -> list[str]:
 def _report(found: Triage, electing: Electing, truth: Truth) -> None:
     """A row for each partition: what was said and done beside the truth."""
     from breakglass.console.truth import true_loss
-    from breakglass.services.words.figures import loss_text
 
     said = {assessment.partition: assessment for assessment in found.assessments}
     led = {outcome.partition: outcome for outcome in electing.outcomes}
@@ -175,14 +174,8 @@ def _ledger(electing: Electing, client: ReadClient) -> IncidentLedger:
     return ledger
 
 
-COLUMNS = (
-    Column("Scenario"),
-    Column("Topic-partition"),
-    Column("Verdict"),
-    Column("Elected"),
-    Column("True best"),
-    Column("Loses", right=True),
-    Column("True loss", right=True),
+COLUMNS = columns(
+    "Scenario", "Topic-partition", "Verdict", "Elected", "True best", ">Loses", ">True loss"
 )
 
 
@@ -203,16 +196,11 @@ def practise(cluster: Cluster, truth: Truth) -> None:
         say(line)
     input()
     connection = Connection(ConnectionOptions(cluster.bootstrap_servers), write=True)
-    run_console(connection, (), None)
-    for line in how_it_was_left(_states(connection), truth, partial(_keys_on_disk, cluster)):
-        print(inert(line))
-
-
-def _states(connection: Connection) -> tuple[PartitionState, ...]:
-    from breakglass.services.kafka.wire.deadline import Deadline
-
+    run_console(connection, ())
     with connection.reading() as client:
-        return client.snapshot(Deadline.after(patience.SNAPSHOT)).partitions
+        states = client.snapshot(deadline_after(patience.SNAPSHOT)).partitions
+    for line in how_it_was_left(states, truth, partial(_keys_on_disk, cluster)):
+        print(inert(line))
 
 
 def _keys_on_disk(cluster: Cluster, broker: int, partition: TopicPartition) -> set[str]:

@@ -13,12 +13,13 @@ from breakglass.console.commands import new_app
 from breakglass.console.option_values import key_of
 from breakglass.console.options import AsJson, KeyFrom, Master, Progress, connected, size
 from breakglass.console.output import print_json, say
-from breakglass.console.wiring import Connection
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
 from breakglass.services.words.inert import bounded
+from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from breakglass.services.divergence.align import Comparison, Hunk, HunkTotals, RecordPair, Run
+    from breakglass.services.divergence.align import Comparison, HunkTotals, RecordPair, Run
     from breakglass.services.divergence.entry import Item
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.topic_backup.store.key import Key
@@ -108,10 +109,8 @@ def diff(
 
 def _client(connection: Connection, stack: ExitStack) -> ReadClient:
     """One client for both sides, which knows the brokers."""
-    from breakglass.services.kafka.wire.deadline import Deadline
-
     client = stack.enter_context(connection.reading())
-    client.describe(Deadline.after(patience.COMMAND))
+    client.describe(deadline_after(patience.COMMAND))
     return client
 
 
@@ -144,7 +143,7 @@ class _Differing:
 
 def _size(comparison: Comparison) -> int | None:
     """Bytes of the larger side; None where Spark cannot count them."""
-    from breakglass.services.divergence.volume import bytes_of
+    from breakglass.services.divergence.opening import bytes_of
 
     sizes = [bytes_of(source) for source in (comparison.left, comparison.right)]
     return None if None in sizes else max(size for size in sizes if size is not None)
@@ -190,7 +189,16 @@ def _document(differing: _Differing, *, summary: bool) -> dict[str, Any]:
         if hunk.kind is PairKind.EQUAL or summary:
             continue
         if len(told) < MOST_HUNKS:
-            told.append(_hunk(hunk))
+            told.append(
+                {
+                    "kind": hunk.kind.name.lower(),
+                    "fields": list(map(str, hunk.fields)),
+                    "from": hunk.start,
+                    "to": hunk.end,
+                    "left": hunk.left,
+                    "right": hunk.right,
+                }
+            )
         else:
             left_out += 1
     totals = differing.totals
@@ -204,17 +212,6 @@ def _document(differing: _Differing, *, summary: bool) -> dict[str, Any]:
         "counted_by": "one core" if differing.counted is None else "Spark",
         "fields": {str(name): count for name, count in totals.fields.items()},
         **({} if summary else {"hunks": told, "hunks_left_out": left_out}),
-    }
-
-
-def _hunk(hunk: Hunk) -> dict[str, Any]:
-    return {
-        "kind": hunk.kind.name.lower(),
-        "fields": list(map(str, hunk.fields)),
-        "from": hunk.start,
-        "to": hunk.end,
-        "left": hunk.left,
-        "right": hunk.right,
     }
 
 
@@ -295,7 +292,6 @@ def _span(start: int, end: int) -> str:
 
 def _item(item: Item) -> str:
     from breakglass.services.divergence.entry import UnreadableRange
-    from breakglass.services.words.moments import time_text
     from breakglass.services.words.record_text import TextForm, preview
 
     if isinstance(item, UnreadableRange):

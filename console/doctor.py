@@ -14,7 +14,7 @@ from breakglass import __version__
 from breakglass.console.commands import new_app
 from breakglass.console.exits import FAILED
 from breakglass.console.options import AsJson, connected
-from breakglass.console.output import Column, print_json, print_table
+from breakglass.console.output import columns, print_json, print_table
 from breakglass.console.wiring import Connection
 from breakglass.services.doctor.checks import (
     Check,
@@ -25,12 +25,13 @@ from breakglass.services.doctor.checks import (
     machine_checks,
 )
 from breakglass.services.errors import BreakglassError
+from breakglass.services.recovery.guarded.rescue_choice import default_folder
 
 if TYPE_CHECKING:
     from breakglass.services.doctor.checks import MachineFacts
 
 SCHEMA = 1
-COLUMNS = (Column("State"), Column("Check"), Column("What was found"), Column("What to do"))
+COLUMNS = columns("State", "Check", "What was found", "What to do")
 NO_CLUSTER = Check(
     "cluster",
     CheckState.UNKNOWN,
@@ -64,11 +65,9 @@ def examine(connection: Connection, as_json: AsJson = False) -> None:
 
 
 def _of_cluster(connection: Connection) -> Sequence[Check]:
-    from breakglass.services.connection.sources import ConnectionOptions
     from breakglass.services.doctor.cluster import cluster_facts
 
-    named = ConnectionOptions.from_environment(os.environ)
-    if not (connection.named or named.bootstrap_server or named.profile or named.command_config):
+    if not connection.addressed:
         return (NO_CLUSTER,)
     try:
         facts = cluster_facts(connection.access())
@@ -78,21 +77,16 @@ def _of_cluster(connection: Connection) -> Sequence[Check]:
 
 
 def _machine() -> MachineFacts:
-    from breakglass.services.doctor.cluster import machine_facts
-    from breakglass.services.recovery.guarded.rescue_choice import default_folder
-
-    return machine_facts(__version__, _terminal(), default_folder())
-
-
-def _terminal() -> TerminalFacts:
     from breakglass.screens.terminal import Terminal
+    from breakglass.services.doctor.cluster import machine_facts
 
     size = shutil.get_terminal_size()
     found = Terminal.detect()
-    return TerminalFacts(
+    terminal = TerminalFacts(
         os.environ.get("TERM", ""),
         sys.stdin.isatty() and sys.stdout.isatty(),
         (size.columns, size.lines),
         found.ascii_only,
         found.colors.value,
     )
+    return machine_facts(__version__, terminal, default_folder())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from breakglass.console.output import members, of_partition
 from breakglass.services.model import EpochHistory, LogDir, Unknown
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.guarded.given_up import GivenUp
     from breakglass.services.recovery.judgement.assessment import Assessment
     from breakglass.services.recovery.judgement.loss import Loss
-    from breakglass.services.recovery.judgement.starting import PassedOver
     from breakglass.services.recovery.rescue.results import RescuedPartition
     from breakglass.services.recovery.triage import Triage
 
@@ -30,17 +30,14 @@ def triage_head(found: Triage) -> dict[str, Any]:
     snapshot, summary = found.snapshot, found.summary
     return {
         "schema": SCHEMA,
-        "cluster_id": snapshot.cluster_id,
-        "observed_at_ms": snapshot.observed_at_ms,
-        "quorum": snapshot.quorum,
-        "brokers": snapshot.brokers,
+        **members(snapshot, "cluster_id observed_at_ms quorum brokers"),
         "native_rpc": found.native.reason,
         "missing_acls": found.evidence.missing_acls,
         "silent": {str(broker): reason for broker, reason in found.evidence.silent.items()},
         "groups_unread": found.evidence.groups_unread,
         "headline": summary.headline,
         "alarm": summary.alarm,
-        "passed_over": [passed_over_document(one) for one in found.passed_over],
+        "passed_over": found.passed_over,
         "counts": {verdict.value: number for verdict, number in summary.counts.items()},
     }
 
@@ -49,8 +46,7 @@ def triage_partitions(found: Triage, *, brief: bool = False) -> Iterator[dict[st
     """Each partition with the evidence and its replicas; *brief*: what to do and what it loses."""
     for assessment, evidence in zip(found.assessments, found.evidence.partitions, strict=True):
         judged = {
-            "topic": assessment.partition.topic,
-            "partition": assessment.partition.partition,
+            **of_partition(assessment.partition),
             "verdict": assessment.verdict.value,
             "action": str(assessment.action),
             "designated_leader": assessment.designee,
@@ -74,19 +70,6 @@ def triage_partitions(found: Triage, *, brief: bool = False) -> Iterator[dict[st
             "heard": {"answered": assessment.heard[0], "replicas": assessment.heard[1]},
         }
         yield judged if brief else {**judged, **_grounds(assessment)}
-
-
-def passed_over_document(one: PassedOver) -> dict[str, Any]:
-    """A broker that is not started before its log folder is copied, or read, and why."""
-    return {
-        "broker": one.broker,
-        "partitions": [
-            {"topic": name.topic, "partition": name.partition} for name in one.partitions
-        ],
-        "at_ms": one.at_ms,
-        "source": one.source,
-        "proved": one.proved,
-    }
 
 
 def _grounds(assessment: Assessment) -> dict[str, Any]:
@@ -121,8 +104,7 @@ def led_partitions(led: Iterable[PartitionEvidence]) -> list[dict[str, Any]]:
     """Partitions that have a leader, with their replicas."""
     return [
         {
-            "topic": evidence.partition.topic,
-            "partition": evidence.partition.partition,
+            **of_partition(evidence.partition),
             "leader": evidence.state.leader,
             "leader_epoch": evidence.state.leader_epoch,
             "replicas": [_replica(replica) for replica in evidence.replicas],
@@ -140,10 +122,7 @@ def _replica(replica: ReplicaLog) -> dict[str, Any]:
         "reachable": replica.reachable,
         "log_dir_online": replica.log_dir_online,
         "copy": _copy(replica),
-        "log_start": replica.log_start,
-        "high_watermark": replica.high_watermark,
-        "log_end": replica.log_end,
-        "leader_epoch": replica.leader_epoch,
+        **members(replica, "log_start high_watermark log_end leader_epoch"),
         "written_epochs": _epochs(epochs),
         "newest_ms": replica.newest_ms,
         "contents": replica.contents,
@@ -181,50 +160,29 @@ def outcomes_document(
     }
 
 
-def election_document(
-    cluster_id: str, electing: Electing, skipped: Sequence[Skipped], open_transactions: object
-) -> dict[str, Any]:
+def election_document(electing: Electing) -> dict[str, Any]:
     """What came of an electing command: outcomes, what was rescued, and what is left."""
+    left = electing.aftermath
     return {
-        **outcomes_document(cluster_id, electing.outcomes, skipped),
+        **outcomes_document(electing.cluster_id, electing.outcomes, electing.unheld),
         "rescued": rescued_partitions(electing.rescued),
-        "open_transactions": open_transactions,
-        "given_up": given_up_brokers(electing.given_up),
-        "groups_past_end": electing.groups_past_end,
-        "groups_unread": electing.groups_unread,
-    }
-
-
-def rescue_document(cluster_id: str, results: Sequence[RescuedPartition]) -> dict[str, Any]:
-    """What came of a rescue, partition by partition."""
-    return {
-        "schema": SCHEMA,
-        "cluster_id": cluster_id,
-        "succeeded": all(result.whole for result in results),
-        "partitions": rescued_partitions(results),
+        "open_transactions": left.open_transactions,
+        "given_up": given_up_brokers(left.given_up),
+        "groups_past_end": left.groups_past_end,
+        "groups_unread": left.groups_unread,
     }
 
 
 def given_up_brokers(found: Sequence[GivenUp]) -> list[dict[str, Any]]:
     """Brokers whose unread logs elections gave up, each with what not to do."""
-    return [
-        {
-            "broker": broker.broker,
-            "advice": broker.advice,
-            "partitions": [
-                {"topic": it.topic, "partition": it.partition} for it in broker.partitions
-            ],
-        }
-        for broker in found
-    ]
+    return [members(broker, "broker advice partitions") for broker in found]
 
 
 def rescued_partitions(results: Sequence[RescuedPartition]) -> list[dict[str, Any]]:
     """Each partition, with what was saved from which replica and where it is."""
     return [
         {
-            "topic": result.partition.topic,
-            "partition": result.partition.partition,
+            **of_partition(result.partition),
             "designated_leader": result.designee,
             "rescued": result.whole,
             "reason": result.reason,
@@ -236,31 +194,20 @@ def rescued_partitions(results: Sequence[RescuedPartition]) -> list[dict[str, An
 
 def _outcome(outcome: PartitionOutcome) -> dict[str, Any]:
     return {
-        "topic": outcome.partition.topic,
-        "partition": outcome.partition.partition,
+        **of_partition(outcome.partition),
         "designated_leader": outcome.target.designee,
-        "result": outcome.result.value,
-        "reason": outcome.reason,
-        "leader": outcome.leader,
-        "leader_epoch": outcome.leader_epoch,
+        **members(outcome, "result reason leader leader_epoch"),
         "rung": None if outcome.rung is None else str(outcome.rung),
         "records": outcome.held,
-        "not_yet_readable": outcome.not_yet_readable,
-        "order_restored": outcome.order_restored,
+        **members(outcome, "not_yet_readable order_restored"),
     }
 
 
 def _skipped(skipped: Skipped) -> dict[str, Any]:
+    unknown = ("leader_epoch", "rung", "records", "not_yet_readable", "order_restored")
     return {
-        "topic": skipped.partition.topic,
-        "partition": skipped.partition.partition,
+        **of_partition(skipped.partition),
         "designated_leader": skipped.designee,
-        "result": skipped.result.value,
-        "reason": skipped.reason,
-        "leader": skipped.leader,
-        "leader_epoch": None,
-        "rung": None,
-        "records": None,
-        "not_yet_readable": None,
-        "order_restored": None,
+        **members(skipped, "result reason leader"),
+        **dict.fromkeys(unknown),
     }

@@ -6,20 +6,30 @@ knows; then the best play is printed, step by step.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.drill_result import FROM_FILE
-from breakglass.console.options import AsJson
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.drill_play import (
+    FROM_FILE,
+    by_breakglass,
+    by_hand,
+    clock,
+    concluded,
+    handed_over,
+    heard,
+)
+from breakglass.console.options import KAFKA, AsJson, KafkaVersion
+from breakglass.console.output import columns, data_aside, print_json, print_table, say
+from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
+from breakglass.services.extras import need
+from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
     from breakglass.services.lab.incidents.drill import Drill
@@ -70,9 +80,7 @@ def drill(
     auto: Annotated[
         bool, typer.Option("--auto", help="Let Breakglass recover by itself, and score that.")
     ] = False,
-    kafka_version: Annotated[
-        str, typer.Option("--kafka-version", metavar="VERSION", help="Kafka release to run.")
-    ] = "4.3.1",
+    kafka_version: KafkaVersion = KAFKA,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep data, logs, journals and rescued records.")
     ] = False,
@@ -96,7 +104,7 @@ def drill(
 
     seed = SystemRandom().randrange(SEEDS) if seed is None else seed
     incidents = _incidents(seed, level, incident, kafka_version)
-    with redirect_stdout(sys.stderr if as_json and auto else sys.stdout):
+    with data_aside(as_json and auto):
         document = _played(incidents, FROM_FILE if incident else level, auto=auto, keep=keep)
     if as_json:
         print_json(document)
@@ -110,9 +118,7 @@ def drill(
 @app.command("history")
 def show_history(as_json: AsJson = False) -> None:
     """Print the scores of the drills that were played on this machine, oldest first."""
-    from breakglass.console.drill_result import clock
     from breakglass.services.lab.incidents.history import history
-    from breakglass.services.state_folder import state_folder
 
     drills = history(state_folder())
     if as_json:
@@ -131,17 +137,8 @@ def show_history(as_json: AsJson = False) -> None:
         print_table(HISTORY_COLUMNS, rows)
 
 
-HISTORY_COLUMNS = (
-    Column("Ended"),
-    Column("Level"),
-    Column("Seed", right=True),
-    Column("Player"),
-    Column("Score", right=True),
-    Column("Lost", right=True),
-    Column("Left", right=True),
-    Column("Time", right=True),
-    Column("Keys", right=True),
-    Column("Lines", right=True),
+HISTORY_COLUMNS = columns(
+    "Ended", "Level", ">Seed", "Player", ">Score", ">Lost", ">Left", ">Time", ">Keys", ">Lines"
 )
 
 
@@ -168,15 +165,13 @@ def _played(
     incidents: Iterator[LabIncident], level: str, *, auto: bool, keep: bool
 ) -> dict[str, object]:
     """The whole drill; returns what came of it, as a document."""
-    from breakglass.console.drill_play import by_breakglass, by_hand, heard
-    from breakglass.console.drill_result import concluded, say_handed_over
-    from breakglass.console.wiring import Connection
     from breakglass.services.connection.sources import ConnectionOptions
 
     with _raised(incidents, level, keep=keep) as drill:
         connection = Connection(ConnectionOptions(drill.cluster.bootstrap_servers), write=True)
         drill.hear(heard(connection, drill.handed_over.brokers.gone))
-        say_handed_over(drill, level)
+        for line in handed_over(drill, level):
+            say(line)
         play = by_breakglass if auto else by_hand
         return concluded(drill, level, play(drill, connection))
 
@@ -184,12 +179,9 @@ def _played(
 @contextmanager
 def _raised(incidents: Iterator[LabIncident], level: str, *, keep: bool) -> Iterator[Drill]:
     """A lab with the incident on it, taken down whatever becomes of this process."""
-    from breakglass.services.extras import need
-
     need("lab")
     from breakglass.services.lab.incidents.drill import raise_drill
     from breakglass.services.lab.keeper import kept
-    from breakglass.services.state_folder import state_folder
 
     folder = Path(tempfile.mkdtemp(prefix="breakglass-drill-"))
     with kept(folder, state_folder(), keep=keep) as lab:

@@ -5,6 +5,10 @@ reader on SIGCONT, and stops one process of a group. Here a lost terminal ends t
 order, one that takes nothing costs frames and never the keyboard, and Ctrl+Z is the shell's.
 What is written to the terminal never raises, and at the end never waits for long.
 
+One key at a time: the next one waits until what the last one did has been done. Textual hands each
+key to the widget that has the focus at that moment, and over a slow link a whole word comes in one
+packet: the `e` of `/orders` would be a command of the list before the filter has the focus.
+
 Keys that arrive in pieces over a slow link: an arrow is one key or none, never its letters.
 
 A terminal sends Down as Esc, `[`, `B`. Esc alone is a key; if the others come later, they would be
@@ -14,7 +18,9 @@ Esc and `[` together is waited for as long, for no one key is sent so.
 
 from __future__ import annotations
 
+import asyncio
 import codecs
+import concurrent.futures
 import os
 import queue
 import select
@@ -23,23 +29,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from threading import Event
 from typing import TYPE_CHECKING, Any, cast
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Key
 from textual.message import Message
+from textual.message_pump import MessagePump
 from typing_extensions import override
 
 from breakglass.console.exits import INTERRUPTED, STDOUT
-from breakglass.console.key_order import wait_until_settled
 from breakglass.screens.messages import Interrupted
 
 if TYPE_CHECKING:
     from textual.app import App
 
     from breakglass.console.on_terminal import StrayOutput
-
 
 ESC = "\x1b"
 ESCAPE_SECONDS = 0.1
@@ -330,8 +336,6 @@ class ConsoleDriver(LinuxDriver):
 
 
 CHUNK = 4096
-LOOK_SECONDS = 0.1
-"""How soon the end is noticed while the terminal takes nothing."""
 
 
 class TerminalFile:
@@ -387,3 +391,62 @@ def _own(descriptor: int) -> int:
         return os.open(os.ttyname(descriptor), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
     except OSError:
         return os.dup(descriptor)
+
+
+SETTLE_SECONDS = 0.02
+"""How soon the end is noticed while a key waits; the end waits for the thread that waits here."""
+MOST_LOOKS = 250
+"""Looks of the loop at a widget that does not answer: such a widget must not eat keys. Looks count
+and seconds do not, because a busy machine delays the loop and the widget alike."""
+PASSES = 4
+"""A key may open a screen, which gives a widget the focus."""
+
+
+def wait_until_settled(app: App[Any], loop: asyncio.AbstractEventLoop, ending: Event) -> None:
+    """In the thread that reads keys: return when *app* has done what the last key asked for."""
+    settled = asyncio.run_coroutine_threadsafe(_settled(app), loop)
+    while loop.is_running() and not ending.is_set():
+        try:
+            settled.result(SETTLE_SECONDS)
+        except concurrent.futures.TimeoutError:
+            continue
+        except concurrent.futures.CancelledError:
+            pass
+        return
+    settled.cancel()
+
+
+async def _settled(app: App[Any]) -> None:
+    """Follow a key's way through the queues until it leads nowhere new, or a widget is stuck."""
+    before: object = None
+    for _ in range(PASSES):
+        for pump in _way_of_a_key(app):
+            if not await _caught_up(pump):
+                return
+        now = (app.screen_stack[-1:], app.focused if app.screen_stack else None)
+        if now == before:
+            return
+        before = now
+
+
+def _way_of_a_key(app: App[Any]) -> Iterator[MessagePump]:
+    """The app, the widget with the focus, those around it, and the app again."""
+    yield app
+    if app.screen_stack:
+        focused = app.focused or app.screen
+        yield from focused.ancestors_with_self
+    yield app
+
+
+async def _caught_up(pump: MessagePump) -> bool:
+    """Wait until *pump* has handled every message it has, or is gone; False: it is stuck."""
+    done = asyncio.Event()
+    if not pump.call_later(done.set):
+        return True
+    for _ in range(MOST_LOOKS):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await done.wait()
+        if done.is_set() or not pump.is_running:
+            return True
+    return False

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from breakglass.console.output import Column, print_table, say
+from breakglass.console.output import columns, print_table, say
+from breakglass.console.wiring import deadline_after
 from breakglass.services import patience
 from breakglass.services.errors import StorageError
 from breakglass.services.incident.loss_text import unread_reason
+from breakglass.services.recovery.judgement.assessment import Verb
+from breakglass.services.recovery.judgement.starting import SAFE_WHEN
 from breakglass.services.session import Effort
 from breakglass.services.words.contents import contents_text
-from breakglass.services.words.figures import count, epochs_text, loss_text
+from breakglass.services.words.figures import count, epochs_text, loss_text, partitions_text
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
@@ -41,8 +44,6 @@ def say_missing_acls(found: Triage) -> None:
 
 def say_remembered(found: Triage) -> None:
     """Say whom elections passed over, and what of journals and memory could not be read."""
-    from breakglass.services.recovery.judgement.assessment import Verb
-
     for one in found.passed_over:
         say(one.advice)
     to_start = {
@@ -58,9 +59,6 @@ def say_remembered(found: Triage) -> None:
 
 def say_follows(snapshot: ClusterSnapshot, broker: int) -> bool:
     """Say what the start of *broker* cuts of its own, if others lead by now (R27)."""
-    from breakglass.services.recovery.judgement.starting import SAFE_WHEN
-    from breakglass.services.words.figures import partitions_text
-
     follows = snapshot.led_without(broker)
     if follows:
         say(
@@ -115,13 +113,12 @@ def appraised(
         WrongCluster: the plan was made for another cluster.
         Unreachable: no broker serves the cluster's metadata.
     """
-    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.plan.appraisal import appraise
     from breakglass.services.recovery.plan.check import require_cluster
     from breakglass.services.recovery.triage import judge, select
 
     # Before anything is asked about topics, which another cluster may not have or not show.
-    described = client.describe(Deadline.after(patience.SNAPSHOT))
+    described = client.describe(deadline_after(patience.SNAPSHOT))
     require_cluster(plan, described.cluster_id, source)
     selection = select(client, tuple(plan.leaders))
     judged = judge(
@@ -208,20 +205,20 @@ def say_past_end(found: Iterable[GroupPastEnd], unread: Iterable[str], moment: s
         )
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Broker", right=True),
-    Column("Role"),
-    Column("State"),
-    Column("Start", right=True),
-    Column("HW", right=True),
-    Column("LEO", right=True),
-    Column("Epoch now", right=True),
-    Column("Written epochs"),
-    Column("Newest"),
-    Column("If chosen loses", right=True),
-    Column("Contents"),
-    Column("Remark"),
+COLUMNS = columns(
+    "Topic-partition",
+    ">Broker",
+    "Role",
+    "State",
+    ">Start",
+    ">HW",
+    ">LEO",
+    ">Epoch now",
+    "Written epochs",
+    "Newest",
+    ">If chosen loses",
+    "Contents",
+    "Remark",
 )
 
 

@@ -22,10 +22,12 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 from typing import TYPE_CHECKING
 
+from breakglass import __version__
 from breakglass.console.output import LogFormat, log_as, say
-from breakglass.services.errors import BreakglassError, ConsentMissing
+from breakglass.services.errors import BreakglassError, ConsentMissing, Refused
 from breakglass.services.extras import in_vain
 
 if TYPE_CHECKING:
@@ -169,8 +171,6 @@ def write_traceback(error: Exception) -> Path:
 
     from platformdirs import user_state_path
 
-    from breakglass import __version__
-
     folder = user_state_path("breakglass") / "failures"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.txt"
@@ -181,3 +181,44 @@ def write_traceback(error: Exception) -> Path:
     with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as out:
         out.writelines(lines)
     return file
+
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class StopSignal:
+    """While entered, `requested` tells whether a signal asked to stop.
+
+    Until `armed` is called a signal raises KeyboardInterrupt at once, because nothing has
+    been sent; from then on the work under way is finished, journalled and reported first.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._armed = False
+        self._before: dict[int, object] = {}
+
+    def armed(self) -> None:
+        self._armed = True
+
+    def go_on(self) -> None:
+        """Return unless a signal asked to stop; raises Refused then."""
+        if self.requested:
+            raise Refused("stopped on request")
+
+    def __enter__(self) -> StopSignal:
+        for number in STOP_SIGNALS:
+            # `nohup` has a lost terminal ignored, and means it. A shell that ignores Ctrl-C for
+            # what it runs in the background does not mean `kill -INT`.
+            if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.requested = True
+        if not self._armed:
+            raise KeyboardInterrupt

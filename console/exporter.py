@@ -12,9 +12,8 @@ import typer
 
 from breakglass import __version__
 from breakglass.console.commands import new_app
-from breakglass.console.option_values import broker_ids
 from breakglass.console.options import (
-    Gone,
+    GoneBrokers,
     Host,
     ListenPort,
     TlsCertificate,
@@ -35,7 +34,6 @@ from breakglass.services.regular_file import replace_regular
 
 if TYPE_CHECKING:
     from breakglass.console.web.listener import HttpListener
-    from breakglass.services.lag import Behind, CaughtUpAgain
     from breakglass.services.monitoring.watching import MonitoredPlaces, MonitoringWatch
 
 TOKEN = "BREAKGLASS_EXPORTER_TOKEN"  # noqa: S105 - the variable's name
@@ -53,7 +51,7 @@ app = new_app()
 def export(
     connection: Connection,
     store: StoreAddresses = None,
-    gone: Gone = None,
+    gone: GoneBrokers = (),
     every: Annotated[
         int,
         duration(
@@ -98,8 +96,8 @@ def export(
         connection.noted_access(),
         _places(connection, store or ()),
         every / 1000,
-        _report if not once else lambda *_: None,
-        broker_ids(gone, "--gone"),
+        (lambda *_: None) if once else (lambda source, change: say(f"{source}: {change}")),
+        gone,
     )
     try:
         if once:
@@ -146,8 +144,7 @@ def replace_file(path: Path, content: bytes) -> None:
 def _serve(watch: MonitoringWatch, listener: HttpListener, token: str) -> None:
     """Serve until a signal. Raises UsageError where it cannot listen."""
     from breakglass.console.memory import collect_often, give_memory_back
-    from breakglass.console.web.listener import serve_until_signal
-    from breakglass.console.web.metrics_server import PATH, metrics_application
+    from breakglass.console.web.listener import PATH, metrics_application, serve_until_signal
 
     give_memory_back()
     collect_often()
@@ -159,7 +156,3 @@ def _serve(watch: MonitoringWatch, listener: HttpListener, token: str) -> None:
 
     asyncio.run(serve_until_signal(application, listener, started))
     say("The exporter has ended.")
-
-
-def _report(source: str, change: Behind | CaughtUpAgain) -> None:
-    say(f"{source}: {change}")

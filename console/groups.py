@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,20 +10,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
 from breakglass.console.evidence import say_acls
 from breakglass.console.exits import FAILED
 from breakglass.console.guarded import GuardedCommand
-from breakglass.console.option_values import names_in
+from breakglass.console.option_values import Consent
 from breakglass.console.options import (
+    NO_CONSENT,
     AsJson,
-    Topics,
+    GivenConsent,
+    TopicNames,
     WhileRunning,
     connected,
     connected_for_writing,
 )
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, data_aside, print_json, print_table, say
 from breakglass.console.wiring import Connection
+from breakglass.services.guard.journal_view import read
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ Sources = Annotated[list[str] | None, SOURCE]
 @connected
 def past_end(
     connection: Connection,
-    topics: Topics = None,
+    topics: TopicNames = (),
     source: Sources = None,
     while_running: WhileRunning = False,
     as_json: AsJson = False,
@@ -70,7 +70,7 @@ def past_end(
 
     opened = _opened(source, while_running=while_running)
     with connection.reading() as client:
-        found = past_end_now(client, names_in(topics), opened)
+        found = past_end_now(client, topics, opened)
     _say_unread(found)
     if as_json:
         standing = found.standing
@@ -94,10 +94,10 @@ def past_end(
 @connected_for_writing
 def reset(
     connection: Connection,
-    topics: Topics = None,
+    topics: TopicNames = (),
     source: Sources = None,
     while_running: WhileRunning = False,
-    consent: Phrases = None,
+    consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
 ) -> None:
     """Set these committed offsets to where the log that the group has read ends.
@@ -111,8 +111,8 @@ def reset(
 
     connection.require_write(MoveGroups.doing)
     opened = _opened(source, while_running=while_running)
-    act = MoveGroups(partial(past_end_now, topics=names_in(topics), sources=opened))
-    raise typer.Exit(_move(connection, act, Consent(tuple(consent or ())), as_json=as_json))
+    act = MoveGroups(partial(past_end_now, topics=topics, sources=opened))
+    raise typer.Exit(_move(connection, act, consent, as_json=as_json))
 
 
 @app.command("set")
@@ -120,9 +120,9 @@ def reset(
 def set_back(
     connection: Connection,
     source: Annotated[list[str], SOURCE],
-    topics: Topics = None,
+    topics: TopicNames = (),
     while_running: WhileRunning = False,
-    consent: Phrases = None,
+    consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
 ) -> None:
     """Set groups to the offsets that an election of __consumer_offsets lost.
@@ -138,8 +138,8 @@ def set_back(
 
     connection.require_write(MoveGroups.doing)
     opened = _opened(source, while_running=while_running)
-    act = MoveGroups(partial(lost_offsets, sources=opened, topics=names_in(topics)))
-    raise typer.Exit(_move(connection, act, Consent(tuple(consent or ())), as_json=as_json))
+    act = MoveGroups(partial(lost_offsets, sources=opened, topics=topics))
+    raise typer.Exit(_move(connection, act, consent, as_json=as_json))
 
 
 @app.command()
@@ -149,7 +149,7 @@ def rollback(
     journal: Annotated[
         Path, typer.Option("--journal", metavar="FILE", help="The journal of the reset or restore.")
     ],
-    consent: Phrases = None,
+    consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
 ) -> None:
     """Restore the offsets that a reset, or a restore with --groups, replaced.
@@ -157,12 +157,11 @@ def rollback(
     An offset is restored only while the group still has the offset that it was given. An offset
     that a group did not have before is removed.
     """
-    from breakglass.services.guard.journal_view import read
     from breakglass.services.recovery.acts.move_groups import MoveGroups, moved_back
 
     connection.require_write(MoveGroups.doing)
     act = MoveGroups(partial(moved_back, view=read(journal)))
-    raise typer.Exit(_move(connection, act, Consent(tuple(consent or ())), as_json=as_json))
+    raise typer.Exit(_move(connection, act, consent, as_json=as_json))
 
 
 def _opened(source: list[str] | None, *, while_running: bool) -> tuple[SourceLog, ...]:
@@ -176,7 +175,7 @@ def _move(connection: Connection, act: MoveGroups, consent: Consent, *, as_json:
     frozen = command.freeze()
     found = frozen.plan
     _say_unread(found)
-    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+    with data_aside(as_json):
         _print_moves(found)
     if not found.moves:
         where = " of the groups that are known" if found.partly else ""
@@ -224,13 +223,7 @@ def _say_unread(found: GroupMoves) -> None:
     say_acls(standing.missing_acls)
 
 
-COLUMNS = (
-    Column("Group"),
-    Column("Topic-partition"),
-    Column("Committed", right=True),
-    Column("Moves to", right=True),
-    Column("Why"),
-)
+COLUMNS = columns("Group", "Topic-partition", ">Committed", ">Moves to", "Why")
 
 
 def _print_moves(found: GroupMoves) -> bool:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
-from breakglass.console.guarded import GuardedCommand
-from breakglass.console.option_values import names_in
-from breakglass.console.options import AsJson, Topics, connected_for_writing
-from breakglass.console.output import Column, print_json, print_table, say
-from breakglass.console.setting_outcomes import Outcomes, say_facts
+from breakglass.console.guarded import GuardedCommand, Outcomes, say_facts
+from breakglass.console.option_values import Consent
+from breakglass.console.options import (
+    NO_CONSENT,
+    AsJson,
+    GivenConsent,
+    TopicNames,
+    connected_for_writing,
+)
+from breakglass.console.output import columns, of_partition, print_json, print_table, say
 from breakglass.console.wiring import Connection
-from breakglass.services.errors import UsageError
+from breakglass.services import patience
+from breakglass.services.errors import UsageError, WrongCluster
 
 if TYPE_CHECKING:
-    from breakglass.services.recovery.acts.hold import HoldElections, PlannedHold
-    from breakglass.services.recovery.settings.unclean import UncleanWinner
+    from breakglass.services.guard.journal import JournalView
+    from breakglass.services.recovery.acts.hold import PlannedHold
 
 app = new_app()
 
@@ -27,7 +33,7 @@ app = new_app()
 @connected_for_writing
 def hold(
     connection: Connection,
-    topics: Topics = None,
+    topics: TopicNames = (),
     release: Annotated[
         bool, typer.Option("--release", help="Put back the settings that topics had before a hold.")
     ] = False,
@@ -35,7 +41,7 @@ def hold(
         str | None,
         typer.Option("--journal", metavar="FILE", help="With --release: release only this hold."),
     ] = None,
-    consent: Phrases = None,
+    consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
 ) -> None:
     """Turn unclean election off during triage, so that the controller does not elect by order.
@@ -47,52 +53,44 @@ def hold(
     where unclean election is on. Without --write, the command says which replicas the controller
     would elect, and ends.
     """
-    word = Consent(tuple(consent or ()))
     if release:
-        from breakglass.console.put_back import release_holds
-
         if topics:
             raise UsageError("--release gives back all that a hold took: name the hold, --journal")
-        raise typer.Exit(release_holds(connection, journal, word, as_json=as_json))
+        raise typer.Exit(release_holds(connection, journal, consent, as_json=as_json))
     if journal is not None:
         raise UsageError("--journal names the hold to release: add --release")
 
     from breakglass.services.recovery.acts.hold import HoldElections
 
-    raise typer.Exit(_hold(connection, HoldElections(names_in(topics)), word, as_json=as_json))
-
-
-def _hold(connection: Connection, act: HoldElections, consent: Consent, *, as_json: bool) -> int:
     outcomes = Outcomes(quiet=as_json)
-    command = GuardedCommand(act, consent, connection, hear=outcomes)
+    command = GuardedCommand(HoldElections(topics), consent, connection, hear=outcomes)
     frozen = command.freeze()
     plan = frozen.plan
     if not plan.changes:
         say(" ".join(frozen.remarks))
         if as_json:
             print_json(_document(frozen.cluster_id, plan, outcomes))
-        return 0
+        return
     say_facts(frozen.facts)
     if plan.winners and not as_json:
-        print_table(COLUMNS, map(_row, plan.winners))
+        rows = (
+            (
+                one.partition,
+                f"b{one.broker}",
+                one.price,
+                None if one.best is None else f"b{one.best}",
+                one.best_price,
+            )
+            for one in plan.winners
+        )
+        print_table(COLUMNS, rows)
     ending = command.carry_out(frozen, write=connection.write)
     if as_json:
         print_json(_document(frozen.cluster_id, plan, outcomes))
-    return outcomes.ended(ending)
+    raise typer.Exit(outcomes.ended(ending))
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Without a hold"),
-    Column("Loses", right=True),
-    Column("Best"),
-    Column("Loses", right=True),
-)
-
-
-def _row(one: UncleanWinner) -> tuple[object, ...]:
-    best = None if one.best is None else f"b{one.best}"
-    return one.partition, f"b{one.broker}", one.price, best, one.best_price
+COLUMNS = columns("Topic-partition", "Without a hold", ">Loses", "Best", ">Loses")
 
 
 def _document(cluster_id: str, plan: PlannedHold, outcomes: Outcomes) -> dict[str, object]:
@@ -103,8 +101,7 @@ def _document(cluster_id: str, plan: PlannedHold, outcomes: Outcomes) -> dict[st
         "settings": plan.changes,
         "without_hold": [
             {
-                "topic": winner.partition.topic,
-                "partition": winner.partition.partition,
+                **of_partition(winner.partition),
                 "elects": winner.broker,
                 "loses": str(winner.price),
                 "best": winner.best,
@@ -114,3 +111,68 @@ def _document(cluster_id: str, plan: PlannedHold, outcomes: Outcomes) -> dict[st
         ],
         "outcomes": outcomes.documents,
     }
+
+
+def release_holds(
+    connection: Connection, journal: str | None, consent: Consent, *, as_json: bool
+) -> int:
+    """Put back what holds changed, the newest first, or *journal* alone; returns the exit code.
+
+    Each has a phrase of its own. What fails keeps no other.
+    """
+    views = _views(connection, journal)
+    if not views:
+        say("No journal of this cluster has a hold to release.")
+    codes, documents = [0], []
+    for view in views:
+        code, outcomes = put_back(connection, view.path, consent, quiet=as_json)
+        codes.append(code)
+        documents.append({"journal": view.path, "outcomes": outcomes.documents})
+    if as_json:
+        print_json({"schema": 1, "released": documents})
+    return max(codes)
+
+
+def put_back(
+    connection: Connection, path: Path, consent: Consent, *, quiet: bool = False
+) -> tuple[int, Outcomes]:
+    """Put back what the journal in *path* changed; the exit code, and what came of each topic."""
+    from breakglass.services.recovery.acts.put_back import PutSettingsBack
+
+    outcomes = Outcomes(quiet)
+    command = GuardedCommand(PutSettingsBack(path), consent, connection, hear=outcomes)
+    frozen = command.freeze()
+    say(f"journal: {path}")
+    say_facts(frozen.facts)
+    for remark in frozen.remarks:
+        say(remark)
+    ending = command.carry_out(frozen, write=connection.write)
+    return outcomes.ended(ending), outcomes
+
+
+def _views(connection: Connection, journal: str | None) -> list[JournalView]:
+    """Journals with settings to put back; of *journal* that one, whatever its folder.
+
+    Raises:
+        UsageError: *journal* has none.
+        WrongCluster: it is of another cluster.
+    """
+    from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
+    from breakglass.services.recovery.settings.changes import owed, owing_journals
+    from breakglass.services.recovery.timeline.shelf import Shelf
+
+    cluster_id = connection.cluster_id(patience.REQUEST)
+    if journal is None:
+        views = owing_journals(cluster_id)
+        return [
+            view for view in views if any(change.name == UNCLEAN_ELECTION for change in owed(view))
+        ]
+    view = Shelf().named(journal).view
+    if view.cluster_id != cluster_id:
+        raise WrongCluster(
+            f"journal {view.path} is of cluster {view.cluster_id} and this is {cluster_id}: "
+            "connect to the cluster that it was written for."
+        )
+    if not owed(view):
+        raise UsageError(f"journal {view.path} has no setting to put back: name another one.")
+    return [view]

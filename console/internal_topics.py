@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.exits import FAILED, INTERRUPTED
-from breakglass.console.option_values import broker_ids
-from breakglass.console.options import DURATION_MS, AsJson, Duration, Gone, WhileRunning, connected
-from breakglass.console.output import Column, print_json, print_table, say
-from breakglass.console.wiring import Connection
+from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal
+from breakglass.console.options import (
+    SECONDS,
+    AsJson,
+    GoneBrokers,
+    Seconds,
+    WhileRunning,
+    connected,
+)
+from breakglass.console.output import columns, members, of_partition, print_json, print_table, say
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
-from breakglass.services.errors import Refused
 from breakglass.services.model import INTERNAL_TOPICS, Unknown
 
 if TYPE_CHECKING:
@@ -41,8 +46,8 @@ def internal_topics(
         ),
     ] = None,
     while_running: WhileRunning = False,
-    recovery_duration_ms: Duration = DURATION_MS,
-    gone: Gone = None,
+    duration: Seconds = SECONDS,
+    gone: GoneBrokers = (),
     everything: Annotated[
         bool, typer.Option("--all", help="Show keys whose loss has no effect, too.")
     ] = False,
@@ -56,22 +61,15 @@ def internal_topics(
     left, and what follows. This command only reads. Ends with 1 where nothing is known of a
     partition, or where a source could not be compared as a whole.
     """
-    from breakglass.console.stop_signal import StopSignal
-    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.internal_topics.finding import InternalSearch
     from breakglass.services.recovery.transactions.source import open_sources
 
     opened = open_sources(source or (), while_running=while_running)
     with StopSignal() as stop, connection.reading() as client:
         stop.armed()
-
-        def go_on() -> None:
-            if stop.requested:
-                raise Refused("stopped on request")
-
-        deadline = Deadline.after(recovery_duration_ms / 1000)
-        chosen = _designees(client, deadline, broker_ids(gone, "--gone"))
-        found = list(InternalSearch(opened, chosen, go_on, deadline.remaining()).run(client))
+        deadline = deadline_after(duration)
+        chosen = _designees(client, deadline, gone)
+        found = list(InternalSearch(opened, chosen, stop.go_on, deadline.remaining()).run(client))
         if stop.requested:
             raise typer.Exit(INTERRUPTED)
     if as_json:
@@ -190,29 +188,20 @@ def _say(found: Sequence[InternalLoss], *, everything: bool) -> None:
 
 def _document(one: InternalLoss) -> dict[str, Any]:
     return {
-        "topic": one.partition.topic,
-        "partition": one.partition.partition,
+        **of_partition(one.partition),
         "leader": one.leader,
         "kept": one.kept,
         "compared": one.compared,
         "not_compared": one.unread,
         "lost": [
             {
-                "source": tail.source,
-                "start": tail.start,
-                "end": tail.end,
-                "unreadable": tail.unreadable,
-                "not_understood": tail.not_understood,
+                **members(tail, "source start end unreadable not_understood"),
                 "keys": [
                     {
                         "kind": state.key.kind,
                         "name": state.key.name,
                         "place": state.key.place,
-                        "lost": state.lost,
-                        "left": state.left,
-                        "back": state.back,
-                        "harmless": state.harmless,
-                        "meaning": state.meaning,
+                        **members(state, "lost left back harmless meaning"),
                     }
                     for state in tail.states
                 ],
@@ -222,11 +211,4 @@ def _document(one: InternalLoss) -> dict[str, Any]:
     }
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("What"),
-    Column("Key"),
-    Column("Lost"),
-    Column("Left"),
-    Column("What follows"),
-)
+COLUMNS = columns("Topic-partition", "What", "Key", "Lost", "Left", "What follows")

@@ -9,7 +9,7 @@ import typer
 from breakglass.console.commands import new_app
 from breakglass.console.evidence import say_observed
 from breakglass.console.options import AsJson, connected
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
 from breakglass.services.errors import UsageError, WrongCluster
@@ -46,7 +46,7 @@ Cluster = Annotated[
 def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJson = False) -> None:
     """List journals, newest first."""
     from breakglass.services.incident.observations import clusters_observed
-    from breakglass.services.recovery.timeline.account import Brief
+    from breakglass.services.recovery.timeline.account import Brief, words_of
     from breakglass.services.recovery.timeline.shelf import Shelf
 
     named = _cluster_named(connection, cluster)
@@ -59,7 +59,19 @@ def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJs
         return
     readable = [brief for brief in found if isinstance(brief, Brief)]
     if readable:
-        print_table(COLUMNS, map(_row, readable))
+        rows = (
+            (
+                one.name,
+                one.cluster_id,
+                one.who,
+                one.what,
+                one.stake,
+                one.result,
+                words_of(one.counts),
+            )
+            for one in readable
+        )
+        print_table(COLUMNS, rows)
     elif not found:
         say(NO_JOURNAL)
     for brief in found:
@@ -190,10 +202,8 @@ def _cluster_named(connection: Connection, cluster: str | None) -> str | None:
     """
     if not connection.named:
         return cluster
-    from breakglass.services.kafka.wire.deadline import Deadline
 
-    with connection.reading() as client:
-        found = client.describe(Deadline.after(patience.SNAPSHOT)).cluster_id
+    found = connection.cluster_id(patience.SNAPSHOT)
     if cluster not in (None, found):
         raise WrongCluster(f"these addresses lead to cluster {found}, not to {cluster}: name one")
     return found
@@ -211,8 +221,14 @@ def _accounts(
     if not accounts and not shelf.clusters():
         raise UsageError(NO_JOURNAL)
     meant = _cluster_named(connection, cluster)
+    for brief in (account.brief for account in accounts):
+        if meant not in (None, brief.cluster_id):
+            raise WrongCluster(
+                f"journal {brief.path} is of cluster {brief.cluster_id}, not of {meant}: "
+                f"`breakglass journal list --cluster {meant}` has those"
+            )
     if accounts:
-        return [_of_cluster(account, meant) for account in accounts]
+        return accounts
     found = _all(shelf, meant)
     newest = next((brief for brief in found if isinstance(brief, Brief)), None)
     if newest is None:
@@ -223,61 +239,18 @@ def _accounts(
     return [account_of(newest.path)]
 
 
-def _of_cluster(account: Account, cluster: str | None) -> Account:
-    if cluster not in (None, account.brief.cluster_id):
-        raise WrongCluster(
-            f"journal {account.brief.path} is of cluster {account.brief.cluster_id}, not of "
-            f"{cluster}: `breakglass journal list --cluster {cluster}` has those"
-        )
-    return account
-
-
 def _all(shelf: Shelf, cluster: str | None = None) -> list[Brief | UnreadableJournal]:
     return shelf.briefs(shelf.clusters() if cluster is None else [cluster])
 
 
 NO_JOURNAL = "There is no journal: nothing was changed from here."
 
-COLUMNS = (
-    Column("Journal", whole=True),
-    Column("Cluster"),
-    Column("Who"),
-    Column("What"),
-    Column("Loses", right=True),
-    Column("Result"),
-    Column("Outcomes"),
+COLUMNS = columns("=Journal", "Cluster", "Who", "What", ">Loses", "Result", "Outcomes")
+PARTITION_COLUMNS = columns(
+    "Topic-partition", "Result", "Leader", ">Epoch", ">Loses", "Rescued", "Reason"
 )
-PARTITION_COLUMNS = (
-    Column("Topic-partition"),
-    Column("Result"),
-    Column("Leader"),
-    Column("Epoch", right=True),
-    Column("Loses", right=True),
-    Column("Rescued"),
-    Column("Reason"),
-)
-OBSERVED_COLUMNS = (
-    Column("Seen"),
-    Column("Cluster"),
-    Column("Who"),
-    Column("Acknowledged"),
-    Column("What", whole=True),
-)
-ANSWER_COLUMNS = (Column("Step"), Column("Topic-partition"), Column("Result"), Column("Reason"))
-
-
-def _row(brief: Brief) -> tuple[object, ...]:
-    from breakglass.services.recovery.timeline.account import words_of
-
-    return (
-        brief.name,
-        brief.cluster_id,
-        brief.who,
-        brief.what,
-        brief.stake,
-        brief.result,
-        words_of(brief.counts),
-    )
+OBSERVED_COLUMNS = columns("Seen", "Cluster", "Who", "Acknowledged", "=What")
+ANSWER_COLUMNS = columns("Step", "Topic-partition", "Result", "Reason")
 
 
 def _partitions(account: Account) -> Iterator[tuple[object, ...]]:

@@ -13,8 +13,9 @@ import typer
 
 from breakglass.console import completion
 from breakglass.console.commands import new_app
-from breakglass.console.options import AsJson
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.options import KAFKA, AsJson
+from breakglass.console.output import columns, print_json, print_table, say
+from breakglass.services.errors import Unreachable, UsageError
 
 if TYPE_CHECKING:
     from breakglass.services.lab.cluster import Cluster
@@ -23,15 +24,7 @@ if TYPE_CHECKING:
 app = new_app("Run real Kafka brokers on this machine, to break and to practise on.")
 
 MEGABYTE = 1_000_000
-STATUS_COLUMNS = (
-    Column("Node", right=True),
-    Column("Role"),
-    Column("State"),
-    Column("Fenced"),
-    Column("Address"),
-    Column("Pid", right=True),
-    Column("RSS MB", right=True),
-)
+STATUS_COLUMNS = columns(">Node", "Role", "State", "Fenced", "Address", ">Pid", ">RSS MB")
 
 State = Annotated[
     Path | None,
@@ -40,6 +33,12 @@ State = Annotated[
         metavar="DIR",
         help="Folder of the lab (default: in your state folder).",
         show_default=False,
+    ),
+]
+LabVersion = Annotated[
+    str,
+    typer.Option(
+        "--kafka-version", metavar="VERSION", help="Kafka release, such as 4.3.1 or 3.9.2."
     ),
 ]
 Nodes = Annotated[
@@ -55,12 +54,7 @@ def up(
     controllers: Annotated[
         int, typer.Option("--controllers", min=1, help="Number of controllers.")
     ] = 1,
-    kafka_version: Annotated[
-        str,
-        typer.Option(
-            "--kafka-version", metavar="VERSION", help="Kafka release, such as 4.3.1 or 3.9.2."
-        ),
-    ] = "4.3.1",
+    kafka_version: LabVersion = KAFKA,
     log_dirs: Annotated[
         int, typer.Option("--log-dirs", min=1, help="Log directories of each broker.")
     ] = 1,
@@ -158,12 +152,7 @@ def scenario(
         ),
     ] = None,
     state: State = None,
-    kafka_version: Annotated[
-        str,
-        typer.Option(
-            "--kafka-version", metavar="VERSION", help="Kafka release, such as 4.3.1 or 3.9.2."
-        ),
-    ] = "4.3.1",
+    kafka_version: LabVersion = KAFKA,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Option of a scenario (repeatable)."),
@@ -270,8 +259,6 @@ def _end_of(state: Path | None) -> str:
 
 
 def _settings(pairs: list[str]) -> dict[str, str]:
-    from breakglass.services.errors import UsageError
-
     settings = {}
     for pair in pairs:
         key, given, value = pair.partition("=")
@@ -293,8 +280,6 @@ def _summary(cluster: Cluster) -> dict[str, object]:
 
 def _fenced(cluster: Cluster) -> dict[int, bool]:
     """Who is fenced; empty when no broker is there to say so."""
-    from breakglass.services.errors import Unreachable
-
     try:
         return cluster.fenced()
     except Unreachable:

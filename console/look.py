@@ -22,118 +22,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from breakglass.console.options import Theme
 from breakglass.screens.terminal import Terminal
 from breakglass.services.errors import UsageError
 from breakglass.services.regular_file import SETTINGS_BYTES, read_regular
 from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
-    from textual.theme import Theme
+    from textual.theme import Theme as TextualTheme
 
 
 @dataclass(frozen=True, slots=True)
 class LookOptions:
     """What was said on the command line; None where nothing was."""
 
-    theme: str | None = None
-    ascii_only: bool | None = None
-    mouse: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What it comes to."""
-
-    terminal: Terminal
-    theme: str
-    """The name of one of Breakglass's themes, of Textual's, or of `themes`."""
-    themes: tuple[Theme, ...] = ()
-    """The user's own."""
-    refresh_seconds: float | None = None
-    backups: tuple[str, ...] = ()
-    """Places of topic backups that the settings name."""
-    contents: Effort | None = None
-    """How far the settings want contents of replicas to be read."""
-    problems: tuple[str, ...] = ()
-    """Settings and themes that cannot be used, a sentence each."""
-
-
-def decide_look(options: LookOptions, folder: Path) -> Look:
-    """Decide by *options*, the settings and themes in the config *folder*, and the environment.
-
-    Raises UsageError: no theme has the name given as an option.
-    """
-    from breakglass.themes.files import read_themes
-
-    settings = read_settings(folder)
-    found = read_themes(folder / THEMES)
-    terminal = Terminal.detect(
-        ascii_only=_first(options.ascii_only, settings.ascii_only),
-        mouse=_first(options.mouse, settings.mouse),
-    )
-    problems = [*settings.problems, *(problem.sentence for problem in found.problems)]
-    theme = _theme(options, settings, found.themes, problems)
-    return Look(
-        terminal,
-        theme or terminal.theme,
-        found.themes,
-        settings.refresh_seconds,
-        settings.backups,
-        settings.contents,
-        tuple(problems),
-    )
-
-
-@contextmanager
-def colors_left_to_the_theme() -> Iterator[None]:
-    """While entered, an app that is made does not see NO_COLOR.
-
-    Textual would strip colours but leave what tells parts apart by colour alone; the monochrome
-    theme, which NO_COLOR chooses, tells them apart otherwise and has none to strip.
-    """
-    said = os.environ.pop("NO_COLOR", None)
-    try:
-        yield
-    finally:
-        if said is not None:
-            os.environ["NO_COLOR"] = said
-
-
-def _theme(
-    options: LookOptions, settings: Settings, own: tuple[Theme, ...], problems: list[str]
-) -> str | None:
-    known = _names(own)
-    if options.theme is not None:
-        if options.theme not in known:
-            raise UsageError(
-                f"no theme is called {options.theme!r}: choose one of {', '.join(known)}"
-            )
-        return options.theme
-    if settings.theme is not None and settings.theme not in known:
-        problems.append(f"No theme is called {settings.theme!r}, as the settings say.")
-        return None
-    return settings.theme
-
-
-def theme_names(folder: Path) -> list[str]:
-    """The themes there are, with those in the config *folder*."""
-    from breakglass.themes.files import read_themes
-
-    return _names(read_themes(folder / THEMES).themes)
-
-
-def _names(own: tuple[Theme, ...]) -> list[str]:
-    from textual.theme import BUILTIN_THEMES
-
-    from breakglass.themes.palettes import PALETTES
-
-    return [*(theme.name for theme in (*PALETTES, *own)), *BUILTIN_THEMES]
-
-
-def _first(*said: bool | None) -> bool | None:
-    return next((setting for setting in said if setting is not None), None)
+    theme: Theme = None
+    ascii_only: Annotated[
+        bool | None, typer.Option("--ascii/--no-ascii", help="Draw with ASCII characters only.")
+    ] = None
+    mouse: Annotated[
+        bool | None, typer.Option("--mouse/--no-mouse", help="Use the mouse in the console.")
+    ] = None
 
 
 FILE = "console.toml"
@@ -157,6 +70,88 @@ class Settings:
     """How far the contents of replicas are read before they are proposed."""
     problems: tuple[str, ...] = ()
     """What cannot be used, a sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What it comes to."""
+
+    terminal: Terminal
+    theme: str
+    """The name of one of Breakglass's themes, of Textual's, or of `themes`."""
+    themes: tuple[TextualTheme, ...]
+    """The user's own."""
+    settings: Settings
+    problems: tuple[str, ...]
+    """Settings and themes that cannot be used, a sentence each."""
+
+
+def decide_look(options: LookOptions, folder: Path) -> Look:
+    """Decide by *options*, the settings and themes in the config *folder*, and the environment.
+
+    Raises UsageError: no theme has the name given as an option.
+    """
+    from breakglass.themes.files import read_themes
+
+    settings = read_settings(folder)
+    found = read_themes(folder / THEMES)
+    terminal = Terminal.detect(
+        ascii_only=_first(options.ascii_only, settings.ascii_only),
+        mouse=_first(options.mouse, settings.mouse),
+    )
+    problems = [*settings.problems, *(problem.sentence for problem in found.problems)]
+    theme = _theme(options, settings, found.themes, problems)
+    return Look(terminal, theme or terminal.theme, found.themes, settings, tuple(problems))
+
+
+@contextmanager
+def colors_left_to_the_theme() -> Iterator[None]:
+    """While entered, an app that is made does not see NO_COLOR.
+
+    Textual would strip colours but leave what tells parts apart by colour alone; the monochrome
+    theme, which NO_COLOR chooses, tells them apart otherwise and has none to strip.
+    """
+    said = os.environ.pop("NO_COLOR", None)
+    try:
+        yield
+    finally:
+        if said is not None:
+            os.environ["NO_COLOR"] = said
+
+
+def _theme(
+    options: LookOptions, settings: Settings, own: tuple[TextualTheme, ...], problems: list[str]
+) -> str | None:
+    known = _names(own)
+    if options.theme is not None:
+        if options.theme not in known:
+            raise UsageError(
+                f"no theme is called {options.theme!r}: choose one of {', '.join(known)}"
+            )
+        return options.theme
+    if settings.theme is not None and settings.theme not in known:
+        problems.append(f"No theme is called {settings.theme!r}, as the settings say.")
+        return None
+    return settings.theme
+
+
+def theme_names(folder: Path) -> list[str]:
+    """The themes there are, with those in the config *folder*."""
+    from breakglass.themes.files import read_themes
+
+    return _names(read_themes(folder / THEMES).themes)
+
+
+def _names(own: tuple[TextualTheme, ...]) -> list[str]:
+    from textual.theme import BUILTIN_THEMES
+
+    from breakglass.themes.palettes import PALETTES
+
+    return [*(theme.name for theme in (*PALETTES, *own)), *BUILTIN_THEMES]
+
+
+def _first(*said: bool | None) -> bool | None:
+    return next((setting for setting in said if setting is not None), None)
 
 
 class _Unusable(Exception):

@@ -21,26 +21,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
+from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.metastore_log import (
+    BackupFile,
+    ServerConfig,
+    ServiceId,
     StatementText,
     history,
     list_objects,
     mended_statement,
-    validate,
-)
-from breakglass.console.metastore_options import (
-    BackupFile,
-    ServerConfig,
-    ServiceId,
     reaching,
     service_settings,
+    validate,
 )
 from breakglass.console.metastore_restore import restore
 from breakglass.console.options import (
+    NO_CONSENT,
     AsJson,
     AsJsonLines,
+    GivenConsent,
     connected,
     connected_for_writing,
     duration,
@@ -48,17 +48,17 @@ from breakglass.console.options import (
 )
 from breakglass.console.output import print_json, say
 from breakglass.console.wiring import Connection
+from breakglass.services.connection.properties import read_private
+from breakglass.services.errors import Refused, UsageError
 from breakglass.services.model import Unknown
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
     from breakglass.services.metastore.acts.submit import HandedStatement
-    from breakglass.services.metastore.backup_run import BackupOutcome
     from breakglass.services.metastore.events import Event
     from breakglass.services.metastore.ksql_server import KsqlServer
     from breakglass.services.metastore.log.validator import NothingToDo, Planned
     from breakglass.services.metastore.log.writer import Submitted
-    from breakglass.services.metastore.settings import MetastoreSettings
     from breakglass.services.metastore.side_file import MetastoreVerification
 
 
@@ -117,7 +117,7 @@ def submit(
             shown="60s",
         ),
     ] = 60_000,
-    consent: Phrases = None,
+    consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
 ) -> None:
     """Validate a statement and write it to the command topic, by the transactional protocol.
@@ -129,21 +129,20 @@ def submit(
     --server, which lets a ksqlDB server plan and write it; the topic is then read to confirm it.
     Ends with 4 when it is unknown whether the statement was written.
     """
-    from breakglass.services.errors import UsageError
     from breakglass.services.metastore.acts.submit import HandToServer, SubmitStatement
 
     statement = mended_statement(statement)
     chosen = ksql_server(server, server_user, server_password_file, server_ca)
     settings = service_settings(service_id, config)
-    reached, agreed = reaching(connection, config), Consent(tuple(consent or ()))
+    reached = reaching(connection, config)
     if chosen is None:
         act = SubmitStatement(settings.service_id, statement, timeout / 1000, without_plan)
-        _write(GuardedCommand(act, agreed, reached), reached, without_plan, as_json)
+        _write(GuardedCommand(act, consent, reached), reached, without_plan, as_json)
     elif without_plan:
         raise UsageError("--without-plan writes without a server: leave out one of the two.")
     else:
         handed = HandToServer(settings.service_id, statement, chosen, timeout / 1000)
-        command = GuardedCommand(handed, agreed, reached)
+        command = GuardedCommand(handed, consent, reached)
         frozen = command.freeze()
         reached.require_write(handed.doing)
         ending = command.carry_out(frozen, write=True)
@@ -161,7 +160,6 @@ def _write(
     without_plan: bool,
     as_json: bool,
 ) -> None:
-    from breakglass.services.errors import Refused
     from breakglass.services.metastore.acts.submit import SubmitStatement
     from breakglass.services.metastore.log.validator import NothingToDo
 
@@ -195,8 +193,6 @@ def ksql_server(
         UsageError: the address cannot be used, or there is no password for the user, or two.
         Refused: others may read the file of the password.
     """
-    from breakglass.services.connection.properties import read_private
-    from breakglass.services.errors import UsageError
     from breakglass.services.metastore.ksql_server import KsqlServer, server_url
 
     chosen = os.environ.pop(FROM_ENVIRONMENT, None)
@@ -260,6 +256,9 @@ def backup(
     has less than the backup, or when a command is not one that a restore accepts: it is kept as it
     is.
     """
+    from breakglass.services.metastore.backup_run import BackupJob, run_backup
+    from breakglass.services.metastore.settings import default_folder, local_folder
+
     settings = service_settings(service_id, config)
     if not settings.enabled:
         told = f"Backups are off ({settings.why}), so nothing was done: --service-id makes one."
@@ -267,14 +266,14 @@ def backup(
             print(json.dumps({"schema": 1, "topic": settings.topic, "enabled": False}))
         say(told)
         return
-    outcome = _run(
-        reaching(connection, config),
-        settings,
-        _folder(settings, store),
-        follow=follow,
-        fail=on_divergence is OnDivergence.FAIL,
-        tell=_telling(as_json=as_json),
-    )
+    tell = _telling(as_json=as_json)
+    folder = settings.location or default_folder() if store is None else local_folder(store)
+    fail = on_divergence is OnDivergence.FAIL
+    job = BackupJob(settings.topic, folder, settings.style, follow, fail)
+    access = reaching(connection, config).access()
+    with StopSignal() as stop:
+        stop.armed()
+        outcome = run_backup(access, job, tell, lambda: stop.requested)
     if as_json:
         print(json.dumps({"schema": 1, "topic": settings.topic, **asdict(outcome)}))
     else:
@@ -287,33 +286,6 @@ def backup(
             new += f", {outcome.lacking:,} of them not in the topic"
         print(f"{file}  {outcome.commands + outcome.lacking:,} commands, {new}{refused}")
     raise typer.Exit(1 if outcome.alarms or outcome.shorter or outcome.refused else 0)
-
-
-def _run(
-    connection: Connection,
-    settings: MetastoreSettings,
-    folder: Path,
-    *,
-    follow: bool,
-    fail: bool,
-    tell: Callable[[Event], None],
-) -> BackupOutcome:
-    from breakglass.console.stop_signal import StopSignal
-    from breakglass.services.metastore.backup_run import BackupJob, run_backup
-
-    access = connection.access()
-    job = BackupJob(settings.topic, folder, settings.style, follow, fail)
-    with StopSignal() as stop:
-        stop.armed()
-        return run_backup(access, job, tell, lambda: stop.requested)
-
-
-def _folder(settings: MetastoreSettings, store: str | None) -> Path:
-    from breakglass.services.metastore.settings import default_folder, local_folder
-
-    if store is not None:
-        return local_folder(store)
-    return settings.location or default_folder()
 
 
 def _telling(*, as_json: bool) -> Callable[[Event], None]:

@@ -1,4 +1,7 @@
-"""`breakglass metastore list`, `history`, `validate`: the command topic as a log."""
+"""`breakglass metastore list`, `history`, `validate`: the command topic as a log.
+
+Also which ksqlDB service a command is about: named by its id, or by its server's own properties.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from breakglass.console.metastore_options import (
-    FileInsteadOfTopic,
-    OldFrom,
-    ServerConfig,
-    ServiceId,
-    one_file,
-    reaching,
-    service_settings,
-)
 from breakglass.console.options import AsJson, connected
-from breakglass.console.output import Column, print_json, print_table, say
-from breakglass.console.wiring import Connection
+from breakglass.console.output import columns, print_json, print_table, say
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
+from breakglass.services.errors import UsageError
 from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from breakglass.services.metastore.log.reader import AppliedCommand, CommandLog, Replay
+    from breakglass.services.metastore.log.reader import (
+        AppliedCommand,
+        CommandLog,
+        Degraded,
+        Replay,
+    )
     from breakglass.services.metastore.log.validator import NothingToDo, Planned
     from breakglass.services.metastore.metastore import Metastore
+    from breakglass.services.metastore.settings import MetastoreSettings
 
 SHOWN = 60
 """Characters of a statement in a table; JSON has all of it."""
@@ -35,6 +36,69 @@ SHOWN = 60
 StatementText = Annotated[
     str, typer.Argument(metavar="STATEMENT", help="A ksqlDB statement, such as 'DROP STREAM A;'")
 ]
+
+
+ServiceId = Annotated[
+    str | None, typer.Option("--service-id", metavar="S", help="ksql.service.id of the service.")
+]
+BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
+FileInsteadOfTopic = Annotated[
+    Path | None, typer.Argument(metavar="FILE", help="A backup to read in place of the topic.")
+]
+OldFrom = Annotated[Path | None, typer.Option("--from", hidden=True, help="As the argument FILE.")]
+SkipTerminate = Annotated[
+    bool, typer.Option("--skip-terminate-cluster", help="Leave out TERMINATE CLUSTER.")
+]
+ServerConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--config-file",
+        "--server-config",
+        "--config",
+        metavar="FILE",
+        help="The service's ksql-server.properties, in place of --service-id.",
+    ),
+]
+
+
+def one_file(file: Path | None, old: Path | None) -> Path | None:
+    """The file of a backup, whichever way it was named. Raises UsageError where both are."""
+    if None not in (file, old):
+        raise UsageError("The backup is named twice: name it once, as an argument.")
+    return file or old
+
+
+def service_settings(service_id: str | None, config: Path | None) -> MetastoreSettings:
+    """What the options say of the service.
+
+    Raises:
+        UsageError: neither is given, or both.
+        BadConnectionSettings: the file cannot be used.
+    """
+    from breakglass.services.metastore.settings import MetastoreSettings, read_server_config
+
+    if (service_id is None) == (config is None):
+        raise UsageError("Name the service by --service-id or by --config-file, one of the two.")
+    if config is None:
+        return MetastoreSettings(service_id or "")
+    return read_server_config(config).settings
+
+
+def reaching(connection: Connection, config: Path | None) -> Connection:
+    """The connection; what its options leave open the server's own properties say.
+
+    Says on stderr which keys of the file have no effect.
+
+    Raises BadConnectionSettings: the file cannot be used.
+    """
+    from breakglass.services.metastore.settings import read_server_config
+
+    if config is None:
+        return connection
+    server = read_server_config(config)
+    for remark in server.remarks:
+        say(remark)
+    return connection.with_file(server.client_file)
 
 
 @connected
@@ -51,15 +115,16 @@ def list_objects(
     An object whose topic is gone is listed with the reason. Ends with 1 where a command cannot be
     applied; then the state before that command is shown.
     """
-    metastore, degraded, wrong = _rebuilt(connection, service_id, config, one_file(file, old_from))
+    metastore, found, wrong = _rebuilt(connection, service_id, config, one_file(file, old_from))
+    degraded = None if found is None else str(found)
     if as_json:
         told = metastore.document() | {"digest": metastore.digest}
         document = {"schema": 1, "metastore": told, "inconsistencies": wrong, "degraded": degraded}
         print_json(document)
     else:
         rows = [
-            (found.kind.value, name, found.topic or "-", found.query or "-", wrong.get(name, ""))
-            for name, found in sorted(metastore.sources.items())
+            (one.kind.value, name, one.topic or "-", one.query or "-", wrong.get(name, ""))
+            for name, one in sorted(metastore.sources.items())
         ]
         rows += [("type", name, "-", "-", "") for name in sorted(metastore.types)]
         if rows:
@@ -105,11 +170,27 @@ def history(
         log = _read(reaching(connection, config), settings.service_id, entries)
         degraded = log.degraded
     if as_json:
-        print_json(
-            {"schema": 1, "commands": [_entry(entry) for entry in entries], "degraded": degraded}
-        )
+        commands = [
+            {
+                "offset": entry.offset,
+                "timestamp_ms": entry.timestamp_ms,
+                "id": str(entry.id),
+                "statement": entry.command.statement,
+            }
+            for entry in entries
+        ]
+        print_json({"schema": 1, "commands": commands, "degraded": degraded})
     elif entries:
-        print_table(HISTORY, (_row(entry) for entry in entries))
+        rows = (
+            (
+                f"{entry.offset:,}",
+                time_text(entry.timestamp_ms),
+                str(entry.id),
+                bounded(" ".join(entry.command.statement.split()), SHOWN),
+            )
+            for entry in entries
+        )
+        print_table(HISTORY, rows)
     if degraded is not None:
         say(f"not read on: {degraded}")
     raise typer.Exit(1 if degraded else 0)
@@ -127,9 +208,17 @@ def validate(
 
     Ends with 2 if it could not.
     """
+    from breakglass.services.metastore.log.reader import CommandLog
+    from breakglass.services.metastore.log.validator import NameValidator
+    from breakglass.services.metastore.log.writer import TopicsNow
+
     statement = mended_statement(statement)
     settings = service_settings(service_id, config)
-    planned = _planned(reaching(connection, config), settings.service_id, statement)
+    reached = reaching(connection, config)
+    with CommandLog(reached.access(), settings.service_id) as log, reached.reading() as client:
+        log.catch_up(deadline_after(patience.JOB))
+        validator = NameValidator(TopicsNow(client))
+        planned = validator.validate(statement, log.metastore.snapshot(), {})
     if as_json:
         print_json({"schema": 1, **_plan_document(planned)})
     else:
@@ -138,23 +227,19 @@ def validate(
 
 def _rebuilt(
     connection: Connection, service_id: str | None, config: Path | None, file: Path | None
-) -> tuple[Metastore, str | None, dict[str, str]]:
+) -> tuple[Metastore, Degraded | None, dict[str, str]]:
     """The metastore, why it was not read on, and what is wrong with each object."""
     from breakglass.services.metastore.log.validator import inconsistencies
     from breakglass.services.metastore.log.writer import TopicsNow
 
     if file is not None:
         replay = _replayed(file, [])
-        return replay.metastore, _text(replay.degraded), {}
+        return replay.metastore, replay.degraded, {}
     reached = reaching(connection, config)
     log = _read(reached, service_settings(service_id, config).service_id, [])
     with reached.reading() as client:
         wrong = inconsistencies(log.metastore, TopicsNow(client))
-    return log.metastore, _text(log.degraded), wrong
-
-
-def _text(degraded: object) -> str | None:
-    return None if degraded is None else str(degraded)
+    return log.metastore, log.degraded, wrong
 
 
 def _replayed(file: Path, entries: list[AppliedCommand]) -> Replay:
@@ -172,18 +257,6 @@ def _read(connection: Connection, service_id: str, entries: list[AppliedCommand]
     from breakglass.services.metastore.log.reader import read_whole
 
     return read_whole(connection.access(), service_id, patience.JOB, entries.append)
-
-
-def _planned(connection: Connection, service_id: str, statement: str) -> Planned | NothingToDo:
-    from breakglass.services.kafka.wire.deadline import Deadline
-    from breakglass.services.metastore.log.reader import CommandLog
-    from breakglass.services.metastore.log.validator import NameValidator
-    from breakglass.services.metastore.log.writer import TopicsNow
-
-    with CommandLog(connection.access(), service_id) as log, connection.reading() as client:
-        log.catch_up(Deadline.after(patience.JOB))
-        validator = NameValidator(TopicsNow(client))
-        return validator.validate(statement, log.metastore.snapshot(), {})
 
 
 def _plan_document(planned: Planned | NothingToDo) -> dict[str, Any]:
@@ -221,20 +294,6 @@ def mended_statement(statement: str) -> str:
     return mended.text
 
 
-HISTORY = (Column("Offset", right=True), Column("Time"), Column("Command"), Column("Statement"))
-OBJECTS = (Column("Kind"), Column("Name"), Column("Topic"), Column("Query"), Column("Wrong"))
-QUERIES = (Column("Query"), Column("State"), Column("Reads"), Column("Writes"))
-
-
-def _row(command: AppliedCommand) -> tuple[str, str, str, str]:
-    text = bounded(" ".join(command.command.statement.split()), SHOWN)
-    return f"{command.offset:,}", time_text(command.timestamp_ms), str(command.id), text
-
-
-def _entry(command: AppliedCommand) -> dict[str, Any]:
-    return {
-        "offset": command.offset,
-        "timestamp_ms": command.timestamp_ms,
-        "id": str(command.id),
-        "statement": command.command.statement,
-    }
+HISTORY = columns(">Offset", "Time", "Command", "Statement")
+OBJECTS = columns("Kind", "Name", "Topic", "Query", "Wrong")
+QUERIES = columns("Query", "State", "Reads", "Writes")

@@ -9,22 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from breakglass.console.consent import Consent, Phrases
+from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand
-from breakglass.console.metastore_options import (
+from breakglass.console.metastore_log import (
     OldFrom,
     ServerConfig,
     SkipTerminate,
     one_file,
     reaching,
 )
-from breakglass.console.options import AsJson, DryRun, connected_for_writing
+from breakglass.console.options import (
+    NO_CONSENT,
+    AsJson,
+    DryRun,
+    GivenConsent,
+    connected_for_writing,
+)
 from breakglass.console.output import print_json, say
-from breakglass.console.stop_signal import StopSignal
 from breakglass.console.wiring import Connection
+from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
-    from breakglass.services.metastore.acts.restore import RestoreCommandTopic
     from breakglass.services.metastore.restore.execution import RestoredMetastore
     from breakglass.services.metastore.restore.plan import MetastoreRestorePlan
     from breakglass.services.metastore.settings import MetastoreSettings
@@ -74,7 +79,7 @@ def restore(
     ] = None,
     old_from: OldFrom = None,
     dry_run: DryRun = False,
-    consent: Phrases = None,
+    consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
 ) -> None:
     """Delete the command topic and restore it from a backup, every command at its old offset.
@@ -84,25 +89,24 @@ def restore(
     same way. All commands become visible at once; then they are read back and compared. If the
     restore is killed, run the same command again to continue.
     """
-    from breakglass.services.errors import UsageError
-    from breakglass.services.metastore.acts.restore import SNAPSHOTS
+    from breakglass.services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
+    from breakglass.services.metastore.ksql_server import server_url
+    from breakglass.services.metastore.restore.source import Skips, read_source
 
     backup = one_file(file, old_from)
     if backup is None:
         raise UsageError("Name the backup: breakglass metastore restore FILE.")
     settings = service_of_backup(backup, service_id, config)
     reached = reaching(connection, config)
-    act = restore_act(
-        backup,
+    skips = Skips(skip_incompatible, skip_terminate_cluster)
+    act = RestoreCommandTopic(
+        partial(read_source, backup, skips, compact=compact_offsets),
         settings,
         store or backup.parent / SNAPSHOTS,
-        server or (),
-        skip_incompatible=skip_incompatible,
-        skip_terminate_cluster=skip_terminate_cluster,
-        compact=compact_offsets,
+        tuple(map(server_url, server or ())),
     )
     with StopSignal() as stop:
-        command = GuardedCommand(act, Consent(tuple(consent or ())), reached, stop=stop)
+        command = GuardedCommand(act, consent, reached, stop=stop)
         frozen = command.freeze()
         if dry_run:
             print_json(document(frozen.plan))
@@ -117,27 +121,6 @@ def restore(
     raise typer.Exit(0 if done.verified else 1)
 
 
-def restore_act(
-    file: Path,
-    settings: MetastoreSettings,
-    snapshots: Path,
-    servers: Sequence[str] = (),
-    *,
-    skip_incompatible: bool = False,
-    skip_terminate_cluster: bool = False,
-    compact: bool = False,
-) -> RestoreCommandTopic:
-    """The act that restores the backup in *file*."""
-    from breakglass.services.metastore.acts.restore import RestoreCommandTopic
-    from breakglass.services.metastore.ksql_server import server_url
-    from breakglass.services.metastore.restore.source import Skips, read_source
-
-    skips = Skips(skip_incompatible, skip_terminate_cluster)
-    source = partial(read_source, file, skips, compact=compact)
-    urls = tuple(server_url(server) for server in servers)
-    return RestoreCommandTopic(source, settings, snapshots, urls)
-
-
 def service_of_backup(file: Path, service_id: str | None, config: Path | None) -> MetastoreSettings:
     """Which service is restored: as the options say, else as the backup itself does.
 
@@ -145,8 +128,12 @@ def service_of_backup(file: Path, service_id: str | None, config: Path | None) -
         UsageError: neither tells, or the options contradict each other.
         BadConnectionSettings: the file cannot be used.
     """
-    from breakglass.services.errors import UsageError
-    from breakglass.services.metastore.settings import MetastoreSettings, read_server_config
+    from breakglass.services.metastore.settings import (
+        MetastoreSettings,
+        read_server_config,
+        service_of,
+    )
+    from breakglass.services.metastore.side_file import SUFFIX, side_header
 
     if config is not None:
         settings = read_server_config(config).settings
@@ -155,21 +142,14 @@ def service_of_backup(file: Path, service_id: str | None, config: Path | None) -
                 f"--service-id {service_id} is not the ksql.service.id of {config}: give one."
             )
         return settings
-    found = service_id or _named_by(file)
+    found = service_id
+    if not found:
+        header = side_header(file.with_name(file.name + SUFFIX))
+        named = file.name.removeprefix("backup_").rpartition("_")[0]
+        found = service_of(named if header is None else header.topic)
     if found is None:
         raise UsageError(f"{file.name} does not tell its service: add --service-id.")
     return MetastoreSettings(found)
-
-
-def _named_by(file: Path) -> str | None:
-    from breakglass.services.metastore.settings import service_of
-    from breakglass.services.metastore.side_file import SUFFIX, side_header
-
-    header = side_header(file.with_name(file.name + SUFFIX))
-    if header is not None:
-        return service_of(header.topic)
-    topic = file.name.removeprefix("backup_").rpartition("_")[0]
-    return service_of(topic)
 
 
 def say_plan(plan: MetastoreRestorePlan) -> None:

@@ -10,10 +10,11 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.look import LookOptions
-from breakglass.console.options import AsJson, Theme
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.options import AsJson, with_groups
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.services.errors import UsageError
 from breakglass.services.words.inert import bounded, inert
+from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.bundle.archive import BundleManifest
@@ -27,19 +28,15 @@ NOTED = 3
 
 
 @app.command("open")
+@with_groups
 def open_file(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle of `breakglass capture`.")],
     listing: Annotated[
         bool, typer.Option("--list", help="Print what is in the bundle, and what is not.")
     ] = False,
     as_json: AsJson = False,
-    theme: Theme = None,
-    ascii_only: Annotated[
-        bool | None, typer.Option("--ascii/--no-ascii", help="Draw with ASCII characters only.")
-    ] = None,
-    mouse: Annotated[
-        bool | None, typer.Option("--mouse/--no-mouse", help="Use the mouse in the console.")
-    ] = None,
+    *,
+    look: LookOptions,
 ) -> None:
     """Open the console on a bundle: look, compare, make plans; no cluster is asked or changed.
 
@@ -58,7 +55,7 @@ def open_file(
         from breakglass.console.on_terminal import leave
 
         require_terminal()
-        decided = prepared_look(LookOptions(theme, ascii_only, mouse))
+        decided = prepared_look(look)
         from breakglass.console.bundle_console import BundleConsole, bundle_context
 
         with tempfile.TemporaryDirectory(prefix="breakglass-bundle-") as folder:
@@ -68,14 +65,12 @@ def open_file(
 
 
 def _list(manifest: BundleManifest, *, as_json: bool) -> None:
-    from breakglass.services.words.moments import time_text
-
     if as_json:
         print_json(manifest.to_json())
         return
     say(f"captured by {manifest.made_by} at {time_text(manifest.captured_at_ms)}")
     print_table(
-        (Column("Entry"), Column("Bytes", right=True), Column("Read at"), Column("SHA-256")),
+        columns("Entry", ">Bytes", "Read at", "SHA-256"),
         [
             (entry.name, entry.size, time_text(entry.read_at_ms), entry.sha256)
             for entry in manifest.entries

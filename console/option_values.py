@@ -1,13 +1,20 @@
-"""What the values of options mean: names with commas between, pairs, amounts, moments, stores."""
+"""What the values of options mean: names, partitions, pairs, amounts, moments, stores, consent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from breakglass.console.output import say
 from breakglass.services.errors import UsageError
+from breakglass.services.model import TopicPartition
+from breakglass.services.words.moments import moment_in
 
 if TYPE_CHECKING:
+    from breakglass.services.snapshot import ClusterSnapshot
     from breakglass.services.topic_backup.store.key import Key
     from breakglass.services.topic_backup.store.store import Store
 
@@ -121,8 +128,6 @@ def moment_ms(text: str | None, option: str) -> int | None:
 
     Raises UsageError: what *option* says is none.
     """
-    from breakglass.services.words.moments import moment_in
-
     if text is None:
         return None
     try:
@@ -131,3 +136,94 @@ def moment_ms(text: str | None, option: str) -> int | None:
         raise UsageError(
             f"{option} {text!r} is no time: write it as 2026-01-31T12:00:00Z, or in ms."
         ) from None
+
+
+_PARTITION = re.compile(r"(?P<topic>.+)-(?P<number>\d{1,10}|\*)")
+_BROKER = re.compile(r"b?(\d{1,10})")
+
+
+def partitions_named(
+    names: Iterable[str], known: Collection[TopicPartition]
+) -> tuple[TopicPartition, ...]:
+    """The partitions of *names*, each once; ``orders-*`` stands for those of *known*.
+
+    Raises UsageError: a name that is none, or a topic of which nothing is known.
+    """
+    found = (partition for name in names for partition in _named(name, known))
+    return tuple(dict.fromkeys(found))
+
+
+def leaders_named(
+    texts: Iterable[str], known: Collection[TopicPartition]
+) -> Mapping[TopicPartition, int]:
+    """The leader of each partition, from ``orders-3=1`` or ``orders-*=b1``.
+
+    Raises UsageError: a text that is not of this form, or a partition with two leaders.
+    """
+    leaders: dict[TopicPartition, int] = {}
+    for text in texts:
+        name, separator, broker = text.rpartition("=")
+        matched = _BROKER.fullmatch(broker)
+        if not separator or matched is None:
+            raise UsageError(f"{text!r} is not TOPIC-PARTITION=BROKER: write it like orders-3=1.")
+        for partition in _named(name, known):
+            wanted = int(matched[1])
+            if leaders.setdefault(partition, wanted) != wanted:
+                raise UsageError(f"{partition} is given two leaders: keep one of them.")
+    return leaders
+
+
+def require_topics(names: Collection[str], snapshot: ClusterSnapshot) -> None:
+    """See that the cluster has every topic of *names*. Raises UsageError: it has not."""
+    known = {state.partition.topic for state in snapshot.partitions}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError(
+            f"Cluster {snapshot.cluster_id} has no topic {', '.join(unknown)}: correct the name, "
+            "or leave --topics out for all."
+        )
+
+
+def _named(name: str, known: Collection[TopicPartition]) -> Iterable[TopicPartition]:
+    matched = _PARTITION.fullmatch(name)
+    if matched is None:
+        raise UsageError(f"{name!r} is not TOPIC-PARTITION: write it like orders-3 or 'orders-*'.")
+    topic, number = matched["topic"], matched["number"]
+    if number != "*":
+        return (TopicPartition(topic, int(number)),)
+    members = [partition for partition in known if partition.topic == topic]
+    if not members:
+        raise UsageError(f"The plan has no partition of topic {topic}: name one that it has.")
+    return members
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """How a command gets the operator's word."""
+
+    given: tuple[str, ...] = ()
+    """The phrases of `--consent`."""
+    implied: bool = False
+    """The command's own flag is the consent: kafka-unclean-recovery --automated-recovery."""
+
+    def require(self, phrases: Sequence[str]) -> Sequence[str]:
+        """Return *phrases* when each of them was given, or is typed now.
+
+        Raises ConsentMissing: one of them was not given, or differs.
+        """
+        from breakglass.services.guard.consent import (
+            ConsentPhrase,
+            require_consent,
+            require_phrases,
+        )
+
+        if self.implied:
+            return phrases
+        given = list(self.given)
+        if not given and sys.stdin.isatty():
+            for phrase in phrases:
+                say(f"Type {phrase!r} to confirm:")
+                given.append(sys.stdin.readline().rstrip("\n"))
+                require_consent(given[-1], phrase)
+        require_phrases(given, [ConsentPhrase(phrase) for phrase in phrases])
+        return phrases

@@ -12,6 +12,7 @@
 --write              allows a change; --consent agrees to one
 ==================== =============================================================
 
+A parameter of a command can be a group of options: see `with_groups`.
 The names that follow the first name of an option are older ones (see `console.help`).
 """
 
@@ -19,60 +20,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from types import FunctionType
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from breakglass.console import completion
-from breakglass.console.option_values import amount
+from breakglass.console.option_values import Consent, amount, broker_ids, names_in
 from breakglass.console.output import LogFormat, log_as, waits_said
 from breakglass.console.wiring import Connection
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.session import Effort
 from breakglass.services.words.amounts import duration_ms, rate_bytes, size_bytes
 
 PANEL = "Connection"
-
-_BOOTSTRAP = typer.Option(
-    "--bootstrap-server",
-    metavar="HOST:PORT,...",
-    help="Brokers to connect to first.",
-    rich_help_panel=PANEL,
-)
-_COMMAND_CONFIG = typer.Option(
-    "--command-config",
-    "--admin.config",
-    metavar="FILE",
-    help="Client properties with Kafka's own keys.",
-    rich_help_panel=PANEL,
-)
-_PROFILE = typer.Option(
-    "--profile",
-    metavar="NAME",
-    help="A profile from your config folder.",
-    rich_help_panel=PANEL,
-    autocompletion=completion.profiles,
-)
-_BROKER_ADDRESS = typer.Option(
-    "--broker-address",
-    metavar="ID=HOST:PORT",
-    help="Address of a broker, in place of the advertised one (repeatable); @FILE has several.",
-    rich_help_panel=PANEL,
-)
-_LISTENER = typer.Option(
-    "--listener", metavar="NAME", help="The brokers' listener to use.", rich_help_panel=PANEL
-)
-_NATIVE = typer.Option(
-    "--native-rpc",
-    metavar="auto|off|KEY",
-    help="Whether to use KIP-1275's own requests.",
-    rich_help_panel=PANEL,
-    autocompletion=completion.native_rpc,
-)
-_LOG_FORMAT = typer.Option(
-    "--log-format", help="How the command reports on stderr: sentences, or JSON lines."
-)
-_WRITE = typer.Option("--write", help="Allow this command to change the cluster.")
 
 Gone = Annotated[
     list[str] | None,
@@ -157,6 +120,38 @@ Topics = Annotated[
     ),
 ]
 """Read it with `option_values.names_in`."""
+PlanOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan", metavar="FILE", help="A plan of `plan make`, or a file in Kafka's form."
+    ),
+]
+KafkaVersion = Annotated[
+    str, typer.Option("--kafka-version", metavar="VERSION", help="Kafka release to run.")
+]
+KAFKA = "4.3.1"
+Each = Annotated[bool, typer.Option("--each", help="Print a row for every partition.")]
+ShowReplicas = Annotated[
+    bool, typer.Option("--show-replica-info", help="Print what every replica holds.")
+]
+Phrases = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--consent",
+        metavar="PHRASE",
+        help="Phrase that agrees to the change; a refusal prints it (repeatable).",
+    ),
+]
+RescueStore = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        "--rescue-to",
+        "--to",
+        metavar="DIR",
+        help="Folder for the rescued records (default: your state folder).",
+    ),
+]
 BackupStore = Annotated[
     str,
     typer.Option(
@@ -205,14 +200,7 @@ def duration(
             raise ValueError(f"{text!r} is too short: {least_ms:,} ms is the least")
         return found
 
-    return typer.Option(
-        name,
-        *older,
-        metavar=example,
-        parser=amount(name, read),
-        help=help,
-        show_default=shown or False,
-    )
+    return _amount(read, name, *older, example=example, help=help, shown=shown)
 
 
 def size(name: str, *older: str, example: str, help: str, least: int = 0, shown: str = "") -> Any:
@@ -224,6 +212,17 @@ def size(name: str, *older: str, example: str, help: str, least: int = 0, shown:
             raise ValueError(f"{text!r} is too small: {least:,} bytes is the least")
         return found
 
+    return _amount(read, name, *older, example=example, help=help, shown=shown)
+
+
+def rate(name: str, *older: str, help: str, shown: str) -> Any:
+    """An option whose value is a rate, in bytes a second; 0 for `unlimited`."""
+    return _amount(rate_bytes, name, *older, example="20MB/s", help=help, shown=shown)
+
+
+def _amount(
+    read: Callable[[str], Any], name: str, *older: str, example: str, help: str, shown: str
+) -> Any:
     return typer.Option(
         name,
         *older,
@@ -231,18 +230,6 @@ def size(name: str, *older: str, example: str, help: str, least: int = 0, shown:
         parser=amount(name, read),
         help=help,
         show_default=shown or False,
-    )
-
-
-def rate(name: str, *older: str, help: str, shown: str) -> Any:
-    """An option whose value is a rate, in bytes a second; 0 for `unlimited`."""
-    return typer.Option(
-        name,
-        *older,
-        metavar="20MB/s",
-        parser=amount(name, rate_bytes),
-        help=help,
-        show_default=shown,
     )
 
 
@@ -261,6 +248,115 @@ OlderThan = Annotated[
 """Milliseconds."""
 
 
+def _brokers_gone(gone: Gone = None) -> tuple[int, ...]:
+    return broker_ids(gone, "--gone")
+
+
+def _topic_names(topics: Topics = None) -> tuple[str, ...]:
+    return names_in(topics)
+
+
+def _seconds(recovery_duration_ms: Duration = DURATION_MS) -> float:
+    return recovery_duration_ms / 1000
+
+
+def _consent(consent: Phrases = None) -> Consent:
+    return Consent(tuple(consent or ()))
+
+
+def _rescue(
+    without_rescue: Annotated[
+        bool,
+        typer.Option(
+            "--without-rescue", help="Do not save the records that the elections cut off."
+        ),
+    ] = False,
+    store: RescueStore = None,
+) -> RescueChoice:
+    return RescueChoice(without_rescue, store)
+
+
+GoneBrokers = Annotated[tuple[int, ...], _brokers_gone]
+TopicNames = Annotated[tuple[str, ...], _topic_names]
+Seconds = Annotated[float, _seconds]
+"""That brokers have to answer."""
+SECONDS = DURATION_MS / 1000
+GivenConsent = Annotated[Consent, _consent]
+NO_CONSENT = Consent()
+Rescue = Annotated[RescueChoice, _rescue]
+
+
+def _connection(
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-server",
+            metavar="HOST:PORT,...",
+            help="Brokers to connect to first.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    command_config: Annotated[
+        str | None,
+        typer.Option(
+            "--command-config",
+            "--admin.config",
+            metavar="FILE",
+            help="Client properties with Kafka's own keys.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME",
+            help="A profile from your config folder.",
+            rich_help_panel=PANEL,
+            autocompletion=completion.profiles,
+        ),
+    ] = None,
+    broker_address: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--broker-address",
+            metavar="ID=HOST:PORT",
+            help="Address of a broker, in place of the advertised one (repeatable); @FILE has "
+            "several.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    listener: Annotated[
+        str | None,
+        typer.Option(
+            "--listener",
+            metavar="NAME",
+            help="The brokers' listener to use.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    native_rpc: Annotated[
+        str,
+        typer.Option(
+            "--native-rpc",
+            metavar="auto|off|KEY",
+            help="Whether to use KIP-1275's own requests.",
+            rich_help_panel=PANEL,
+            autocompletion=completion.native_rpc,
+        ),
+    ] = "auto",
+    write: Annotated[
+        bool, typer.Option("--write", help="Allow this command to change the cluster.")
+    ] = False,
+) -> Connection:
+    from breakglass.services.connection.sources import ConnectionOptions
+
+    options = ConnectionOptions(
+        bootstrap_server, command_config, profile, tuple(broker_address or ()), listener
+    )
+    return Connection(options, native_rpc, write)
+
+
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give *command* the connection options; it gets a Connection as its first argument."""
     return _with_options(command, writes=False)
@@ -273,11 +369,14 @@ def connected_for_writing(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def with_log_format(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command that runs until a signal `--log-format`, and talk in that format."""
+    option = typer.Option(
+        "--log-format", help="How the command reports on stderr: sentences, or JSON lines."
+    )
     chosen = inspect.Parameter(
         "log_format",
         inspect.Parameter.KEYWORD_ONLY,
         default=LogFormat.TEXT,
-        annotation=Annotated[LogFormat, _LOG_FORMAT],
+        annotation=Annotated[LogFormat, option],
     )
 
     def run(*, log_format: LogFormat, **arguments: Any) -> Any:
@@ -287,27 +386,38 @@ def with_log_format(command: Callable[..., Any]) -> Callable[..., Any]:
     return _signed(run, command, [*map(_keyword, _typed(command)), chosen])
 
 
-def sharing(options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options of the function *options*, before its own.
+def with_groups(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let each parameter of *command* that is a group have the group's options in its place.
 
-    The command gets what *options* returns as its first argument.
+    A group is a dataclass whose fields are options, or an annotation with a function that takes
+    options; groups may hold groups. The command gets the value that is made of them.
     """
-    shared = _typed(options)
+    groups: dict[str, tuple[Callable[..., Any], list[inspect.Parameter]]] = {}
+    params: list[inspect.Parameter] = []
+    for param in _typed(command):
+        made = [one for one in get_args(param.annotation) if isinstance(one, FunctionType)]
+        make = made[0] if made else param.annotation
+        if made or (is_dataclass(make) and make is not Connection):
+            make = with_groups(make)
+            groups[param.name] = make, _typed(make)
+            params += groups[param.name][1]
+        else:
+            params.append(param)
+    if not groups:
+        return command
 
-    def give(command: Callable[..., Any]) -> Callable[..., Any]:
-        first, *own = _typed(command)[1:]
+    def run(*given: Any, **arguments: Any) -> Any:
+        for name, (make, options) in groups.items():
+            arguments[name] = make(**{one.name: arguments.pop(one.name) for one in options})
+        return command(*given, **arguments)
 
-        def run(*given: Any, **arguments: Any) -> Any:
-            values = {param.name: arguments.pop(param.name) for param in shared}
-            return command(options(**values), *given, **arguments)
-
-        return _signed(run, command, [first, *map(_keyword, (*shared, *own))])
-
-    return give
+    return _signed(run, command, [params[0], *map(_keyword, params[1:])])
 
 
 def _with_options(command: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
-    own, added = _typed(command)[1:], _connection_parameters(writes=writes)
+    command = with_groups(command)
+    own = _typed(command)[1:]
+    added = [param for param in _typed(_connection) if writes or param.name != "write"]
 
     def run(**arguments: Any) -> Any:
         given = {param.name: arguments.pop(param.name) for param in added}
@@ -336,31 +446,3 @@ def _signed(
     run.__annotations__ = {param.name: param.annotation for param in params}
     run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, __name__
     return run
-
-
-def _connection_parameters(*, writes: bool) -> list[inspect.Parameter]:
-    text = str | None
-    table: list[tuple[str, Any, Any]] = [
-        ("bootstrap_server", Annotated[text, _BOOTSTRAP], None),
-        ("command_config", Annotated[text, _COMMAND_CONFIG], None),
-        ("profile", Annotated[text, _PROFILE], None),
-        ("broker_address", Annotated[list[str] | None, _BROKER_ADDRESS], None),
-        ("listener", Annotated[text, _LISTENER], None),
-        ("native_rpc", Annotated[str, _NATIVE], "auto"),
-    ]
-    if writes:
-        table.append(("write", Annotated[bool, _WRITE], False))
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return [
-        inspect.Parameter(name, kind, default=default, annotation=annotation)
-        for name, annotation, default in table
-    ]
-
-
-def _connection(
-    *, native_rpc: str, broker_address: list[str] | None, write: bool = False, **texts: str | None
-) -> Connection:
-    from breakglass.services.connection.sources import ConnectionOptions
-
-    options = ConnectionOptions(broker_address=tuple(broker_address or ()), **texts)
-    return Connection(options, native_rpc, write)

@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum, StrEnum
 from itertools import islice
 from pathlib import PurePath
 from threading import Event, Thread
+from typing import Any
 from uuid import UUID
 
 from breakglass.services.clock import now_ms
-from breakglass.services.model import Unknown
+from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.words.figures import shown
 from breakglass.services.words.inert import inert
 from breakglass.services.words.moments import time_text
@@ -57,7 +58,7 @@ def say(message: str) -> None:
 @contextmanager
 def waits_said() -> Iterator[None]:
     """While the block runs, say whom it waits for once it has waited for a while (S50)."""
-    from breakglass.services.kafka.wire.deadline import WAITS
+    from breakglass.services.clock import WAITS
 
     over = Event()
 
@@ -83,6 +84,19 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print *lines* on stdout: data in sentences, as above and below a table."""
     for line in lines:
         _write_line(inert(line))
+
+
+def report(line: str, *, aside: bool) -> None:
+    """Print the result *line* at once; *aside*: say it, as stdout is kept for other things."""
+    if aside:
+        say(line)
+    else:
+        print(inert(line), flush=True)
+
+
+def data_aside(aside: bool) -> AbstractContextManager[object]:
+    """In the block, what is printed goes to stderr if stdout is kept for a document."""
+    return redirect_stdout(sys.stderr if aside else sys.stdout)
 
 
 def print_json(document: object) -> None:
@@ -121,6 +135,16 @@ def _write_line(line: str) -> None:
     print(f"{line}\n", end="")
 
 
+def members(of: object, names: str) -> dict[str, Any]:
+    """A part of a document: the attributes of *of* whose *names* stand with blanks between."""
+    return {name: getattr(of, name) for name in names.split()}
+
+
+def of_partition(partition: TopicPartition) -> dict[str, Any]:
+    """A part of a document: what names *partition*."""
+    return {"topic": partition.topic, "partition": partition.partition}
+
+
 def _plain(value: object) -> object:
     """Return a form of *value* that JSON has. Raises TypeError when there is none."""
     if isinstance(value, Unknown):
@@ -145,6 +169,14 @@ class Column:
     """Numbers stand to the right."""
     whole: bool = False
     """Not folded while others can be: what is copied into another command."""
+
+
+def columns(*titles: str) -> tuple[Column, ...]:
+    """Columns by their titles: ``>Records`` stands to the right, ``=Journal`` is not folded."""
+    return tuple(
+        Column(title.lstrip(">="), right=title.startswith(">"), whole=title.startswith("="))
+        for title in titles
+    )
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:

@@ -1,4 +1,4 @@
-"""`breakglass plan`: its commands, and those that only read a plan: show, check, diff."""
+"""`breakglass plan`: make a plan with a leader for each offline partition, show, check, compare."""
 
 from __future__ import annotations
 
@@ -7,16 +7,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console import plan_edits, plan_make
+from breakglass.console import plan_edits
 from breakglass.console.commands import new_app
-from breakglass.console.options import DURATION_MS, AsJson, Duration, connected
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.option_values import require_topics
+from breakglass.console.options import (
+    SECONDS,
+    AsJson,
+    Each,
+    GoneBrokers,
+    Journals,
+    Seconds,
+    TopicNames,
+    VerifyContents,
+    connected,
+)
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.plan_edits import PlanFile
 from breakglass.console.wiring import Connection
+from breakglass.services.errors import UsageError
+from breakglass.services.session import Effort
+from breakglass.services.words.figures import count
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.appraisal import Appraisal
-    from breakglass.services.recovery.plan.edit import PlanDifference
+    from breakglass.services.recovery.plan.document import PartitionRecord, Plan
+    from breakglass.services.recovery.triage import Triage
 
 app = new_app(
     "Make, read, edit, check and compare recovery plans.\n\nA plan names the leader to elect for "
@@ -24,7 +39,8 @@ app = new_app(
     "holds the elections of a plan."
 )
 
-Each = Annotated[bool, typer.Option("--each", help="Print a row for every partition.")]
+NAMED_OF_A_REASON = 3
+"""Partitions named of those that are left out for one reason; the rest is counted."""
 
 
 @app.callback()
@@ -32,7 +48,82 @@ def plan() -> None:
     """Make, read, edit, check and compare recovery plans."""
 
 
-app.command()(plan_make.make)
+@app.command()
+@connected
+def make(
+    connection: Connection,
+    topics: TopicNames = (),
+    gone: GoneBrokers = (),
+    without_waiting: Annotated[
+        bool,
+        typer.Option(
+            "--without-waiting",
+            help="Leave out partitions that come back, whole or with more records, when a "
+            "broker is started.",
+        ),
+    ] = False,
+    note: Annotated[
+        list[str] | None,
+        typer.Option("--note", metavar="TEXT", help="Text to keep in the plan (repeatable)."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="New file for the plan (default: stdout)."),
+    ] = None,
+    duration: Seconds = SECONDS,
+    verify_contents: VerifyContents = Effort.BUDGET,
+    journals: Journals = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --out: print what the plan elects, as JSON.")
+    ] = False,
+) -> None:
+    """Propose a leader for every offline partition.
+
+    This command only reads. The plan goes to stdout, or to the new file that --out names. stderr
+    says what the plan elects, what it leaves out, and why. A partition is left out when no leader
+    can be recommended for it. Ends with 1 when no leader can be recommended at all.
+    """
+    from breakglass.console.evidence import final, say_remembered
+    from breakglass.services.recovery.plan.file import rendered, write_plan
+    from breakglass.services.recovery.plan.make import make_plan
+    from breakglass.services.recovery.triage import triage
+
+    brokers_gone = gone
+    if out is not None and out.exists():
+        raise UsageError(f"{out} exists already and is kept: name another file.")
+    with connection.reading() as client:
+        found = final(
+            triage(
+                client,
+                duration,
+                topics=topics,
+                native_choice=connection.native_rpc,
+                gone=brokers_gone,
+                contents=verify_contents,
+                journals=journals or (),
+            )
+        )
+    say_remembered(found)
+    require_topics(topics, found.snapshot)
+    made = make_plan(
+        found.assessments,
+        found.snapshot.cluster_id,
+        found.snapshot.observed_at_ms,
+        include_waiting=not without_waiting,
+        notes=(*(f"b{broker} was declared gone" for broker in brokers_gone), *(note or ())),
+    )
+    if out is None:
+        for piece in rendered(made):
+            print(piece, end="")
+    else:
+        write_plan(made, out)
+        if as_json:
+            from breakglass.console.plan_table import plan_document
+
+            print_json({"path": out, **plan_document(made)})
+    _say_made(made, found, out)
+    if found.assessments and not made.leaders:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -47,7 +138,7 @@ def show(path: PlanFile, each: Each = False, as_json: AsJson = False) -> None:
 
     shown = plan_edits.opened(path).plan
     if as_json:
-        from breakglass.console.plan_documents import plan_document
+        from breakglass.console.plan_table import plan_document
 
         print_json({"path": path, **plan_document(shown)})
     else:
@@ -71,7 +162,7 @@ KAFKAS_OWN_TOOL = (
 def check(
     connection: Connection,
     path: PlanFile,
-    recovery_duration_ms: Duration = DURATION_MS,
+    duration: Seconds = SECONDS,
     each: Each = False,
     as_json: AsJson = False,
 ) -> None:
@@ -84,11 +175,9 @@ def check(
 
     read = plan_edits.opened(path).plan
     with connection.reading() as client:
-        appraisal, found = appraised(
-            client, read, str(path), recovery_duration_ms / 1000, connection.native_rpc
-        )
+        appraisal, found = appraised(client, read, str(path), duration, connection.native_rpc)
     if as_json:
-        from breakglass.console.plan_documents import check_document
+        from breakglass.console.plan_table import check_document
 
         print_json({"path": path, **check_document(appraisal, found.snapshot.cluster_id)})
     else:
@@ -114,24 +203,30 @@ def diff(
         say(f"{before} is for cluster {first.cluster_id}, {after} for {second.cluster_id}.")
     differences = compare(first, second)
     if as_json:
-        from breakglass.console.plan_documents import diff_document
+        from breakglass.console.plan_table import diff_document
 
         print_json(diff_document(first, second, differences))
     elif differences:
-        print_table(DIFF_COLUMNS, [_difference(difference) for difference in differences])
+        rows = [
+            (
+                one.partition,
+                None if one.before is None else f"b{one.before}",
+                None if one.after is None else f"b{one.after}",
+                count(one.loss_before),
+                count(one.loss_after),
+                "other" if one.evidence_changed else "same",
+            )
+            for one in differences
+        ]
+        print_table(DIFF_COLUMNS, rows)
     if differences:
         raise typer.Exit(1)
 
 
-DIFF_COLUMNS = (
-    Column("Topic-partition"),
-    Column("Leader in A"),
-    Column("Leader in B"),
-    Column("Loses in A", right=True),
-    Column("Loses in B", right=True),
-    Column("Evidence"),
+DIFF_COLUMNS = columns(
+    "Topic-partition", "Leader in A", "Leader in B", ">Loses in A", ">Loses in B", "Evidence"
 )
-CHECK_COLUMNS = (Column("Topic-partition"), Column("Leader"), Column("Status"), Column("Reason"))
+CHECK_COLUMNS = columns("Topic-partition", "Leader", "Status", "Reason")
 
 app.command("set")(plan_edits.set_leaders)
 app.command()(plan_edits.exclude)
@@ -166,14 +261,54 @@ def _print_checked(appraisal: Appraisal, *, each: bool) -> None:
     say(", ".join(f"{number:,} {status}" for status, number in counts.items()) or "elects nobody")
 
 
-def _difference(difference: PlanDifference) -> tuple[object, ...]:
-    from breakglass.services.words.figures import count
+def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
+    from breakglass.services.recovery.plan.make import totals_of
 
-    return (
-        difference.partition,
-        None if difference.before is None else f"b{difference.before}",
-        None if difference.after is None else f"b{difference.after}",
-        count(difference.loss_before),
-        count(difference.loss_after),
-        "other" if difference.evidence_changed else "same",
-    )
+    summary = found.summary
+    for line in (summary.alarm, summary.headline):
+        if line:
+            say(line)
+    for broker, reason in sorted(found.evidence.silent.items()):
+        say(f"? b{broker}: {reason}")
+    say(f"The plan {totals_of(made)}.")
+    from breakglass.services.recovery.judgement.starting import AS_IT_WAS
+
+    waiting = [
+        made.records[partition]
+        for partition in made.leaders
+        if made.records[partition].verdict == "WAIT"
+    ]
+    whole = [record for record in waiting if record.comes_back_whole]
+    more = [record for record in waiting if not record.comes_back_whole]
+    if whole:
+        actions = ", ".join(sorted({record.action for record in whole}))
+        say(f"{len(whole):,} of these need no election if you {actions} and {AS_IT_WAS}.")
+    if more:
+        actions = ", ".join(sorted({record.action for record in more}))
+        say(f"Before {len(more):,} of these are elected {actions} (down, may hold more).")
+    if waiting:
+        say(
+            "--without-waiting leaves them out, --gone ID says that broker never returns with its "
+            "disk."
+        )
+    _say_left_out(made, out)
+    say(f"digest: {made.spoken_digest}")
+    if out is not None:
+        say(f"Written to {out}: read it with `breakglass plan show {out}`.")
+
+
+def _say_left_out(made: Plan, out: Path | None) -> None:
+    from breakglass.services.recovery.plan.candidates import candidates
+
+    by_reason: dict[str, list[PartitionRecord]] = {}
+    for record in made.left_out:
+        by_reason.setdefault(record.left_out, []).append(record)
+    for reason, records in by_reason.items():
+        named = ", ".join(str(record.partition) for record in records[:NAMED_OF_A_REASON])
+        more = len(records) - NAMED_OF_A_REASON
+        rest = f" and {more:,} more" if more > 0 else ""
+        say(f"left out: {named}{rest}: {records[0].verdict}: {reason}")
+        first = records[0]
+        able = next((one.broker for one in candidates(first) if one.eligible), None)
+        if able is not None and first.verdict in ("SAFE", "LOSS", "FORK"):
+            say(f"decided by hand: breakglass plan set {out or 'FILE'} {first.partition}={able}")

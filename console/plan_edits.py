@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.option_values import broker_ids
+from breakglass.console.option_values import broker_ids, leaders_named, partitions_named
 from breakglass.console.options import AsJson, connected
 from breakglass.console.output import print_json, say
-from breakglass.console.wiring import Connection
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import EvidenceChanged, Refused, UsageError
+from breakglass.services.words.figures import count
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.document import Plan
@@ -68,7 +69,6 @@ def set_leaders(
     not be read; its election then needs a separate consent, to an unknown loss. A replica that
     cannot be elected is refused with the reason, and nothing is written.
     """
-    from breakglass.console.partition_names import leaders_named
     from breakglass.services.recovery.plan import edit as plan_edit
 
     def change(plan: Plan) -> Plan:
@@ -92,7 +92,6 @@ def exclude(
 
     `plan set` adds them to the plan again.
     """
-    from breakglass.console.partition_names import partitions_named
     from breakglass.services.recovery.plan import edit as plan_edit
 
     def change(plan: Plan) -> Plan:
@@ -200,7 +199,7 @@ def approve(
     else:
         say(f"{who} approves digest {plan.spoken_digest}: {totals_of(plan)}")
     if as_json:
-        from breakglass.console.plan_documents import plan_document
+        from breakglass.console.plan_table import plan_document
 
         print_json({"path": out or path, **plan_document(after)})
 
@@ -215,7 +214,7 @@ def _edit(path: Path, change: Callable[[Plan], Plan], out: Path | None, *, as_js
     _say_changes(before.plan, after, differences)
     _save(before, after, out)
     if as_json:
-        from breakglass.console.plan_documents import diff_document
+        from breakglass.console.plan_table import diff_document
 
         print_json({"path": out or path, **diff_document(before.plan, after, differences)})
 
@@ -242,7 +241,6 @@ def _save(before: PlanText, after: Plan, out: Path | None) -> None:
 
 def _say_changes(before: Plan, after: Plan, differences: tuple[PlanDifference, ...]) -> None:
     from breakglass.services.recovery.plan.make import totals_of
-    from breakglass.services.words.figures import count
 
     if after.digest == before.digest:
         say(f"Nothing to change: it {totals_of(after)}.")
@@ -265,12 +263,11 @@ def _leader(broker: int | None) -> str:
 
 
 def _brokers_in(connection: Connection, plan: Plan, path: Path, rack: str) -> frozenset[int]:
-    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.plan.check import require_cluster
     from breakglass.services.recovery.plan.edit import brokers_in_rack
 
     with connection.reading() as client:
-        described = client.describe(Deadline.after(patience.SNAPSHOT))
+        described = client.describe(deadline_after(patience.SNAPSHOT))
     require_cluster(plan, described.cluster_id, str(path))
     found = brokers_in_rack(described.brokers, rack)
     if not found:

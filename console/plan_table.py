@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from breakglass.console.output import Column, print_table
+from breakglass.console.documents import SCHEMA
+from breakglass.console.output import columns, of_partition, print_table
 from breakglass.services.recovery.guarded.election_quote import empty_over_unread
 from breakglass.services.recovery.judgement.assessment import recovery_order
-from breakglass.services.recovery.plan.make import consent_groups, totals_of
+from breakglass.services.recovery.judgement.loss import unread_bound
+from breakglass.services.recovery.plan.make import consent_groups, plan_price, totals_of
 from breakglass.services.recovery.plan.rows import verdict_on, why
 from breakglass.services.words.figures import (
     count,
@@ -22,18 +24,14 @@ from breakglass.services.words.inert import inert
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
+    from breakglass.services.guard.consent import Price
     from breakglass.services.model import TopicPartition
+    from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import PartitionRecord, Plan
+    from breakglass.services.recovery.plan.edit import PlanDifference
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Leader"),
-    Column("Chosen by"),
-    Column("Verdict"),
-    Column("Action"),
-    Column("Loses", right=True),
-    Column("Unread", right=True),
-    Column("Why"),
+COLUMNS = columns(
+    "Topic-partition", "Leader", "Chosen by", "Verdict", "Action", ">Loses", ">Unread", "Why"
 )
 GROUPED_ABOVE = 3
 """More partitions of one topic that are treated alike become one row."""
@@ -173,3 +171,114 @@ def _loses(group: Sequence[PlanTableRow]) -> str:
         return loss_text(losses[0])
     about = "~" if any(loss.approximate for loss in losses) else ""
     return about + total_text(loss.total for loss in losses) if losses else count(None)
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """A plan as `plan show` tells it; the evidence itself is in the plan's own file."""
+    evidence = plan.breakglass
+    return {
+        "schema": SCHEMA,
+        "cluster_id": plan.cluster_id,
+        "made_at_ms": None if evidence is None else evidence.made_at_ms,
+        "digest": plan.digest,
+        "spoken_digest": plan.spoken_digest,
+        "altered": plan.altered,
+        "loses": None if evidence is None else _price(plan_price(plan)),
+        "approvals": [{"by": approval.by, "at_ms": approval.at_ms} for approval in plan.approvals],
+        "notes": () if evidence is None else evidence.notes,
+        "consents": [] if evidence is None else [group.phrase for group in consent_groups(plan)],
+        "partitions": [
+            {
+                **of_partition(partition),
+                "designated_leader": leader,
+                **_recorded(plan.records.get(partition), leader),
+            }
+            for partition, leader in plan.leaders.items()
+        ],
+        "left_out": [
+            {
+                **of_partition(record.partition),
+                "verdict": record.verdict,
+                "action": record.action,
+                "why": record.left_out,
+            }
+            for record in plan.left_out
+        ],
+    }
+
+
+def check_document(appraisal: Appraisal, cluster_id: str) -> dict[str, Any]:
+    """How each election of a plan stands."""
+    return {
+        "schema": SCHEMA,
+        "cluster_id": cluster_id,
+        "digest": appraisal.plan.digest,
+        "can_all_go": appraisal.fine,
+        "partitions": [
+            {
+                **of_partition(checked.partition),
+                "designated_leader": checked.leader,
+                "status": checked.status.value,
+                "reason": checked.reason,
+            }
+            for checked in appraisal.checked
+        ],
+    }
+
+
+def diff_document(
+    before: Plan, after: Plan, differences: Iterable[PlanDifference]
+) -> dict[str, Any]:
+    """What two plans treat differently."""
+    return {
+        "schema": SCHEMA,
+        "before": _head(before),
+        "after": _head(after),
+        "differences": [
+            {
+                **of_partition(difference.partition),
+                "leader_before": difference.before,
+                "leader_after": difference.after,
+                "loss_before": difference.loss_before,
+                "loss_after": difference.loss_after,
+                "evidence_changed": difference.evidence_changed,
+            }
+            for difference in differences
+        ],
+    }
+
+
+def _head(plan: Plan) -> dict[str, Any]:
+    return {
+        "cluster_id": plan.cluster_id,
+        "digest": plan.digest,
+        "spoken_digest": plan.spoken_digest,
+        "loses": None if plan.breakglass is None else _price(plan_price(plan)),
+    }
+
+
+def _price(price: Price) -> dict[str, Any]:
+    return {"records": price.records, "approximate": price.approximate}
+
+
+def _recorded(record: PartitionRecord | None, leader: int) -> dict[str, Any]:
+    """What a plan remembers of one election; nothing in a bare plan."""
+    if record is None:
+        return {}
+    loss = record.loss_of(leader)
+    verdict, action = verdict_on(record, leader)
+    return {
+        "chosen_by": record.chosen_by,
+        "verdict": verdict,
+        "action": action,
+        "loses": {
+            "records": loss.total,
+            "committed": loss.committed,
+            "unproven": loss.uncommitted,
+            "approximate": loss.approximate,
+        },
+        "unread_at_least": unread_bound(record.evidence).at_least,
+        "abandons": loss.abandons,
+        "gone": record.gone,
+        "why": why(record, leader),
+    }

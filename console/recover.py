@@ -1,51 +1,62 @@
 """`breakglass recover`: hold the elections of a plan, under guard.
 
+`breakglass recover resume`: finish or undo what an interrupted recovery left.
 `breakglass recover min-isr`: the controller forgets a last leader that is back EMPTY (R3).
 `breakglass recover add-replica`: records that wait for a replica in sync become readable (R50).
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Collection
-from contextlib import redirect_stdout
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
-from breakglass.console.guarded import GuardedCommand
-from breakglass.console.option_values import broker_ids, names_in
+from breakglass.console.documents import given_up_brokers, outcomes_document, rescued_partitions
+from breakglass.console.exits import StopSignal
+from breakglass.console.guarded import GuardedCommand, Outcomes, say_facts
 from breakglass.console.options import (
-    DURATION_MS,
     AsJson,
-    Duration,
-    Gone,
-    Topics,
+    GivenConsent,
+    GoneBrokers,
+    PlanOption,
+    Rescue,
+    Seconds,
+    TopicNames,
     VerifyContents,
     connected_for_writing,
 )
-from breakglass.console.output import print_json, say
-from breakglass.console.report import report
-from breakglass.console.rescuing import RescueChoice, RescueStore, WithoutRescue
-from breakglass.console.resume import resume
-from breakglass.console.setting_outcomes import Outcomes, say_facts
-from breakglass.console.stop_signal import StopSignal
-from breakglass.console.wiring import Connection
-from breakglass.services.errors import UsageError
+from breakglass.console.output import (
+    columns,
+    data_aside,
+    of_partition,
+    print_json,
+    print_table,
+    report,
+    say,
+)
+from breakglass.console.report import report as report_ledger
+from breakglass.console.wiring import Connection, deadline_after
+from breakglass.services import patience
+from breakglass.services.errors import UsageError, WrongCluster
+from breakglass.services.guard.journal import read
 from breakglass.services.session import Effort
-from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.services.kafka.read_client import ReadClient
+    from collections.abc import Iterable
+
+    from breakglass.console.electing import Electing
+    from breakglass.services.guard.journal import JournalView
     from breakglass.services.recovery.acts.forget_leaders import PlannedForgetting
+    from breakglass.services.recovery.acts.resume import Resumption
     from breakglass.services.recovery.execution.target import ElectionTarget
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import Plan
-    from breakglass.services.recovery.triage import Triage
+    from breakglass.services.recovery.triage import Left
+    from breakglass.services.recovery.unfinished import Remains
 
 T = TypeVar("T")
 
@@ -53,10 +64,11 @@ T = TypeVar("T")
 @connected_for_writing
 def min_isr(
     connection: Connection,
-    topics: Topics = None,
-    gone: Gone = None,
-    recovery_duration_ms: Duration = DURATION_MS,
-    consent: Phrases = None,
+    *,
+    topics: TopicNames,
+    gone: GoneBrokers,
+    duration: Seconds,
+    consent: GivenConsent,
     as_json: AsJson = False,
 ) -> None:
     """Last resort if a BOMB's broker cannot be stopped: make the controller forget who led last.
@@ -69,15 +81,14 @@ def min_isr(
     """
     from breakglass.services.recovery.acts.forget_leaders import ForgetLeaders
 
-    act = ForgetLeaders(names_in(topics), broker_ids(gone, "--gone"), recovery_duration_ms / 1000)
+    act = ForgetLeaders(topics, gone, duration)
     outcomes = Outcomes(quiet=as_json)
-    command = GuardedCommand(act, Consent(tuple(consent or ())), connection, hear=outcomes)
+    command = GuardedCommand(act, consent, connection, hear=outcomes)
 
     def told(plan: PlannedForgetting) -> dict[str, object]:
         forgotten = [
             {
-                "topic": forgetting.partition.topic,
-                "partition": forgetting.partition.partition,
+                **of_partition(forgetting.partition),
                 "forgotten": forgetting.forgotten,
                 "bomb": forgetting.bomb,
                 "intact": forgetting.intact,
@@ -94,7 +105,7 @@ def min_isr(
 
 @connected_for_writing
 def add_replica(
-    connection: Connection, topics: Topics = None, consent: Phrases = None, as_json: AsJson = False
+    connection: Connection, *, topics: TopicNames, consent: GivenConsent, as_json: AsJson = False
 ) -> None:
     """Add a replica on a live broker to partitions with fewer than min.insync.replicas in sync.
 
@@ -113,8 +124,7 @@ def add_replica(
         return {
             "partitions": [
                 {
-                    "topic": one.partition.topic,
-                    "partition": one.partition.partition,
+                    **of_partition(one.partition),
                     "leader": one.designee,
                     "assignment": one.assignment,
                     "replicas": one.order,
@@ -127,9 +137,8 @@ def add_replica(
         }
 
     with StopSignal() as stop:
-        word = Consent(tuple(consent or ()))
-        act = AddReplicas(names_in(topics))
-        command = GuardedCommand(act, word, connection, stop=stop, hear=outcomes)
+        act = AddReplicas(topics)
+        command = GuardedCommand(act, consent, connection, stop=stop, hear=outcomes)
         code = _guarded(command, outcomes, connection, told)
     raise typer.Exit(code)
 
@@ -163,160 +172,268 @@ app = new_app(
 app.info.subcommand_metavar = "[COMMAND]"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryByPlan:
+    """The options of one call."""
+
+    plan: PlanOption = None
+    duration: Seconds
+    gone: GoneBrokers
+    contents: VerifyContents = Effort.BUDGET
+    rescue: Rescue
+    consent: GivenConsent
+    as_json: AsJson = False
+
+
 @app.callback(invoke_without_command=True)
 @connected_for_writing
-def recover(
-    connection: Connection,
-    context: typer.Context,
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            "--plan", metavar="FILE", help="A plan of `plan make`, or a file in Kafka's form."
-        ),
-    ] = None,
-    recovery_duration_ms: Duration = DURATION_MS,
-    gone: Gone = None,
-    verify_contents: VerifyContents = Effort.BUDGET,
-    without_rescue: WithoutRescue = False,
-    store: RescueStore = None,
-    consent: Phrases = None,
-    as_json: AsJson = False,
-) -> None:
+def recover(connection: Connection, context: typer.Context, asked: RecoveryByPlan) -> None:
     """Hold the elections of a plan, under guard."""
     if context.invoked_subcommand is not None:
         return
-    if plan is None:
+    if asked.plan is None:
         raise UsageError("name the plan: breakglass recover --plan FILE")
-    word = Consent(tuple(consent or ()))
-    rescue = RescueChoice(without_rescue, store)
-    duration = recovery_duration_ms / 1000
-    raise typer.Exit(
-        recover_plan(
-            connection,
-            plan,
-            duration,
-            word,
-            rescue,
-            verify_contents,
-            as_json=as_json,
-            gone=broker_ids(gone, "--gone"),
-        )
-    )
+    raise typer.Exit(recover_plan(connection, asked.plan, asked))
 
 
-app.command("resume")(resume)
-app.command("report")(report)
-app.command("min-isr")(min_isr)
-app.command("add-replica")(add_replica)
-
-
-def recover_plan(
-    connection: Connection,
-    path: Path,
-    duration: float,
-    consent: Consent,
-    rescue: RescueChoice,
-    contents: Effort = Effort.BUDGET,
-    *,
-    as_json: bool,
-    gone: Collection[int] = (),
-) -> int:
+def recover_plan(connection: Connection, path: Path, asked: RecoveryByPlan) -> int:
     """Carry out the plan in *path*; returns the exit code."""
+    from breakglass.console.electing import Electing
     from breakglass.console.evidence import appraised
     from breakglass.console.plan_edits import opened
+    from breakglass.services.recovery.execution.routes import route_for
+    from breakglass.services.recovery.guarded.election_quote import priced
+    from breakglass.services.recovery.guarded.subject import skipped_of
 
     read = opened(path).plan
     connection.require_write(f"recovering by {path}")
     with StopSignal() as stop, connection.reading() as client:
         appraisal, found = appraised(
-            client, read, str(path), duration, connection.native_rpc, gone, contents
+            client,
+            read,
+            str(path),
+            asked.duration,
+            connection.native_rpc,
+            asked.gone,
+            asked.contents,
         )
-        call = _Call(
-            connection, client, path, read, appraisal, found, stop, consent, rescue, as_json, gone
-        )
-        return call.run()
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    connection: Connection
-    client: ReadClient
-    path: Path
-    read: Plan
-    appraisal: Appraisal
-    found: Triage
-    stop: StopSignal
-    consent: Consent
-    rescue: RescueChoice
-    as_json: bool
-    gone: Collection[int] = ()
-
-    def run(self) -> int:
-        from breakglass.console.documents import election_document
-        from breakglass.console.electing import Electing, report, report_aside
-        from breakglass.services.recovery.execution.routes import route_for
-        from breakglass.services.recovery.guarded.subject import skipped_of
-
         electing = Electing(
-            self.connection,
-            self.client,
-            self.found.snapshot.cluster_id,
-            self.stop,
-            route_for(self.found.native),
-            self.rescue,
-            tell=report_aside if self.as_json else report,
+            connection,
+            client,
+            found.snapshot.cluster_id,
+            stop,
+            route_for(found.native),
+            asked.rescue,
+            as_json=asked.as_json,
+            unheld=list(appraisal.skipped),
         )
-        self._report_skipped()
-        from breakglass.services.recovery.guarded.election_quote import priced
-
-        evidence, records = self.appraisal.evidence, self.appraisal.plan.records
-        wanted = [
-            priced(
-                evidence[target.partition], target, {*records[target.partition].gone, *self.gone}
-            )
-            for target in self.appraisal.targets()
-        ]
-        if wanted:
-            self._show()
-            electing.run(
-                wanted,
-                self.consent,
-                self.appraisal.plan.digest,
-                approved_by=tuple(approval.by for approval in self.appraisal.plan.approvals),
-                left=skipped_of(self.appraisal),
-            )
-        left = electing.look_after()
-        if self.as_json:
-            cluster_id, plan = self.found.snapshot.cluster_id, self.appraisal.plan
-            document = election_document(cluster_id, electing, self.appraisal.skipped, left)
-            head = {"plan": self.path, "digest": plan.digest}
-            print_json({**head, **document})
-        return electing.ended([skipped.result for skipped in self.appraisal.skipped])
-
-    def _report_skipped(self) -> None:
-        for skipped in self.appraisal.skipped:
+        for skipped in appraisal.skipped:
             reason = f": {skipped.reason}" if skipped.reason else ""
             line = f"{skipped.partition}  {skipped.result}{reason}"
-            if skipped.succeeded and not self.as_json:
-                print(inert(line))
-            else:
-                say(line)
+            report(line, aside=asked.as_json or not skipped.succeeded)
+        evidence, plan = appraisal.evidence, appraisal.plan
+        wanted = [
+            priced(
+                evidence[target.partition],
+                target,
+                {*plan.records[target.partition].gone, *asked.gone},
+            )
+            for target in appraisal.targets()
+        ]
+        if wanted:
+            _show(appraisal, read)
+            electing.run(
+                wanted,
+                asked.consent,
+                plan.digest,
+                approved_by=tuple(approval.by for approval in plan.approvals),
+                left=skipped_of(appraisal),
+            )
+        electing.conclude(plan=path, digest=plan.digest)
+        return electing.ended([skipped.result for skipped in appraisal.skipped])
 
-    def _show(self) -> None:
-        """What is about to be elected, on stderr: stdout is for what came of it."""
-        from breakglass.console.plan_table import print_plan, rows_of
 
-        going = {checked.partition for checked in self.appraisal.to_hold}
-        with redirect_stdout(sys.stderr):
-            print_plan(rows_of(self.appraisal.plan, going), each=False)
-        for checked in self.appraisal.to_hold:
-            if checked.reason:
-                say(f"{checked.partition}: {checked.reason}; rank and loss are as planned")
-        say(f"digest: {self.appraisal.plan.spoken_digest}{_approvals(self.read)}")
+def _show(appraisal: Appraisal, read: Plan) -> None:
+    """What is about to be elected, on stderr: stdout is for what came of it."""
+    from breakglass.console.plan_table import print_plan, rows_of
+
+    with data_aside(True):
+        print_plan(
+            rows_of(appraisal.plan, {checked.partition for checked in appraisal.to_hold}),
+            each=False,
+        )
+    for checked in appraisal.to_hold:
+        if checked.reason:
+            say(f"{checked.partition}: {checked.reason}; rank and loss are as planned")
+    approvals = ""
+    if read.approvals:
+        approvals = f", approved by {', '.join(approval.by for approval in read.approvals)}"
+    elif read.breakglass is not None and read.breakglass.approvals:
+        approvals = ", which nobody approved: the approvals are of another digest"
+    say(f"digest: {appraisal.plan.spoken_digest}{approvals}")
 
 
-def _approvals(plan: Plan) -> str:
-    if plan.approvals:
-        return f", approved by {', '.join(approval.by for approval in plan.approvals)}"
-    voided = plan.breakglass is not None and plan.breakglass.approvals
-    return ", which nobody approved: the approvals are of another digest" if voided else ""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalResumption:
+    """The options of one call."""
+
+    named: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="JOURNAL",
+            help="Name or path of a journal (default: the newest unfinished one).",
+        ),
+    ] = None
+    journal: Annotated[
+        str | None, typer.Option("--journal", metavar="FILE", help="As the argument JOURNAL.")
+    ] = None
+    undo: Annotated[
+        bool,
+        typer.Option("--undo", help="Only restore assignment orders, where no leader was elected."),
+    ] = False
+    duration: Seconds
+    rescue: Rescue
+    consent: GivenConsent
+    as_json: AsJson = False
+
+
+@connected_for_writing
+def resume(connection: Connection, asked: JournalResumption) -> None:
+    """Finish or undo what an interrupted recovery left; put back the settings that a hold changed.
+
+    The journal may come from a colleague. The command asks the cluster for the outcome of each
+    step. Elections that were held are confirmed, and their assignment orders are restored. The
+    remaining partitions are elected at the price that was agreed to, or left with the reason.
+    Without --write, the command says what is left, and ends.
+    """
+    if asked.named and asked.journal and asked.named != asked.journal:
+        raise UsageError(f"{asked.named} and --journal {asked.journal} are two journals: name one")
+    raise typer.Exit(resume_journal(connection, asked))
+
+
+def resume_journal(connection: Connection, asked: JournalResumption) -> int:
+    """Carry out one call; returns the exit code."""
+    from breakglass.console.electing import Electing
+    from breakglass.services.recovery.acts.resume import ResumeJournal
+    from breakglass.services.recovery.execution.routes import stock_route
+    from breakglass.services.recovery.execution.target import RecoveryResult
+    from breakglass.services.recovery.settings.changes import owed
+    from breakglass.services.recovery.unfinished import abandons_of
+
+    with StopSignal() as stop, connection.reading() as client:
+        cluster_id = client.describe(deadline_after(patience.SNAPSHOT)).cluster_id
+        view = _journal_to_resume(cluster_id, asked.named or asked.journal)
+        if view is not None and view.plan is None and owed(view):
+            # Put topic settings back, which is what both resuming and undoing are there.
+            from breakglass.console.hold import put_back
+
+            code, outcomes = put_back(connection, view.path, asked.consent, quiet=asked.as_json)
+            if asked.as_json:
+                print_json({"schema": 1, "journal": view.path, "outcomes": outcomes.documents})
+            return code
+        # The route is the journal's own.
+        electing = Electing(
+            connection, client, cluster_id, stop, stock_route, as_json=asked.as_json
+        )
+        if view is None:
+            say(
+                "Nothing to resume: no journal of this cluster that can be read is unfinished or "
+                "partly failed."
+            )
+            if asked.as_json:
+                print_json(_resumption_document(electing))
+            return 0
+        electing.journals.append(view.path)
+        act = ResumeJournal(view.path, asked.undo, asked.rescue, seconds=asked.duration)
+        command = GuardedCommand(act, asked.consent, connection, stop=stop, hear=electing.hear)
+        frozen = command.freeze()
+        found, left = frozen.plan.survey, frozen.plan.remains.left
+        _show_remains(frozen.plan)
+        electing.evidence |= found.evidence
+        electing.abandons |= abandons_of(found.view)
+        command.carry_out(frozen, write=True)
+        for choice in left:
+            say(f"{choice.partition}  left: {choice.reason}")
+        electing.look_after()
+        if asked.as_json:
+            print_json(_resumption_document(electing, left))
+        return electing.ended([RecoveryResult.REFUSED] * len(left))
+
+
+def _journal_to_resume(cluster_id: str, name: str | None) -> JournalView | None:
+    """The journal of that *name* or path, or the newest of this cluster that is not done."""
+    from breakglass.services.recovery.acts.resume import open_journals
+    from breakglass.services.recovery.settings.changes import owing_journals
+    from breakglass.services.recovery.timeline.shelf import Shelf
+
+    if name is not None:
+        path = Path(name)
+        view = read(path) if "/" in name or path.exists() else Shelf().named(name).view
+        if view.cluster_id != cluster_id:
+            raise WrongCluster(
+                f"journal {view.path} is of cluster {view.cluster_id} and this is {cluster_id}: "
+                "connect to the cluster that it was written for."
+            )
+        return view
+    open_ones, unreadable = open_journals(cluster_id)
+    for broken in unreadable:
+        say(f"journal {broken.path} is passed over: {broken.reason}")
+    # Elections come first: a released hold would let the controller elect among them.
+    open_ones += [view for view in owing_journals(cluster_id) if view.plan is None]
+    for journal in open_ones[1:]:
+        say(f"left for another time: --journal {journal.path}")
+    return open_ones[0] if open_ones else None
+
+
+def _show_remains(plan: Resumption) -> None:
+    """What is left, on stderr: stdout is for what came of it."""
+    view = plan.survey.view
+    say(f"journal: {view.path}, begun by {view.who}, {view.result or 'interrupted'}")
+    rows = list(_remains_rows(plan.remains, undo=plan.undo))
+    if not rows:
+        say("It has no election that is left to be taken up.")
+        return
+    with data_aside(True):
+        print_table(REMAINS, rows)
+
+
+def _resumption_document(electing: Electing, left: Sequence[Left] = ()) -> dict[str, Any]:
+    """What came of a journal, as JSON; without one there was nothing to resume."""
+    told = outcomes_document(electing.cluster_id, electing.outcomes)
+    aftermath = electing.aftermath
+    return {
+        "journal": next(iter(electing.journals), None),
+        **told,
+        "succeeded": told["succeeded"] and not left,
+        "left": [{**of_partition(choice.partition), "reason": choice.reason} for choice in left],
+        "rescued": rescued_partitions(electing.rescued),
+        "open_transactions": aftermath.open_transactions,
+        "given_up": given_up_brokers(aftermath.given_up),
+    }
+
+
+REMAINS = columns("Topic-partition", "Leader", "To do")
+
+
+def _remains_rows(found: Remains, *, undo: bool) -> Iterable[tuple[object, ...]]:
+    for partition in found.offline:
+        named = ", ".join(f"b{broker}" for broker in partition.abandons)
+        abandons = f", abandoning {named}" if named else ""
+        price = f" at the price of {partition.price}{abandons}" if partition.price else ""
+        what = "put its order back" if undo else f"elect it{price}"
+        yield partition.target.partition, f"b{partition.target.designee}", what
+    for partition in found.led:
+        what = (
+            "none: it leads" if undo else "confirm it" + (", put the order back" * partition.ours)
+        )
+        yield partition.target.partition, f"b{partition.target.designee}", what
+    for done in found.done:
+        yield done.partition, f"b{done.leader}", "nothing: it leads"
+    for left in found.left:
+        yield left.partition, None, f"nothing that resume can: {left.reason}"
+
+
+app.command("resume")(resume)
+app.command("report")(report_ledger)
+app.command("min-isr")(min_isr)
+app.command("add-replica")(add_replica)

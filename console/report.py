@@ -17,7 +17,6 @@ from breakglass.services.errors import Unreachable, UsageError, WrongCluster
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from breakglass.services.guard.journal_view import JournalView
     from breakglass.services.model import TopicPartition
     from breakglass.services.recovery.ledger.entries import IncidentLedger
     from breakglass.services.recovery.ledger.holdings import Holdings
@@ -122,12 +121,12 @@ def _made(
     """
     from breakglass.services.recovery.ledger.assemble import ledger_of
     from breakglass.services.recovery.ledger.sources import gathered, with_cluster
+    from breakglass.services.recovery.timeline.shelf import Shelf
 
-    account = _account(connection, journal)
+    account, shelf = _account(connection, journal), Shelf()
     held = {} if plan is None else _planned(account, plan)
-    sources = gathered(
-        account, put_back=[_view(text) for text in put_back], planned=held, rescued=rescued
-    )
+    views = [shelf.named(name).view for name in put_back]
+    sources = gathered(account, put_back=views, planned=held, rescued=rescued)
     if connection.named:
         with connection.reading() as client:
             sources = with_cluster(sources, client, patience.COMMAND)
@@ -173,7 +172,7 @@ def _clusters(connection: Connection, shelf: Shelf) -> list[str]:
     why = "no cluster is named"
     if connection.addressed:
         try:
-            return [_cluster_id(connection)]
+            return [connection.cluster_id(patience.COMMAND)]
         except Unreachable as error:
             if connection.named:
                 raise
@@ -184,19 +183,6 @@ def _clusters(connection: Connection, shelf: Shelf) -> list[str]:
             "--bootstrap-server."
         )
     return held
-
-
-def _cluster_id(connection: Connection) -> str:
-    from breakglass.services.kafka.wire.deadline import Deadline
-
-    with connection.reading() as client:
-        return client.describe(Deadline.after(patience.COMMAND)).cluster_id
-
-
-def _view(name: str) -> JournalView:
-    from breakglass.services.recovery.timeline.shelf import Shelf
-
-    return Shelf().named(name).view
 
 
 def _planned(account: Account, path: Path) -> Mapping[TopicPartition, Holdings]:

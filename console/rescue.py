@@ -10,47 +10,52 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.exits import FAILED, INTERRUPTED
-from breakglass.console.option_values import names_in
+from breakglass.console.documents import rescued_partitions
+from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal
+from breakglass.console.option_values import require_topics
 from breakglass.console.options import (
-    DURATION_MS,
+    SECONDS,
     AsJson,
-    Duration,
     Journals,
-    Topics,
+    PlanOption,
+    RescueStore,
+    Seconds,
+    TopicNames,
     WhileRunning,
     connected,
     rate,
     size,
 )
-from breakglass.console.output import Column, print_json, print_table, say
-from breakglass.console.rescuing import RescueStore, default_folder, rescuer
-from breakglass.console.wiring import Connection
-from breakglass.services.errors import UsageError
+from breakglass.console.output import columns, members, of_partition, print_json, print_table, say
+from breakglass.console.wiring import Connection, deadline_after
+from breakglass.services import patience
+from breakglass.services.errors import UsageError, WrongCluster
+from breakglass.services.recovery.guarded.rescue_choice import default_folder
 from breakglass.services.session import Effort
+from breakglass.services.words.figures import partitions_text
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
+    from breakglass.console.exits import StopSignal
+    from breakglass.console.wiring import Connection
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.model import PartitionEvidence, TopicPartition
     from breakglass.services.recovery.judgement.starting import PassedOver
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.check import Checked
+    from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
+    from breakglass.services.recovery.rescue.from_log import CopiedLog
     from breakglass.services.recovery.rescue.results import RescuedPartition
     from breakglass.services.recovery.rescue.spans import AtRisk
 
 app = new_app()
 
 
-@app.command()
-@connected
-def rescue(
-    connection: Connection,
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            "--plan", metavar="FILE", help="A plan of `plan make`, or a file in Kafka's form."
-        ),
-    ] = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescueRequest:
+    """The options of one call."""
+
+    plan: PlanOption = None
     source: Annotated[
         list[str] | None,
         typer.Option(
@@ -60,7 +65,7 @@ def rescue(
             help="In place of a plan: a log folder of a broker that is down, or of one replica "
             "(repeatable).",
         ),
-    ] = None,
+    ] = None
     before_return: Annotated[
         int | None,
         typer.Option(
@@ -69,10 +74,10 @@ def rescue(
             help="In place of a plan: save the records that this broker cuts from other replicas "
             "when it returns and leads.",
         ),
-    ] = None,
-    topics: Topics = None,
-    while_running: WhileRunning = False,
-    store: RescueStore = None,
+    ] = None
+    topics: TopicNames = ()
+    while_running: WhileRunning = False
+    store: RescueStore = None
     max_rate: Annotated[
         float | None,
         rate(
@@ -81,7 +86,7 @@ def rescue(
             help="Maximum read rate from all brokers together, or unlimited.",
             shown="50MiB/s",
         ),
-    ] = None,
+    ] = None
     max_bytes: Annotated[
         int | None,
         size(
@@ -92,11 +97,20 @@ def rescue(
             least=1,
             shown="10GiB",
         ),
-    ] = None,
-    journals: Journals = None,
-    recovery_duration_ms: Duration = DURATION_MS,
-    as_json: AsJson = False,
-) -> None:
+    ] = None
+    journals: Journals = None
+    duration: Seconds = SECONDS
+    as_json: AsJson = False
+
+    @property
+    def folder(self) -> Path:
+        """Each rescue makes a folder of its own there."""
+        return self.store or default_folder()
+
+
+@app.command()
+@connected
+def rescue(connection: Connection, wanted: RescueRequest) -> None:
     """Save the records that the elections of a plan will cut off; elect nobody.
 
     Records are read from the losing replicas and saved as topic backups, in
@@ -114,59 +128,25 @@ def rescue(
     saved. The folder is only read. Damaged parts are skipped and named, and the command ends with
     1.
     """
-    if (plan is not None) + bool(source) + (before_return is not None) != 1:
+    ways = (wanted.plan is not None, bool(wanted.source), wanted.before_return is not None)
+    if sum(ways) != 1:
         raise UsageError(
             "name a plan, a log folder or a broker: --plan FILE, --source log:DIR, or "
             "--before-return BROKER"
         )
-    if source:
-        from breakglass.console.rescue_log import FromLog, rescue_logs
-
-        folder = store or default_folder()
-        leaders = connection if connection.named else None
-        names = names_in(topics)
-        from_log = FromLog(tuple(source), names, folder, while_running, as_json, leaders)
-        raise typer.Exit(rescue_logs(from_log))
-    if while_running or (topics and plan is not None):
+    if wanted.source:
+        raise typer.Exit(rescue_logs(wanted, connection if connection.named else None))
+    if wanted.while_running or (wanted.topics and wanted.plan is not None):
         raise UsageError(
             "--while-running belongs to --source log:DIR, and --topics does not go with a plan: "
             "leave them out"
         )
-    from breakglass.services.recovery.guarded.rescuing import BEFORE_RETURN_BYTES
-
-    seconds = recovery_duration_ms / 1000
-    limit = None if max_rate is None else int(max_rate)
-    if max_bytes is not None and before_return is None:
+    if wanted.max_bytes is not None and wanted.before_return is None:
         raise UsageError("--max-bytes belongs to --before-return: leave it out")
-    wanted = RescueOptions(
-        connection,
-        store,
-        limit,
-        seconds,
-        as_json,
-        max_bytes or BEFORE_RETURN_BYTES,
-        tuple(journals or ()),
-    )
-    if plan is not None:
-        raise typer.Exit(_rescue_by_plan(wanted, plan))
-    assert before_return is not None
-    raise typer.Exit(_rescue_before_return(wanted, before_return, names_in(topics)))
-
-
-@dataclass(frozen=True, slots=True)
-class RescueOptions:
-    """The options of one rescue from brokers."""
-
-    connection: Connection
-    store: Path | None
-    bytes_per_second: int | None
-    duration: float
-    """Seconds that brokers have to answer."""
-    as_json: bool
-    most_bytes: int
-    """About how many bytes are saved before a return."""
-    journals: tuple[Path, ...]
-    """Journals of colleagues."""
+    if wanted.plan is not None:
+        raise typer.Exit(_rescue_by_plan(connection, wanted, wanted.plan))
+    assert wanted.before_return is not None
+    raise typer.Exit(_rescue_before_return(connection, wanted, wanted.before_return))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +166,11 @@ class RescueFindings:
     most_bytes: int | None = None
 
 
-def _rescue_by_plan(wanted: RescueOptions, plan: Path) -> int:
+def _rescue_by_plan(connection: Connection, wanted: RescueRequest, plan: Path) -> int:
     from breakglass.console.evidence import appraised
     from breakglass.console.plan_edits import opened
 
-    read, connection = opened(plan).plan, wanted.connection
+    read = opened(plan).plan
 
     def look(client: ReadClient) -> RescueFindings:
         appraisal, found = appraised(
@@ -198,31 +178,29 @@ def _rescue_by_plan(wanted: RescueOptions, plan: Path) -> int:
         )
         return RescueFindings(found.snapshot.cluster_id, *_sorted_out(appraisal))
 
-    return _rescue(wanted, look)
+    return _rescue(connection, wanted, look)
 
 
-def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str, ...]) -> int:
+def _rescue_before_return(connection: Connection, wanted: RescueRequest, broker: int) -> int:
     """Save what *broker* cuts when it returns and leads; returns the exit code."""
     from breakglass.console.evidence import final, say_follows
-    from breakglass.console.partition_names import require_topics
+    from breakglass.services.recovery.guarded.rescuing import BEFORE_RETURN_BYTES
     from breakglass.services.recovery.judgement.assessment import Action, Verb
     from breakglass.services.recovery.rescue.spans import at_risk_of_return, harm_of
     from breakglass.services.recovery.triage import triage
-    from breakglass.services.words.figures import partitions_text
 
     def look(client: ReadClient) -> RescueFindings:
-        native = wanted.connection.native_rpc
         found = final(
             triage(
                 client,
                 wanted.duration,
-                topics=topics,
-                native_choice=native,
+                topics=wanted.topics,
+                native_choice=connection.native_rpc,
                 contents=Effort.OFF,
-                journals=wanted.journals,
+                journals=wanted.journals or (),
             )
         )
-        require_topics(topics, found.snapshot)
+        require_topics(wanted.topics, found.snapshot)
         at_risk = [
             risk
             for evidence in found.evidence.partitions
@@ -232,7 +210,7 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
         for sentence in unread:
             say(sentence)
         if not at_risk:
-            where = "in these topics " if topics else ""
+            where = "in these topics " if wanted.topics else ""
             say(
                 f"b{broker} cuts nothing of other replicas {where}when it returns, as far "
                 "as those that can be read show"
@@ -258,10 +236,10 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
             passed,
             harm,
             unsaved=bool(unread) or follows,
-            most_bytes=wanted.most_bytes,
+            most_bytes=wanted.max_bytes or BEFORE_RETURN_BYTES,
         )
 
-    return _rescue(wanted, look)
+    return _rescue(connection, wanted, look)
 
 
 def sentences_of_unread(partitions: Sequence[PartitionEvidence], broker: int) -> Iterator[str]:
@@ -273,56 +251,70 @@ def sentences_of_unread(partitions: Sequence[PartitionEvidence], broker: int) ->
         for other in unread_beside(evidence, broker):
             unread.setdefault((other, inherits(evidence, other)), []).append(evidence.partition)
     for (other, leads), names in sorted(unread.items()):
-        yield _first_or_lost(broker, other, names, leads=leads)
-
-
-def _first_or_lost(
-    broker: int, other: int, partitions: Sequence[TopicPartition], *, leads: bool
-) -> str:
-    """What *other* loses if *broker* leads first, and the cure; *leads* if *other* leads, too."""
-    more = f" and of {len(partitions) - 1:,} more" if len(partitions) > 1 else ""
-    save = f"save b{other}'s log folders with `breakglass rescue --source log:DIR`"
-    cure = (
-        f"b{other} leads, too, if it returns first, so {save}"
-        if leads
-        else f"If b{other} can return, let b{other} return first, then run this again; else {save}"
-    )
-    return (
-        f"b{other} could not be read: if b{broker} leads first, b{other} cuts what it alone has of "
-        f"{min(partitions)}{more} when it returns. {cure}"
-    )
+        more = f" and of {len(names) - 1:,} more" if len(names) > 1 else ""
+        save = f"save b{other}'s log folders with `breakglass rescue --source log:DIR`"
+        cure = (
+            f"b{other} leads, too, if it returns first, so {save}"
+            if leads
+            else f"If b{other} can return, let b{other} return first, then run this again; else "
+            f"{save}"
+        )
+        yield (
+            f"b{other} could not be read: if b{broker} leads first, b{other} cuts what it alone "
+            f"has of {min(names)}{more} when it returns. {cure}"
+        )
 
 
 Look = Callable[["ReadClient"], RescueFindings]
 """Reads the cluster."""
 
 
-def _rescue(wanted: RescueOptions, look: Look) -> int:
-    from breakglass.console.stop_signal import StopSignal
+def _rescue(connection: Connection, wanted: RescueRequest, look: Look) -> int:
+    from breakglass.services.recovery.guarded.rescuing import rescuer
     from breakglass.services.recovery.rescue.rescue import new_folder
 
-    connection = wanted.connection
     with StopSignal() as stop:
         with connection.reading() as client:
             found = look(client)
         stop.armed()
-        cluster_id, rate = found.cluster_id, wanted.bytes_per_second
-        rescuing = rescuer(connection, cluster_id, lambda: stop.requested, rate)
+        cluster_id = found.cluster_id
+        rate = None if wanted.max_rate is None else int(wanted.max_rate)
+        rescuing = rescuer(connection.access(), cluster_id, lambda: stop.requested, rate)
         rescuing = replace(rescuing, most_bytes=found.most_bytes)
-        folder = new_folder(wanted.store or default_folder(), cluster_id)
+        folder = new_folder(wanted.folder, cluster_id)
         results = [*rescuing.rescue(found.at_risk, folder), *found.beyond]
     if wanted.as_json:
-        from breakglass.console.documents import passed_over_document, rescue_document
-
         print_json(
             {
-                **rescue_document(cluster_id, results),
-                "passed_over": [passed_over_document(one) for one in found.passed_over],
+                "schema": 1,
+                "cluster_id": cluster_id,
+                "succeeded": all(result.whole for result in results),
+                "partitions": rescued_partitions(results),
+                "passed_over": found.passed_over,
                 "keep_down": found.harmful or None,
             }
         )
     else:
-        _print(results)
+        rows = [
+            (
+                result.partition,
+                f"b{saved.broker}",
+                ", ".join(f"{span.start:,}-{span.end - 1:,}" for span in saved.spans),
+                f"{saved.records:,}",
+                f"{saved.bytes:,}",
+                saved.path,
+            )
+            for result in results
+            for saved in result.saved
+        ]
+        if rows:
+            print_table(COLUMNS, rows)
+        losing = sum(1 for result in results if result.saved)
+        records = sum(result.records for result in results)
+        say(f"{records:,} records of {losing:,} of {len(results):,} partitions saved")
+        for result in results:
+            if not result.whole:
+                say(f"{result.partition}  not rescued: {result.reason}")
     if all(result.whole for result in results):
         return FAILED if found.passed_over or found.harmful or found.unsaved else 0
     return INTERRUPTED if stop.requested else FAILED
@@ -362,37 +354,140 @@ def _why_not(checked: Checked, appraisal: Appraisal) -> str:
     return ""
 
 
-def _print(results: Sequence[RescuedPartition]) -> None:
-    rows = list(_rows(results))
-    if rows:
-        print_table(COLUMNS, rows)
-    losing = sum(1 for result in results if result.saved)
-    records = sum(result.records for result in results)
-    say(f"{records:,} records of {losing:,} of {len(results):,} partitions saved")
-    for result in results:
-        if not result.whole:
-            say(f"{result.partition}  not rescued: {result.reason}")
+COLUMNS = columns("Topic-partition", "Replica", "Offsets", ">Records", ">Bytes", "Saved in")
 
 
-def _rows(results: Sequence[RescuedPartition]) -> Iterator[tuple[object, ...]]:
-    for result in results:
-        for saved in result.saved:
-            offsets = ", ".join(f"{span.start:,}-{span.end - 1:,}" for span in saved.spans)
-            yield (
+NO_CLUSTER = "unknown"
+DAMAGE_SAID = 20
+
+
+def rescue_logs(wanted: RescueRequest, leaders: Connection | None) -> int:
+    """Save the log folders of *wanted*: all, or only what *leaders* do not hold.
+
+    Returns the exit code.
+    """
+    from breakglass.services.recovery.rescue.broker_folder import open_log_folder
+    from breakglass.services.recovery.rescue.from_log import LogRescue
+    from breakglass.services.recovery.rescue.rescue import new_folder
+
+    folders = []
+    for source in wanted.source or ():
+        folders.append(open_log_folder(source, while_running=wanted.while_running))
+        for name in folders[-1].aside:
+            say(f"passed over: {inert(name)}")
+    chosen = [
+        (
+            folder,
+            [
+                replica
+                for replica in folder.replicas
+                if not wanted.topics or replica.partition.topic in wanted.topics
+            ],
+        )
+        for folder in folders
+    ]
+    if not any(replicas for _, replicas in chosen):
+        raise UsageError(f"no topic of these is there: {', '.join(wanted.topics)}")
+    ids = {folder.cluster_id for folder in folders if folder.cluster_id is not None}
+    if len(ids) > 1:
+        raise UsageError(f"these folders are of {len(ids)} clusters: rescue them one by one")
+    cluster_id = next(iter(ids), None)
+    results: list[CopiedLog] = []
+    with StopSignal() as stop:
+        stop.armed()
+        replicas = [replica for _, some in chosen for replica in some]
+        starts = {} if leaders is None else _starts(leaders, replicas, cluster_id)
+        root = new_folder(wanted.folder, cluster_id or NO_CLUSTER)
+        for folder, some in chosen:
+            rescue = LogRescue(folder, root / folder.name, lambda: stop.requested, starts=starts)
+            for topic in rescue.run(some) if some else ():
+                results += topic
+    if wanted.as_json:
+        print_json(
+            {
+                "schema": 1,
+                "cluster_id": cluster_id,
+                "from": [
+                    {"path": folder.path, "broker": folder.broker, "passed_over": folder.aside}
+                    for folder in folders
+                ],
+                "succeeded": all(result.whole for result in results),
+                "partitions": [
+                    {
+                        **of_partition(result.partition),
+                        **members(result, "log start end records bytes path"),
+                        "rescued": result.whole,
+                        "reason": result.reason,
+                        "missing": result.damage,
+                    }
+                    for result in results
+                ],
+            }
+        )
+    else:
+        rows = [
+            (
                 result.partition,
-                f"b{saved.broker}",
-                offsets,
-                f"{saved.records:,}",
-                f"{saved.bytes:,}",
-                saved.path,
+                f"{result.start:,}-{result.end - 1:,}" if result.end > result.start else None,
+                f"{result.records:,}",
+                f"{result.bytes:,}",
+                result.path,
             )
+            for result in results
+        ]
+        print_table(COPIED_COLUMNS, rows)
+    _say_what_is_missing(results)
+    if all(result.whole for result in results):
+        return 0
+    return INTERRUPTED if stop.requested else FAILED
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Replica"),
-    Column("Offsets"),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Saved in"),
-)
+def _starts(
+    leaders: Connection, replicas: Sequence[ReplicaFolder], cluster_id: str | None
+) -> dict[TopicPartition, int]:
+    """From where on the leaders do not hold the logs; nothing of a log that is saved whole.
+
+    Raises:
+        WrongCluster: the folders are of another cluster than the one that is named.
+        Unreachable: it does not answer.
+    """
+    from breakglass.services.recovery.rescue.from_log import log_end
+    from breakglass.services.recovery.rescue.past_leader import kept_by_leaders
+
+    starts: dict[TopicPartition, int] = {}
+    with leaders.reading() as client:
+        deadline = deadline_after(patience.SNAPSHOT)
+        found = client.describe(deadline).cluster_id
+        if found != cluster_id:
+            raise WrongCluster(
+                f"the log folder is of cluster {cluster_id}, and these addresses lead to {found}: "
+                "leave them out to save whole logs"
+            )
+        ends = {replica.partition: log_end(replica) for replica in replicas}
+        for kept in kept_by_leaders(client, replicas, ends, deadline_after(patience.SNAPSHOT)):
+            if kept.until is None:
+                say(f"{kept.partition}  saved whole: {kept.why}")
+            else:
+                starts[kept.partition] = kept.until
+    return starts
+
+
+def _say_what_is_missing(results: Sequence[CopiedLog]) -> None:
+    records, size = sum(one.records for one in results), sum(one.bytes for one in results)
+    say(f"{records:,} records of {len(results):,} partitions saved, {size:,} bytes")
+    missing = [
+        f"{result.partition}  offsets {damage.start:,}-{damage.end - 1:,} are missing: "
+        f"{damage.reason}"
+        for result in results
+        for damage in result.damage
+    ]
+    missing += [
+        f"{result.partition}  not whole: {result.reason}" for result in results if result.reason
+    ]
+    for line in missing[:DAMAGE_SAID]:
+        say(line)
+    if len(missing) > DAMAGE_SAID:
+        say(f"and {len(missing) - DAMAGE_SAID:,} more: --json names them all")
+
+
+COPIED_COLUMNS = columns("Topic-partition", "Offsets", ">Records", ">Bytes", "Saved in")

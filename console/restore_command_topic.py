@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
+from breakglass.console.exits import StopSignal, run_app
 from breakglass.console.guarded import GuardedCommand
-from breakglass.console.metastore_options import SkipTerminate
+from breakglass.console.metastore_log import SkipTerminate
 from breakglass.console.metastore_restore import say_plan
+from breakglass.console.option_values import Consent
+from breakglass.console.options import Phrases
 from breakglass.console.output import say
-from breakglass.console.stop_signal import StopSignal
 from breakglass.console.wiring import Connection
+from breakglass.services.errors import BreakglassError, ConsentMissing
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -124,8 +126,6 @@ def _restored(
 
 
 def _attempt(told: str, act: Callable[[], T]) -> T:
-    from breakglass.services.errors import BreakglassError, ConsentMissing
-
     try:
         return act()
     except ConsentMissing:
@@ -142,6 +142,4 @@ def _ms(began: float) -> int:
 
 def main() -> int:
     """The program `ksql-restore-command-topic`; returns the exit code."""
-    from breakglass.console.exits import run_app
-
     return run_app(app, "ksql-restore-command-topic")

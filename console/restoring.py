@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TextIO, TypeVar
 
 import typer
 
+from breakglass.console.exits import FAILED, StopSignal
 from breakglass.console.guarded import GuardedCommand, say_event
-from breakglass.console.output import Column, print_table, say
+from breakglass.console.output import columns, print_table, say
+from breakglass.services.errors import OutcomeUnknown
 from breakglass.services.guard.act import ActStep, JournalOpened
+from breakglass.services.guard.lock import file_name
+from breakglass.services.state_folder import state_folder
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.console.consent import Consent
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+    from breakglass.console.option_values import Consent
     from breakglass.console.wiring import Connection
     from breakglass.services.guard.act import Act, ActEvent
+    from breakglass.services.lag import Behind, CaughtUpAgain
     from breakglass.services.pipeline.report import CopyProgress
+    from breakglass.services.pipeline.restore.planned import TopicPlan
     from breakglass.services.pipeline.restore.restore import TopicRestored
 
 T = TypeVar("T")
@@ -34,9 +48,6 @@ UNEXPLAINED = (
     "{:,} offsets are missing for a reason that is not known: if cleanup.policy was compact "
     "between two runs, deletions of keys are among them, and these keys come back"
 )
-FAILED, UNKNOWN = 1, 4
-"""Exit codes."""
-
 Renamed = Annotated[
     list[str] | None,
     typer.Option("--map", metavar="OLD=NEW", help="New name of a topic (repeatable)."),
@@ -57,9 +68,6 @@ Compared = Annotated[
 
 def default_progress(cluster_id: str) -> Path:
     """The default folder of restore progress, by cluster."""
-    from breakglass.services.guard.lock import file_name
-    from breakglass.services.state_folder import state_folder
-
     return state_folder() / "restores" / file_name(cluster_id)
 
 
@@ -71,8 +79,6 @@ def restoring(
 
     *job*, its kind and the address of its backup, appears on the console, too.
     """
-    from breakglass.console.backup_progress import progress
-    from breakglass.console.stop_signal import StopSignal
     from breakglass.services.pipeline.acts.restore import CopyProgressed
 
     with StopSignal(), ExitStack() as stack:
@@ -83,7 +89,7 @@ def restoring(
                 shown[0](event.progress)
                 return
             if isinstance(event, JournalOpened) and not shown:
-                shown.append(stack.enter_context(progress(as_json=False, job=job)))
+                shown.append(stack.enter_context(progress(job=job))[0])
             if not isinstance(event, ActStep):
                 say_event(event)
 
@@ -101,7 +107,20 @@ def exit_code(done: Sequence[TopicRestored]) -> int:
     """0 when every topic is whole, and nothing was missing in its backup."""
     if all(topic.complete for topic in done):
         return 0
-    return UNKNOWN if any(topic.unknown for topic in done) else FAILED
+    return OutcomeUnknown.exit_code if any(topic.unknown for topic in done) else FAILED
+
+
+def say_doubts(topic: TopicRestored | TopicPlan, lacking: Sequence[str] = ()) -> None:
+    """Say what the backup of *topic* has lost, its *lacking* groups, and what is not proved."""
+    doubts = [*(NEVER_THERE.format(lost) for lost in topic.lost), *lacking]
+    if topic.salvaged:
+        doubts.append(NOT_PROVED)
+    if not topic.vouched:
+        doubts.append(NO_MANIFEST)
+    if topic.unexplained:
+        doubts.append(UNEXPLAINED.format(topic.unexplained))
+    for doubt in doubts:
+        say(f"{topic.target}  {doubt}")
 
 
 def print_restored(done: Sequence[TopicRestored], *, table: bool) -> None:
@@ -111,14 +130,7 @@ def print_restored(done: Sequence[TopicRestored], *, table: bool) -> None:
     for topic in done:
         for gap in topic.gaps:
             say(f"{topic.target}  offsets of {gap} are not restored: the backup is damaged there")
-        for lost in topic.lost:
-            say(f"{topic.target}  {NEVER_THERE.format(lost)}")
-        if topic.salvaged:
-            say(f"{topic.target}  {NOT_PROVED}")
-        if not topic.vouched:
-            say(f"{topic.target}  {NO_MANIFEST}")
-        if topic.unexplained:
-            say(f"{topic.target}  {UNEXPLAINED.format(topic.unexplained)}")
+        say_doubts(topic)
         for line in topic.remarks():
             say(line)
 
@@ -132,18 +144,100 @@ def _verdict(topic: TopicRestored) -> str:
     """No topic is identical to what its backup should hold where the backup was damaged."""
     if topic.before_all:
         return "nothing"
-    same = "identical" if topic.vouched and not topic.unexplained else "not proved"
-    compared = {True: same, False: "differs", None: "not compared"}[topic.verified]
+    compared = topic.comparison()
     if topic.verified is False or not (topic.gaps or topic.salvaged or topic.elsewhere):
         return compared
     what = "with gaps" if topic.gaps else "salvaged" if topic.salvaged else "in part"
     return what if topic.verified else f"{what}, {compared}"
 
 
-COLUMNS = (
-    Column("Topic"),
-    Column("Records", right=True),
-    Column("Bytes", right=True),
-    Column("Groups", right=True),
-    Column("Result"),
-)
+COLUMNS = columns("Topic", ">Records", ">Bytes", ">Groups", "Result")
+
+
+SECONDS_BETWEEN_LINES = 2.0
+
+Tell = Callable[["CopyProgress"], None]
+Heard = Callable[["Behind | CaughtUpAgain"], None]
+
+
+@contextmanager
+def progress(
+    *, as_json: bool = False, job: tuple[str, str] | None = None
+) -> Iterator[tuple[Tell, Heard]]:
+    """What shows how far a job is, and what reports that it lags.
+
+    On stdout with *as_json*, otherwise on stderr. The console shows a *job*, its kind and the
+    address of its backup, too.
+    """
+    with ExitStack() as stack:
+        tell: Tell
+        if as_json or not sys.stderr.isatty():
+            tell = _Lines(sys.stdout if as_json else sys.stderr)
+        else:
+            tell = _Bar(stack.enter_context(_bars()))
+        announcement = None
+        if job is not None:
+            from breakglass.services.backup_watch.job import announced
+            from breakglass.services.backup_watch.location import full_address
+
+            kind, url = job
+            announcement = stack.enter_context(announced(kind, full_address(url)))
+
+        def show(now: CopyProgress) -> None:
+            tell(now)
+            if announcement is not None:
+                announcement(now)
+
+        def hear(change: Behind | CaughtUpAgain) -> None:
+            say(f"the backup {'is ' if change.kind == 'behind' else ''}{change}")
+            if announcement is not None:
+                announcement.lag(change)
+
+        yield show, hear
+
+
+class _Lines:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._next = 0.0
+
+    def __call__(self, now: CopyProgress) -> None:
+        if now.done < now.total and time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + SECONDS_BETWEEN_LINES
+        print(json.dumps({"progress": asdict(now)}), file=self._stream, flush=True)
+
+
+class _Bar:
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+        self._task: TaskID | None = None
+
+    def __call__(self, now: CopyProgress) -> None:
+        if self._task is None:
+            self._task = self._bars.add_task("", total=None, rate="", lag="")
+        seconds = max(now.seconds, 0.001)
+        self._bars.update(
+            self._task,
+            description=inert(now.topic),
+            total=now.total,
+            completed=now.done,
+            rate=f"{now.bytes / seconds / 1e6:,.0f} MB/s",
+            lag=f"{now.total - now.done:,} behind",
+        )
+
+
+def _bars() -> Bars:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    return Bars(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}", markup=False),
+        TextColumn("{task.fields[lag]}", markup=False),
+        TimeRemainingColumn(),
+        console=Console(stderr=True, markup=False, highlight=False, emoji=False),
+    )

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.exits import FAILED, INTERRUPTED
-from breakglass.console.option_values import broker_ids
-from breakglass.console.options import AsJson, Gone, WhileRunning, connected
-from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal
+from breakglass.console.options import AsJson, GoneBrokers, WhileRunning, connected
+from breakglass.console.output import columns, members, of_partition, print_json, print_table, say
 from breakglass.console.wiring import Connection
-from breakglass.services.errors import Refused
+from breakglass.services.recovery.guarded.rescue_choice import all_folders
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.rescue.broker_folder import BrokerFolder
     from breakglass.services.recovery.rescue.return_check import ReturnCheck
-    from breakglass.services.recovery.rescue.returning import ReturningReplica
 
 app = new_app()
 
@@ -55,7 +53,7 @@ def dead_broker_return(
             help="Read the replicas of another broker that is down in its log folder (repeatable).",
         ),
     ] = None,
-    gone: Gone = None,
+    gone: GoneBrokers = (),
     while_running: WhileRunning = False,
     as_json: AsJson = False,
 ) -> None:
@@ -67,8 +65,6 @@ def dead_broker_return(
     the replicas that could not be read. The cluster, the folders and the rescues are only read.
     Ends with 0 if the broker is safe to start, and with 1 if not.
     """
-    from breakglass.console.stop_signal import StopSignal
-    from breakglass.services.recovery.guarded.rescue_choice import all_folders
     from breakglass.services.recovery.remembered.store import ReplicaMemory
     from breakglass.services.recovery.rescue.return_check import check_return
 
@@ -76,22 +72,27 @@ def dead_broker_return(
     others = _opened(beside or (), while_running=while_running)
     with StopSignal() as stop, connection.reading() as client:
         stop.armed()
-
-        def go_on() -> None:
-            if stop.requested:
-                raise Refused("stopped on request")
-
         rescues = [*all_folders(folders[0].cluster_id or ""), *(rescued or [])]
-        lost = broker_ids(gone, "--gone")
+        lost = gone
         memory = ReplicaMemory(folders[0].cluster_id or "")
-        check = check_return(client, folders, rescues, go_on, others, lost, memory)
+        check = check_return(client, folders, rescues, stop.go_on, others, lost, memory)
     if check.safe and not stop.requested:
         memory.note_checked(check.broker, check.leaders)
     if as_json:
         print_json(_document(check))
     else:
-        shown = (one for one in check.replicas if not one.fate.safe or one.records or one.markers)
-        print_table(COLUMNS, map(_row, shown))
+        rows = (
+            (
+                one.partition,
+                None if one.leader is None else f"b{one.leader}",
+                ", ".join(f"{span.start:,}-{span.end - 1:,}" for span in one.dropped) or None,
+                *(f"{figure:,}" for figure in (one.records, one.rescued, one.lost)),
+                one.fate,
+            )
+            for one in check.replicas
+            if not one.fate.safe or one.records or one.markers
+        )
+        print_table(COLUMNS, rows)
     for sentence in check.sentences:
         say(inert(sentence))
     code = 0 if check.safe else FAILED
@@ -115,27 +116,7 @@ SHOWN_ASIDE = 3
 """Folders that are passed over and named, each in a line."""
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Leader"),
-    Column("Drops"),
-    Column("Records", right=True),
-    Column("Rescued", right=True),
-    Column("Lost", right=True),
-    Column("Fate"),
-)
-
-
-def _row(one: ReturningReplica) -> tuple[object, ...]:
-    return (
-        one.partition,
-        None if one.leader is None else f"b{one.leader}",
-        ", ".join(f"{span.start:,}-{span.end - 1:,}" for span in one.dropped) or None,
-        f"{one.records:,}",
-        f"{one.rescued:,}",
-        f"{one.lost:,}",
-        one.fate,
-    )
+COLUMNS = columns("Topic-partition", "Leader", "Drops", ">Records", ">Rescued", ">Lost", "Fate")
 
 
 def _document(check: ReturnCheck) -> dict[str, Any]:
@@ -145,32 +126,13 @@ def _document(check: ReturnCheck) -> dict[str, Any]:
         "broker": check.broker,
         "from": [{"path": folder.path, "passed_over": folder.aside} for folder in check.folders],
         "safe_to_start": check.safe,
-        "lost": check.lost,
-        "lost_markers": check.lost_markers,
-        "shorter": check.shorter,
-        "older": check.older,
+        **members(check, "lost lost_markers shorter older"),
         "rescues_not_read": check.unread,
         "partitions": [
             {
-                "topic": replica.partition.topic,
-                "partition": replica.partition.partition,
-                "log": replica.log,
-                "leader": replica.leader,
-                "start": replica.start,
-                "end": replica.end,
-                "reached": replica.reached,
-                "fate": replica.fate,
-                "why": replica.why,
-                "dropped": replica.dropped,
-                "records": replica.records,
-                "rescued": replica.rescued,
-                "lost": replica.lost,
-                "leads": replica.leads,
-                "markers": replica.markers,
-                "lost_markers": replica.lost_markers,
-                "first_lost": replica.first_lost,
-                "unreadable": replica.unreadable,
-                "torn": replica.torn,
+                **of_partition(replica.partition),
+                **members(replica, "log leader start end reached fate why dropped records rescued"),
+                **members(replica, "lost leads markers lost_markers first_lost unreadable torn"),
             }
             for replica in check.replicas
         ],

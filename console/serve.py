@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.option_values import broker_ids
 from breakglass.console.options import (
-    Gone,
+    GoneBrokers,
     Host,
     ListenPort,
     Theme,
@@ -41,7 +40,7 @@ app = new_app()
 @connected
 def serve_dashboard(
     connection: Connection,
-    gone: Gone = None,
+    gone: GoneBrokers = (),
     host: Host = "127.0.0.1",
     port: ListenPort = PORT,
     tls_certificate: TlsCertificate = None,
@@ -77,9 +76,8 @@ def serve_dashboard(
         )
     need("web")
     from breakglass.console.look import LookOptions, decide_look
-    from breakglass.console.web.access import Access
     from breakglass.console.web.listener import HttpListener, serve_until_signal, token_of
-    from breakglass.console.web.server import SHUTDOWN_SECONDS, Dashboard
+    from breakglass.console.web.server import SHUTDOWN_SECONDS, Access, Dashboard
     from breakglass.console.web.session import session_environment
 
     listener = HttpListener.at(host, port, tls_certificate, tls_key, behind_tls=behind_tls)
@@ -87,7 +85,7 @@ def serve_dashboard(
     connection.noted_access()
     stores_in(store or ())
     decide_look(LookOptions(theme), default_folder())
-    brokers = broker_ids(gone, "--gone")
+    brokers = gone
 
     access = Access(listener, token_of(TOKEN), tuple(allowed_host or ()), behind_tls=behind_tls)
     of_session = session_environment(connection, brokers, theme, store or (), records=records)

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
+from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand, say_event
-from breakglass.console.option_values import names_in
 from breakglass.console.options import (
+    NO_CONSENT,
     AsJson,
-    Topics,
+    GivenConsent,
+    TopicNames,
     WhileRunning,
     connected,
     connected_for_writing,
 )
-from breakglass.console.output import Column, print_json, print_table, say
-from breakglass.console.stop_signal import StopSignal
+from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.console.wiring import Connection
+from breakglass.services.guard.act import TargetResult
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.acts.end_transactions import EndedTransaction
     from breakglass.services.recovery.transactions.finding import (
-        TransactionEnding,
         TransactionSearch,
         TransactionsFound,
     )
@@ -53,7 +53,7 @@ Sources = Annotated[
 @connected
 def list_open(
     connection: Connection,
-    topics: Topics = None,
+    topics: TopicNames = (),
     source: Sources = None,
     while_running: WhileRunning = False,
     as_json: AsJson = False,
@@ -74,7 +74,20 @@ def list_open(
             }
         )
     elif found.endings:
-        print_table(COLUMNS, map(_row, found.endings))
+        rows = (
+            (
+                one.partition,
+                one.pending.producer_id,
+                one.pending.producer_epoch,
+                one.pending.start_offset,
+                one.last_stable,
+                one.pending.coordinator_state or "forgotten",
+                one.hanging,
+                one.marker and one.marker.word,
+            )
+            for one in found.endings
+        )
+        print_table(COLUMNS, rows)
         for ending in found.endings:
             say(f"{ending.partition} producer {ending.pending.producer_id}  {ending.why}")
     for reason in found.unknown:
@@ -88,14 +101,14 @@ def list_open(
 @connected_for_writing
 def finish(
     connection: Connection,
-    topics: Topics = None,
+    topics: TopicNames = (),
     source: Sources = None,
     while_running: WhileRunning = False,
     abort: Annotated[
         bool, typer.Option("--abort", help="Abort the transactions whose marker is found nowhere.")
     ] = False,
     as_json: AsJson = False,
-    consent: Phrases = None,
+    consent: GivenConsent = NO_CONSENT,
 ) -> None:
     """End hanging transactions as their lost markers say; with --abort, abort the others.
 
@@ -112,11 +125,7 @@ def finish(
     search = _search(topics, source, while_running=while_running, abort=abort)
     with StopSignal() as stop:
         command = GuardedCommand(
-            EndTransactions(search),
-            Consent(tuple(consent or ())),
-            connection,
-            stop=stop,
-            hear=say_event,
+            EndTransactions(search), consent, connection, stop=stop, hear=say_event
         )
         frozen = command.freeze()
         for remark in frozen.remarks:
@@ -134,17 +143,16 @@ def finish(
 
 
 def _search(
-    topics: list[str] | None, sources: list[str] | None, *, while_running: bool, abort: bool
+    topics: tuple[str, ...], sources: list[str] | None, *, while_running: bool, abort: bool
 ) -> TransactionSearch:
     from breakglass.services.recovery.transactions.finding import TransactionSearch
     from breakglass.services.recovery.transactions.source import open_sources
 
     opened = open_sources(sources or (), while_running=while_running)
-    return TransactionSearch(names_in(topics), opened, abort)
+    return TransactionSearch(topics, opened, abort)
 
 
 def _report(done: Sequence[EndedTransaction], found: TransactionsFound, *, as_json: bool) -> int:
-    from breakglass.services.guard.act import TargetResult
     from breakglass.services.recovery.acts.end_transactions import title
     from breakglass.services.recovery.transactions.finding import described
 
@@ -177,27 +185,13 @@ def _left(found: TransactionsFound) -> int:
     return int(bool(found.unread) or hangs)
 
 
-COLUMNS = (
-    Column("Topic-partition"),
-    Column("Producer", right=True),
-    Column("Epoch", right=True),
-    Column("Since", right=True),
-    Column("Stable to", right=True),
-    Column("Coordinator"),
-    Column("Hanging"),
-    Column("Ends by"),
+COLUMNS = columns(
+    "Topic-partition",
+    ">Producer",
+    ">Epoch",
+    ">Since",
+    ">Stable to",
+    "Coordinator",
+    "Hanging",
+    "Ends by",
 )
-
-
-def _row(one: TransactionEnding) -> tuple[object, ...]:
-    pending = one.pending
-    return (
-        one.partition,
-        pending.producer_id,
-        pending.producer_epoch,
-        pending.start_offset,
-        one.last_stable,
-        pending.coordinator_state or "forgotten",
-        one.hanging,
-        one.marker and one.marker.word,
-    )

@@ -9,28 +9,33 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
+from breakglass.console.documents import PARTITIONS, triage_head, triage_partitions
 from breakglass.console.evidence import (
     compare_with_memory,
+    print_replicas,
     say_missing_acls,
     say_observed,
     say_remembered,
     say_saved,
 )
-from breakglass.console.option_values import broker_ids, names_in
+from breakglass.console.option_values import require_topics
 from breakglass.console.options import (
-    DURATION_MS,
+    SECONDS,
     AsJson,
-    Duration,
-    Gone,
+    Each,
+    GoneBrokers,
     Journals,
-    Topics,
+    Seconds,
+    ShowReplicas,
+    TopicNames,
     VerifyContents,
     connected,
 )
-from breakglass.console.output import Column, print_json_stream, print_table, say
-from breakglass.console.partition_names import require_topics
+from breakglass.console.output import columns, print_json_stream, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
+from breakglass.services.model import Unknown
+from breakglass.services.recovery.judgement.succession import quorum_lost
 from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
@@ -47,13 +52,11 @@ GROUPED_ABOVE = 3
 @connected
 def triage(
     connection: Connection,
-    topics: Topics = None,
-    recovery_duration_ms: Duration = DURATION_MS,
-    gone: Gone = None,
-    each: Annotated[bool, typer.Option("--each", help="Print a row for every partition.")] = False,
-    replicas: Annotated[
-        bool, typer.Option("--show-replica-info", help="Print what every replica holds.")
-    ] = False,
+    topics: TopicNames = (),
+    duration: Seconds = SECONDS,
+    gone: GoneBrokers = (),
+    each: Each = False,
+    replicas: ShowReplicas = False,
     verify_contents: VerifyContents = Effort.BUDGET,
     journals: Journals = None,
     as_json: AsJson = False,
@@ -71,21 +74,21 @@ def triage(
 
     if brief and not as_json:
         raise UsageError("--brief shortens the document of --json: give both")
-    names = names_in(topics)
     with connection.reading() as client:
         for found in service.triage(
             client,
-            recovery_duration_ms / 1000,
-            topics=names,
+            duration,
+            topics=topics,
             native_choice=connection.native_rpc,
-            gone=broker_ids(gone, "--gone"),
+            gone=gone,
             contents=verify_contents,
             journals=journals or (),
         ):
-            require_topics(names, found.snapshot)
+            require_topics(topics, found.snapshot)
             if as_json:
                 if found.final:
-                    print_document(found, brief=brief)
+                    partitions = triage_partitions(found, brief=brief)
+                    print_json_stream(triage_head(found), PARTITIONS, partitions)
             else:
                 show(found, each=each, replicas=replicas)
             if found.final:
@@ -94,13 +97,6 @@ def triage(
                 compare_with_memory(client, found)
                 say_observed(found.snapshot.cluster_id)
                 say_saved(found)
-
-
-def print_document(found: Triage, *, brief: bool) -> None:
-    """Print the JSON form of a triage, partition by partition."""
-    from breakglass.console.documents import PARTITIONS, triage_head, triage_partitions
-
-    print_json_stream(triage_head(found), PARTITIONS, triage_partitions(found, brief=brief))
 
 
 def show(found: Triage, *, each: bool, replicas: bool) -> None:
@@ -115,10 +111,8 @@ def show(found: Triage, *, each: bool, replicas: bool) -> None:
     say(summary.headline)
     shown = found.final or sys.stdout.isatty()
     if found.assessments and shown:
-        print_table(COLUMNS, (_row(line) for line in _lines(found, each=each)))
+        print_table(COLUMNS, map(_row, _lines(found, each=each)))
     if replicas and shown:
-        from breakglass.console.evidence import print_replicas
-
         print_replicas(found)
     for broker, reason in sorted(found.evidence.silent.items()):
         waited = " (waiting)" if broker in found.evidence.awaited else ""
@@ -127,23 +121,12 @@ def show(found: Triage, *, each: bool, replicas: bool) -> None:
         say(f"? {reason}")
 
 
-COLUMNS = (
-    Column("Verdict"),
-    Column("Action"),
-    Column("Topic-partition"),
-    Column("Best"),
-    Column("LEO", right=True),
-    Column("Epoch", right=True),
-    Column("Loses", right=True),
-    Column("Unread", right=True),
-    Column("Heard"),
+COLUMNS = columns(
+    "Verdict", "Action", "Topic-partition", "Best", ">LEO", ">Epoch", ">Loses", ">Unread", "Heard"
 )
 
 
 def _header(found: Triage) -> str:
-    from breakglass.services.model import Unknown
-    from breakglass.services.recovery.judgement.succession import quorum_lost
-
     snapshot = found.snapshot
     quorum = snapshot.quorum
     if quorum_lost(quorum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from breakglass.console.output import Column, print_json, print_table
+from breakglass.console.output import columns, print_json, print_table
 
 if TYPE_CHECKING:
     from breakglass.services.lab.scenarios.scenario import Scenario
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.rescue.results import RescuedPartition, Saved
 
 
-SCENARIO_COLUMNS = (Column("Scenario"), Column("Options"), Column("What happens"))
-TRUTH_COLUMNS = (
-    Column("Partition"),
-    Column("Verdict"),
-    Column("Best"),
-    Column("Broker", right=True),
-    Column("Start", right=True),
-    Column("LEO", right=True),
-    Column("Epochs"),
-    Column("Committed", right=True),
-    Column("Uncommitted", right=True),
-    Column("Unread", right=True),
-    Column("Acked", right=True),
+SCENARIO_COLUMNS = columns("Scenario", "Options", "What happens")
+TRUTH_COLUMNS = columns(
+    "Partition",
+    "Verdict",
+    "Best",
+    ">Broker",
+    ">Start",
+    ">LEO",
+    "Epochs",
+    ">Committed",
+    ">Uncommitted",
+    ">Unread",
+    ">Acked",
 )
 """The last four: records lost by electing that replica."""
 MOST_PARTITIONS = 20
@@ -50,7 +50,14 @@ def print_scenarios(scenarios: Sequence[Scenario], *, as_json: bool) -> None:
         return
     print_table(
         SCENARIO_COLUMNS,
-        [[scenario.name, _options(scenario), scenario.summary] for scenario in scenarios],
+        [
+            (
+                scenario.name,
+                " ".join(f"{key}={value}" for key, value in scenario.options.items()),
+                scenario.summary,
+            )
+            for scenario in scenarios
+        ],
     )
 
 
@@ -66,10 +73,6 @@ def print_truth(truth: Truth, *, as_json: bool) -> None:
     left = len(truth.partitions) - len(shown)
     if left:
         print(f"and {left:,} more partitions")
-
-
-def _options(scenario: Scenario) -> str:
-    return " ".join(f"{key}={value}" for key, value in scenario.options.items())
 
 
 def _rows(truth: PartitionTruth) -> Iterator[list[object]]:

@@ -10,14 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from breakglass.console.consent import Consent
+from breakglass.console.exits import StopSignal
+from breakglass.console.option_values import Consent
 from breakglass.console.output import say
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import LabError
 
 if TYPE_CHECKING:
     from breakglass.console.electing import Electing
-    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.exits import StopSignal
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.lab.cluster import Cluster
     from breakglass.services.model import TopicPartition
@@ -124,8 +125,6 @@ class Unattended:
             BreakglassError: a command would end with it.
             KeyboardInterrupt: a signal asked to stop; the election under way was finished.
         """
-        from breakglass.console.stop_signal import StopSignal
-
         with StopSignal() as stop, self.connection.reading() as client:
             left: set[object] = set()
             for _ in range(MOST_ROUNDS):
@@ -203,25 +202,18 @@ class Unattended:
 
     def _save_from_disk(self, broker: int) -> None:
         """Save what *broker* alone holds of partitions that others lead: it cuts that."""
-        from breakglass.console.rescue_log import FromLog, rescue_logs
-        from breakglass.console.rescuing import default_folder
+        from breakglass.console.rescue import RescueRequest, rescue_logs
 
         node = self.cluster.broker(broker)
-        sources = tuple(f"log:{path}" for path in node.layout.log_dirs)
-        rescue_logs(
-            FromLog(
-                sources,
-                topics=(),
-                to=default_folder(),
-                while_running=node.paused,
-                as_json=False,
-                connection=self.connection,
-            )
-        )
+        sources = [f"log:{path}" for path in node.layout.log_dirs]
+        wanted = RescueRequest(source=sources, while_running=node.paused)
+        rescue_logs(wanted, self.connection)
 
     def _rescue_before(self, broker: int, found: Triage, stop: StopSignal) -> None:
         """A broker that was in sync last leads by itself, and others cut what it lacks."""
-        from breakglass.console.rescuing import default_folder, rescuer, say_rescued
+        from breakglass.console.electing import say_rescued
+        from breakglass.services.recovery.guarded.rescue_choice import default_folder
+        from breakglass.services.recovery.guarded.rescuing import rescuer
         from breakglass.services.recovery.rescue.rescue import new_folder
         from breakglass.services.recovery.rescue.spans import AtRisk
 
@@ -231,5 +223,5 @@ class Unattended:
             for assessment in found.assessments
             if broker in assessment.evidence.state.assignment
         ]
-        rescuing = rescuer(self.connection, cluster_id, lambda: stop.requested)
+        rescuing = rescuer(self.connection.access(), cluster_id, lambda: stop.requested)
         say_rescued(rescuing.rescue(at_risk, new_folder(default_folder(), cluster_id)))

@@ -6,109 +6,91 @@ As `breakglass unclean-recovery` it wants `--write` and the consent phrase too.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent, Phrases
-from breakglass.console.evidence import say_missing_acls
-from breakglass.console.exits import FAILED, INTERRUPTED
-from breakglass.console.option_values import broker_ids
+from breakglass.console.documents import led_partitions, triage_partitions
+from breakglass.console.evidence import print_replicas, say_missing_acls
+from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal, run_app
+from breakglass.console.option_values import Consent
 from breakglass.console.options import (
+    DURATION_MS,
     AsJson,
-    Gone,
+    GivenConsent,
+    GoneBrokers,
+    Rescue,
+    ShowReplicas,
     VerifyContents,
     connected,
     connected_for_writing,
-    sharing,
 )
-from breakglass.console.output import print_json, say
-from breakglass.console.rescuing import RescueChoice, RescueStore, WithoutRescue
-from breakglass.console.wiring import Connection
-from breakglass.services.errors import UsageError
-from breakglass.services.recovery.execution.target import RecoveryResult, Skipped
+from breakglass.console.output import data_aside, say
+from breakglass.console.wiring import Connection, deadline_after
+from breakglass.services.errors import OutcomeUnknown, UsageError
+from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.session import Effort
 from breakglass.services.words.figures import partitions_text
 
 if TYPE_CHECKING:
     from breakglass.console.electing import Electing
-    from breakglass.console.stop_signal import StopSignal
-    from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition
-    from breakglass.services.recovery.guarded.election_quote import Priced
-    from breakglass.services.recovery.patient import PatientLook
-    from breakglass.services.recovery.triage import Selection, TargetChoice, Triage
-    from breakglass.services.snapshot import ClusterSnapshot
+    from breakglass.services.model import PartitionEvidence, TopicPartition
+    from breakglass.services.recovery.patient import Judging, PatientLook
+    from breakglass.services.recovery.triage import Selection, Triage
 
 app = new_app()
 dropin = new_app()
 
-OUTCOME_UNKNOWN = 4
-DURATION_MS = 30_000
-ATTEMPTS = 3
 
-Duration = Annotated[
-    int,
-    typer.Option(
-        "--recovery-duration-ms",
-        min=1,
-        help="Time for brokers to report their logs, in milliseconds; a broker that reports "
-        "later is not elected.",
-    ),
-]
-Attempts = Annotated[
-    int,
-    typer.Option(
-        "--recovery-election-attempts",
-        min=0,
-        help="Retries of an election that fails with a transient error.",
-    ),
-]
-Show = Annotated[bool, typer.Option("--show-replica-info", help="Print what every replica holds.")]
-Output = Annotated[
-    Path | None,
-    typer.Option(
-        "--manual-recovery-output-file",
-        metavar="FILE",
-        help="New file for partitions and their designated leaders, for kafka-elect-leaders.",
-    ),
-]
-Automated = Annotated[
-    bool, typer.Option("--automated-recovery", help="Elect the best replica of each partition.")
-]
-PathToJson = Annotated[
-    Path | None,
-    typer.Option(
-        "--path-to-json-file", metavar="FILE", help="Recover the partitions that a file names."
-    ),
-]
-AllOffline = Annotated[
-    bool, typer.Option("--all-offline-partitions", help="Recover every offline partition.")
-]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanRecoveryRequest:
-    """The options of one call, checked against each other as the KIP says."""
+    """The options of both commands, checked against each other as the KIP says."""
 
-    recovery_duration_ms: int
-    recovery_election_attempts: int
-    show_replica_info: bool
-    output: Path | None
-    automated: bool
-    path: Path | None
-    all_offline: bool
-    rescue: RescueChoice
-    contents: Effort = Effort.BUDGET
-    gone: tuple[int, ...] = ()
-    """Brokers whose disks are lost; the KIP's own command knows none."""
-    as_json: bool = False
+    recovery_duration_ms: Annotated[
+        int,
+        typer.Option(
+            "--recovery-duration-ms",
+            min=1,
+            help="Time for brokers to report their logs, in milliseconds; a broker that reports "
+            "later is not elected.",
+        ),
+    ] = DURATION_MS
+    attempts: Annotated[
+        int,
+        typer.Option(
+            "--recovery-election-attempts",
+            min=0,
+            help="Retries of an election that fails with a transient error.",
+        ),
+    ] = 3
+    show_replica_info: ShowReplicas = False
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--manual-recovery-output-file",
+            metavar="FILE",
+            help="New file for partitions and their designated leaders, for kafka-elect-leaders.",
+        ),
+    ] = None
+    automated: Annotated[
+        bool, typer.Option("--automated-recovery", help="Elect the best replica of each partition.")
+    ] = False
+    path: Annotated[
+        Path | None,
+        typer.Option(
+            "--path-to-json-file", metavar="FILE", help="Recover the partitions that a file names."
+        ),
+    ] = None
+    all_offline: Annotated[
+        bool, typer.Option("--all-offline-partitions", help="Recover every offline partition.")
+    ] = False
+    rescue: Rescue
+    contents: VerifyContents = Effort.BUDGET
 
     def __post_init__(self) -> None:
         if not (self.show_replica_info or self.output or self.automated):
@@ -129,40 +111,14 @@ class UncleanRecoveryRequest:
             )
 
 
-def kips_options(
-    recovery_duration_ms: Duration = DURATION_MS,
-    recovery_election_attempts: Attempts = ATTEMPTS,
-    show_replica_info: Show = False,
-    manual_recovery_output_file: Output = None,
-    automated_recovery: Automated = False,
-    path_to_json_file: PathToJson = None,
-    all_offline_partitions: AllOffline = False,
-    without_rescue: WithoutRescue = False,
-    store: RescueStore = None,
-    verify_contents: VerifyContents = Effort.BUDGET,
-) -> UncleanRecoveryRequest:
-    """The options of both commands."""
-    return UncleanRecoveryRequest(
-        recovery_duration_ms,
-        recovery_election_attempts,
-        show_replica_info,
-        manual_recovery_output_file,
-        automated_recovery,
-        path_to_json_file,
-        all_offline_partitions,
-        RescueChoice(without_rescue, store),
-        verify_contents,
-    )
-
-
 @app.command()
 @connected_for_writing
-@sharing(kips_options)
 def unclean_recovery(
-    wanted: UncleanRecoveryRequest,
     connection: Connection,
-    gone: Gone = None,
-    consent: Phrases = None,
+    *,
+    wanted: UncleanRecoveryRequest,
+    gone: GoneBrokers,
+    consent: GivenConsent,
     as_json: AsJson = False,
 ) -> None:
     """Recover offline partitions by designated elections (KIP-1275), under guard.
@@ -172,14 +128,12 @@ def unclean_recovery(
     """
     if wanted.automated:
         connection.require_write("--automated-recovery")
-    request = replace(wanted, gone=broker_ids(gone, "--gone"), as_json=as_json)
-    raise typer.Exit(recover(connection, request, Consent(tuple(consent or ()))))
+    raise typer.Exit(recover(connection, wanted, consent, gone, as_json=as_json))
 
 
 @dropin.command()
 @connected
-@sharing(kips_options)
-def kafka_unclean_recovery(wanted: UncleanRecoveryRequest, connection: Connection) -> None:
+def kafka_unclean_recovery(connection: Connection, wanted: UncleanRecoveryRequest) -> None:
     """Recover offline partitions by electing the replicas with the best logs (KIP-1275).
 
     At least one of --show-replica-info, --manual-recovery-output-file and --automated-recovery is
@@ -190,109 +144,97 @@ def kafka_unclean_recovery(wanted: UncleanRecoveryRequest, connection: Connectio
     raise typer.Exit(recover(armed, wanted, Consent(implied=True)))
 
 
-def recover(connection: Connection, wanted: UncleanRecoveryRequest, consent: Consent) -> int:
-    """Carry out one call; returns the exit code."""
-    from breakglass.console.stop_signal import StopSignal
+def recover(
+    connection: Connection,
+    wanted: UncleanRecoveryRequest,
+    consent: Consent,
+    gone: tuple[int, ...] = (),
+    *,
+    as_json: bool = False,
+) -> int:
+    """Carry out one call; the KIP's own command knows no brokers that are *gone*.
+
+    Returns the exit code.
+    """
+    from breakglass.console.electing import Electing
+    from breakglass.services.recovery.execution.batches import ExecutionLimits
+    from breakglass.services.recovery.execution.routes import stock_route
     from breakglass.services.recovery.plan.partition_file import read_partitions
-    from breakglass.services.recovery.triage import select
+    from breakglass.services.recovery.triage import judge, select
 
     named = None if wanted.path is None else read_partitions(wanted.path)
     with StopSignal() as stop, connection.reading() as client:
         selection = select(client, named)
-        call = _Call(connection, client, wanted, selection, stop, consent)
-        return call.run()
+        electing = Electing(
+            connection,
+            client,
+            selection.snapshot.cluster_id,
+            stop,
+            stock_route,
+            wanted.rescue,
+            ExecutionLimits(retries=wanted.attempts),
+            as_json,
+        )
+        judge_now = partial(
+            judge,
+            client,
+            native_choice=connection.native_rpc,
+            gone=gone,
+            stop=lambda: stop.requested,
+            contents=wanted.contents,
+        )
+        return _Call(electing, wanted, selection, consent, judge_now).run()
 
 
 @dataclass(slots=True)
 class _Call:
-    connection: Connection
-    client: ReadClient
+    electing: Electing
     wanted: UncleanRecoveryRequest
     selection: Selection
-    stop: StopSignal
     consent: Consent
-    failures: int = 0
-    unheld: list[Skipped] = field(default_factory=list)
-    """Partitions for which no election was held."""
-    led: Sequence[PartitionEvidence] = ()
-    """Targeted partitions that have a leader, where their replicas are to be shown."""
+    judge: Judging
+    dealt_with: set[TopicPartition] = field(default_factory=set)
 
     def run(self) -> int:
-        self._report_selection()
-        from breakglass.console.electing import Electing, report, report_aside
-        from breakglass.services.recovery.execution.batches import ExecutionLimits
-        from breakglass.services.recovery.execution.routes import stock_route
-
-        electing = Electing(
-            self.connection,
-            self.client,
-            self.selection.snapshot.cluster_id,
-            self.stop,
-            stock_route,
-            self.wanted.rescue,
-            limits=ExecutionLimits(retries=self.wanted.recovery_election_attempts),
-            tell=report_aside if self.wanted.as_json else report,
-        )
-        dealt_with: set[TopicPartition] = set()
+        electing, wanted, stop = self.electing, self.wanted, self.electing.stop
+        electing.report_online(self.selection.online)
+        for partition in self.selection.missing:
+            reason = "the cluster has no such partition"
+            electing.leave(partition, RecoveryResult.FAILED, reason)
         whole: Triage | None = None
         """The judgement of every partition; later ones are of those that were waited for."""
         for look in self._looks():
-            found = look.found
             if whole is None or not whole.final:
-                whole = found
-                if found.final:
-                    say_missing_acls(found)
+                whole = look.found
+                if whole.final:
+                    say_missing_acls(whole)
                     for broker, number in look.brokers.items() if look.waiting else ():
                         say(
                             f"waiting for b{broker} until it is back or the recovery duration has "
                             f"passed ({partitions_text(number)})"
                         )
-            self._report_return(look, dealt_with)
-            if self.wanted.automated and (self.consent.implied or found.final):
-                self._elect_complete(look, electing, dealt_with)
-            if self.stop.requested:
+            self._report_return(look)
+            if wanted.automated and (self.consent.implied or look.found.final):
+                self._elect_complete(look)
+            if stop.requested:
                 break
-        if self.stop.requested:
+        if stop.requested:
             # Name what a signal left undone: success means every partition (KIP-1275).
             for state in self.selection.offline:
-                if state.partition not in dealt_with:
-                    self._leave(state.partition, RecoveryResult.NOT_ATTEMPTED, "stopped on request")
+                if state.partition not in self.dealt_with:
+                    result = RecoveryResult.NOT_ATTEMPTED
+                    electing.leave(state.partition, result, "stopped on request")
+        shown: dict[str, object] = {}
         if whole is not None:
-            if self.wanted.show_replica_info:
-                from breakglass.services.kafka.wire.deadline import Deadline
-                from breakglass.services.recovery.evidence.gather import gather
-
-                deadline = Deadline.after(self.wanted.recovery_duration_ms / 1000)
-                *_, last = gather(
-                    self.client,
-                    self.selection.snapshot,
-                    self.selection.online,
-                    deadline,
-                    whole.native,
-                    lambda: self.stop.requested,
-                )
-                self.led = last.partitions
-                self._show(whole, self.led)
-            if self.wanted.output is not None:
-                self._write(whole, self.wanted.output)
-        left = electing.look_after()
-        if self.wanted.as_json:
-            from breakglass.console.documents import (
-                election_document,
-                led_partitions,
-                triage_partitions,
-            )
-
-            cluster_id = self.selection.snapshot.cluster_id
-            document = election_document(cluster_id, electing, self.unheld, left)
-            if self.wanted.show_replica_info and whole is not None:
-                document["evidence"] = list(triage_partitions(whole))
-                document["led"] = led_partitions(self.led)
-            print_json(document)
+            if wanted.show_replica_info:
+                shown = self._show_all(whole)
+            if wanted.output is not None:
+                self._write(whole, wanted.output)
+        electing.conclude(shown)
         code = electing.ended()
-        if code == OUTCOME_UNKNOWN or not self.failures:
+        if code == OutcomeUnknown.exit_code or all(one.succeeded for one in electing.unheld):
             return code
-        return INTERRUPTED if self.stop.requested else FAILED
+        return INTERRUPTED if stop.requested else FAILED
 
     def _looks(self) -> Iterator[PatientLook]:
         """What is judged; where nobody agrees to a phrase that names whom it gives up, patiently.
@@ -302,39 +244,18 @@ class _Call:
         from breakglass.services.recovery.patient import PatientLook, judge_patiently
 
         snapshot, offline = self.selection.snapshot, self.selection.offline
-        seconds = self.wanted.recovery_duration_ms / 1000
+        seconds, stop = self.wanted.recovery_duration_ms / 1000, self.electing.stop
         if self.wanted.automated and self.consent.implied:
+            client = self.electing.client
             return judge_patiently(
-                self._judge,
-                self.client,
-                snapshot,
-                offline,
-                seconds,
-                stop=lambda: self.stop.requested,
+                self.judge, client, snapshot, offline, seconds, stop=lambda: stop.requested
             )
-        return map(PatientLook, self._judge(snapshot, offline, seconds))
+        return map(PatientLook, self.judge(snapshot, offline, seconds))
 
-    def _judge(
-        self, snapshot: ClusterSnapshot, partitions: Sequence[PartitionState], seconds: float
-    ) -> Iterator[Triage]:
-        from breakglass.services.recovery.triage import judge
-
-        return judge(
-            self.client,
-            snapshot,
-            partitions,
-            seconds,
-            self.connection.native_rpc,
-            self.wanted.gone,
-            stop=lambda: self.stop.requested,
-            contents=self.wanted.contents,
-        )
-
-    def _report_return(self, look: PatientLook, dealt_with: set[TopicPartition]) -> None:
+    def _report_return(self, look: PatientLook) -> None:
         """Name the brokers that came back, and those that are waited for no longer."""
-        for state in look.led:
-            dealt_with.add(state.partition)
-            self._report_online(state)
+        self.dealt_with.update(state.partition for state in look.led)
+        self.electing.report_online(look.led)
         if look.found.final and not look.waiting:
             for broker, number in look.brokers.items():
                 say(
@@ -342,38 +263,47 @@ class _Call:
                     f"any longer ({partitions_text(number)})"
                 )
 
-    def _report_selection(self) -> None:
-        for state in self.selection.online:
-            self._report_online(state)
-        for partition in self.selection.missing:
-            self._leave(partition, RecoveryResult.FAILED, "the cluster has no such partition")
-
-    def _report_online(self, state: PartitionState) -> None:
-        from breakglass.console.electing import report_online
-
-        self.unheld.append(report_online(state, as_json=self.wanted.as_json))
-
-    def _elect_complete(
-        self, look: PatientLook, electing: Electing, dealt_with: set[TopicPartition]
-    ) -> None:
+    def _elect_complete(self, look: PatientLook) -> None:
         """Elect what is complete now (R15) and waits for nobody; the rest keeps waiting."""
         from breakglass.services.recovery.execution.routes import route_for
+        from breakglass.services.recovery.guarded.election_quote import priced_as_judged
         from breakglass.services.recovery.triage import recommended
 
         found = look.found
-        choice = recommended(found, dealt_with | look.waiting)
-        dealt_with.update(choice.partitions)
+        choice = recommended(found, self.dealt_with | look.waiting)
+        self.dealt_with.update(choice.partitions)
         for left in choice.left:
-            self._leave(left.partition, RecoveryResult.REFUSED, left.reason, "not automated")
+            self.electing.leave(
+                left.partition, RecoveryResult.REFUSED, left.reason, "not automated"
+            )
         if not self.consent.implied:
-            self._show(found)
-        electing.choose_route = route_for(found.native)
-        electing.run(_priced(found, choice), self.consent)
+            self._print_replicas(found)
+        self.electing.choose_route = route_for(found.native)
+        judged = {assessment.partition: assessment for assessment in found.assessments}
+        quotes = [priced_as_judged(judged[target.partition], target) for target in choice.targets]
+        self.electing.run(quotes, self.consent)
 
-    def _show(self, found: Triage, led: Sequence[PartitionEvidence] = ()) -> None:
-        from breakglass.console.evidence import print_replicas
+    def _show_all(self, found: Triage) -> dict[str, object]:
+        """Show every replica, also of partitions that have a leader; all as parts of a document."""
+        from breakglass.services.recovery.evidence.gather import gather
 
-        with redirect_stdout(sys.stderr if self.wanted.as_json else sys.stdout):
+        electing, stop = self.electing, self.electing.stop
+        *_, last = gather(
+            electing.client,
+            self.selection.snapshot,
+            self.selection.online,
+            deadline_after(self.wanted.recovery_duration_ms / 1000),
+            found.native,
+            lambda: stop.requested,
+        )
+        self._print_replicas(found, last.partitions)
+        if not electing.as_json:
+            return {}
+        evidence = list(triage_partitions(found))
+        return {"evidence": evidence, "led": led_partitions(last.partitions)}
+
+    def _print_replicas(self, found: Triage, led: Sequence[PartitionEvidence] = ()) -> None:
+        with data_aside(self.electing.as_json):
             print_replicas(found, led)
 
     def _write(self, found: Triage, path: Path) -> None:
@@ -385,32 +315,16 @@ class _Call:
             [Election(assessment.partition, assessment.designee) for assessment in chosen], path
         )
         for assessment in found.assessments:
+            partition = assessment.partition
             if assessment.designee is None:
                 reason = "; ".join(assessment.reasons)
-                self._leave(
-                    assessment.partition, RecoveryResult.REFUSED, reason, "no leader can be named"
-                )
+                refused = RecoveryResult.REFUSED
+                self.electing.leave(partition, refused, reason, "no leader can be named")
             elif not assessment.automatable:
-                say(f"{assessment.partition}  review this one: {'; '.join(assessment.barriers)}")
+                say(f"{partition}  review this one: {'; '.join(assessment.barriers)}")
         say(f"{len(chosen):,} partitions written to {path}")
-
-    def _leave(
-        self, partition: TopicPartition, result: RecoveryResult, reason: str, words: str = ""
-    ) -> None:
-        self.unheld.append(Skipped(partition, None, result, reason, None))
-        self.failures += 1
-        say(f"{partition}  {words or result}: {reason}")
-
-
-def _priced(found: Triage, choice: TargetChoice) -> list[Priced]:
-    from breakglass.services.recovery.guarded.election_quote import priced_as_judged
-
-    judged = {assessment.partition: assessment for assessment in found.assessments}
-    return [priced_as_judged(judged[target.partition], target) for target in choice.targets]
 
 
 def main() -> int:
     """The program `kafka-unclean-recovery`; returns the exit code."""
-    from breakglass.console.exits import run_app
-
     return run_app(dropin, "kafka-unclean-recovery")

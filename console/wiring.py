@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from breakglass.console.output import say
-from breakglass.services.errors import ReadOnly
+from breakglass.services.errors import ReadOnly, UsageError
 from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
     from breakglass.services.connection.sources import ClientFile, ConnectionOptions
     from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.session import Power, ReadAccess
 
 
@@ -63,8 +64,6 @@ class Connection:
 
         Raises UsageError: the options name that one, too.
         """
-        from breakglass.services.errors import UsageError
-
         if self.named:
             raise UsageError(
                 "--to-bootstrap-server and --to-command-config name the only cluster that is "
@@ -107,6 +106,11 @@ class Connection:
         with access.reading(client_id) as client:
             yield client
 
+    def cluster_id(self, seconds: float) -> str:
+        """The id of the cluster, which has *seconds* to tell it. Raises Unreachable."""
+        with self.reading() as client:
+            return client.describe(deadline_after(seconds)).cluster_id
+
     def require_write(self, doing: str) -> None:
         """Refuse *doing* in a read-only session, before anything that can mutate exists.
 
@@ -124,3 +128,10 @@ class Connection:
         from breakglass.services.session import Power
 
         return Power(access or self.access())
+
+
+def deadline_after(seconds: float) -> Deadline:
+    """A deadline for requests; it is imported with Kafka's clients."""
+    from breakglass.services.kafka.wire.deadline import Deadline
+
+    return Deadline.after(seconds)

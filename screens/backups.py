@@ -8,7 +8,6 @@ of the session.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -48,8 +47,9 @@ from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.health.figure import Figure
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Unknown, known
-from breakglass.services.topic_backup.originals import FoundFiles
+from breakglass.services.topic_backup.folder_contents import FoundFiles
 from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
+from breakglass.services.topic_backup.summary import added
 from breakglass.services.topic_backup.verified import Verified
 from breakglass.services.words.figures import count, size_text
 from breakglass.services.words.moments import moment_text, time_text
@@ -296,9 +296,7 @@ def _topic(line: TopicLine) -> Iterator[Fact]:
     yield fact("Verified", *_verified(status))
     for lack in status.groups_lacking:
         yield fact("Groups", Words(lack, Role.LOST))
-    gaps: Counter[str] = Counter()
-    for partition in line.held.partitions:
-        gaps.update(partition.gaps)
+    gaps = added(*(partition.gaps for partition in line.held.partitions))
     if gaps:
         yield fact("Gaps", _gaps(gaps))
     yield from _unknown_lag(line.lag)

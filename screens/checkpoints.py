@@ -32,7 +32,6 @@ from breakglass.services.checkpoint.watch import (
     CheckpointPartitionLine,
     Line,
     SeenStore,
-    StoreLine,
     key_of,
     lines,
     sizes,
@@ -68,7 +67,7 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
         return UNKNOWN if at is None else Words(age_text(max(now_ms - at, 0) / 1000))
 
     def verified(line: Line) -> Words:
-        if isinstance(line, StoreLine):
+        if isinstance(line, SeenStore):
             return EMPTY
         last = line.found.verified
         if last is None:
@@ -102,8 +101,8 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
 
 def _name(line: Line) -> Words:
     match line:
-        case StoreLine():
-            return Words(line.seen.url, Role.HEADING)
+        case SeenStore():
+            return Words(line.url, Role.HEADING)
         case CheckpointLine():
             return Words(f" {'▾' if line.opened else '▸'}{line.found.id}")
         case CheckpointPartitionLine():
@@ -114,8 +113,8 @@ def _name(line: Line) -> Words:
 
 def _state(line: Line) -> Words:
     match line:
-        case StoreLine():
-            held = line.seen.held
+        case SeenStore():
+            held = line.held
             if isinstance(held, Unknown):
                 return UNKNOWN
             return Words(f"{len(held):,} checkpoint{'s' * (len(held) != 1)}", Role.MUTED)
@@ -144,8 +143,8 @@ def _copied(line: Line) -> Words:
 
 def _size(line: Line) -> Words:
     match line:
-        case StoreLine():
-            held = line.seen.held
+        case SeenStore():
+            held = line.held
             if isinstance(held, Unknown):
                 return UNKNOWN
             return _total(size for found in held for size in sizes(found))
@@ -186,7 +185,7 @@ def _records(line: Line) -> Words:
 
 
 def _in_transit(line: Line) -> Words:
-    if isinstance(line, StoreLine):
+    if isinstance(line, SeenStore):
         return EMPTY
     cut = line.found.cut
     if cut is None:
@@ -218,8 +217,8 @@ def line_facts(line: Line | None) -> Iterator[Fact]:
     match line:
         case None:
             return
-        case StoreLine():
-            held = line.seen.held
+        case SeenStore():
+            held = line.held
             if isinstance(held, Unknown):
                 yield fact("Unread", Words(held.reason, Role.UNKNOWN))
                 return
@@ -281,7 +280,7 @@ def _explained(found: StoredCheckpoint) -> Iterator[Fact]:
     why = explained(found)
     if why is None or found.take is None:
         return
-    topics = (topic_words(topic, why.declared) for topic in why.evidence.topics)
+    topics = (topic_words(topic, why.wanted) for topic in why.evidence.topics)
     yield fact("Written by", "; ".join(topics))
     groups = "; ".join(map(group_words, why.evidence.groups))
     if groups:
@@ -448,12 +447,9 @@ class CheckpointsScreen(Page):
     def _take(self, url: str, given: str | None) -> None:
         from breakglass.screens.guard.acts import TakePage
         from breakglass.services.checkpoint.acts.take import TakeCheckpoint
-        from breakglass.services.checkpoint.parts import CopySettings
 
         if given is not None:
-            asked = self.context.checkpoint_text.take(given)
-            how = CopySettings(drain_seconds=asked.drain_seconds, rate=asked.bytes_per_second)
-            act = TakeCheckpoint(BackupStore(url), asked, how)
+            act = TakeCheckpoint(BackupStore(url), self.context.checkpoint_text.take(given))
             self.app.push_screen(TakePage(self.context, act))
 
     def _restore(self, url: str, id: int, given: str | None) -> None:
@@ -475,10 +471,10 @@ class CheckpointsScreen(Page):
         match line:
             case CheckpointLine() | CheckpointPartitionLine():
                 return line.url, line.found
-            case StoreLine():
-                held = line.seen.held
+            case SeenStore():
+                held = line.held
                 newest = () if chosen or isinstance(held, Unknown) else held
-                return line.seen.url, next(iter(newest), None)
+                return line.url, next(iter(newest), None)
             case _:
                 return "", None
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from breakglass.screens.terminal import Terminal
     from breakglass.services.browse.schemas import Schemas
     from breakglass.services.bundle.contents import OpenedBundle
-    from breakglass.services.checkpoint.wording import RestoreAsked, TakeAsked
+    from breakglass.services.checkpoint.promises import WantedCheckpoint
+    from breakglass.services.checkpoint.wording import RestoreAsked
     from breakglass.services.incident.incident import Incident
     from breakglass.services.incident.observations import Observation
     from breakglass.services.kafka.read_client import ReadClient
@@ -61,7 +62,7 @@ class Watching(Protocol):
 class CheckpointText(Protocol):
     """Reads what an operator types as the commands of checkpoints do (console/checkpoint_text)."""
 
-    def take(self, text: str) -> TakeAsked:
+    def take(self, text: str) -> WantedCheckpoint:
         """What a checkpoint is to be of. Raises UsageError."""
 
     def restore(self, text: str) -> RestoreAsked:

@@ -32,7 +32,7 @@ from breakglass.console.web.listener import (
     serve_until_signal,
 )
 from breakglass.services import patience
-from breakglass.services.checkpoint.coordinator import Checkpoints
+from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.metrics import CONTENT_TYPE, exposition
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import LARGEST_ID, Status
@@ -91,7 +91,7 @@ class CheckpointApi:
 
     def __init__(
         self,
-        checkpoints: Checkpoints,
+        checkpoints: Coordinator | Serving,
         token: str,
         *,
         writable: bool,

@@ -36,6 +36,7 @@ from breakglass.console.output import say
 from breakglass.services import patience
 from breakglass.services.connection.properties import read_private, require_own
 from breakglass.services.errors import Refused, UsageError
+from breakglass.services.monitoring.meters import CONTENT_TYPE
 from breakglass.services.regular_file import open_regular
 
 SHORTEST = 16
@@ -378,3 +379,25 @@ def token_of(variable: str, file: Path | None = None) -> str:
     if not (chosen.isascii() and chosen.isprintable()) or " " in chosen:
         raise UsageError(f"{where} holds no token: write one line of letters and digits.")
     return chosen
+
+
+PATH = "/metrics"
+
+
+def metrics_application(answer: Callable[[], bytes], token: str) -> web.Application:
+    """What aiohttp runs; *answer* makes each answer, in a thread."""
+
+    @web.middleware
+    async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not bears(request, token):
+            headers = {hdrs.WWW_AUTHENTICATE: "Bearer"}
+            raise web.HTTPUnauthorized(text=WITHOUT_TOKEN, headers=headers)
+        return await handler(request)
+
+    async def metrics(_: web.Request) -> web.Response:
+        body = await asyncio.to_thread(answer)
+        return web.Response(body=body, headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
+
+    application = web.Application(middlewares=[admit])
+    application.add_routes([web.get(PATH, metrics)])
+    return application

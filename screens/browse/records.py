@@ -30,15 +30,28 @@ from breakglass.screens.diff.record_page import FOLD, REASON_LENGTH, RecordScree
 from breakglass.screens.messages import CopyAsked
 from breakglass.screens.widgets.dialog import Prompt
 from breakglass.screens.widgets.facts import StyledLines
-from breakglass.services.browse.finding import first_at, next_match, previous_match
-from breakglass.services.browse.query import HELP, RecordQuery, parse_query, parse_time
-from breakglass.services.divergence.align import Comparison, HunkTotals, PairKind, RecordPair, runs
+from breakglass.services.browse.query import (
+    HELP,
+    RecordQuery,
+    first_at,
+    next_match,
+    parse_query,
+    parse_time,
+    previous_match,
+)
+from breakglass.services.divergence.align import (
+    Cell,
+    Comparison,
+    HunkTotals,
+    Minimap,
+    PairKind,
+    RecordPair,
+    runs,
+)
 from breakglass.services.divergence.backup_source import BackupSource
 from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
 from breakglass.services.divergence.metastore_source import MetastoreSource
-from breakglass.services.divergence.minimap import Cell, Minimap
-from breakglass.services.divergence.pages import Window, around
-from breakglass.services.divergence.search import Progress
+from breakglass.services.divergence.pages import Progress, Window, around
 from breakglass.services.divergence.source import Extent, Reading, Same
 from breakglass.services.errors import BreakglassError, UsageError
 from breakglass.services.words.inert import CUT, bounded, inert

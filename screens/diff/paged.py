@@ -23,10 +23,16 @@ from breakglass.screens.diff.reader import (
     Work,
 )
 from breakglass.screens.widgets.facts import StyledLines
-from breakglass.services.divergence.align import Comparison, RecordPair
-from breakglass.services.divergence.minimap import Minimap
-from breakglass.services.divergence.pages import Window, around, page_before, page_from
-from breakglass.services.divergence.search import Progress, next_difference, previous_difference
+from breakglass.services.divergence.align import Comparison, Minimap, RecordPair
+from breakglass.services.divergence.pages import (
+    Progress,
+    Window,
+    around,
+    next_difference,
+    page_before,
+    page_from,
+    previous_difference,
+)
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import BreakglassError
 from breakglass.services.words.inert import bounded

@@ -15,8 +15,7 @@ from breakglass.screens.context import Context
 from breakglass.screens.page import Page
 from breakglass.screens.refreshing import as_ours
 from breakglass.services import patience
-from breakglass.services.divergence.align import Comparison
-from breakglass.services.divergence.minimap import Minimap
+from breakglass.services.divergence.align import Comparison, Minimap
 from breakglass.services.divergence.replicas import Facing, comparison_of
 from breakglass.services.divergence.source import Abandoned, Reading
 from breakglass.services.errors import BreakglassError

@@ -27,9 +27,8 @@ from breakglass.screens.diff.reader import Connect, Task, connect_to
 from breakglass.screens.diff.record_page import FOLD, REASON_LENGTH, RecordScreen
 from breakglass.screens.widgets.facts import StyledLines
 from breakglass.services.divergence.align import Comparison, HunkTotals, PairKind, RecordPair
-from breakglass.services.divergence.pages import Window
+from breakglass.services.divergence.pages import Window, count
 from breakglass.services.divergence.replicas import Facing, default_pair, face, readable
-from breakglass.services.divergence.search import count
 from breakglass.services.divergence.source import Extent
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown

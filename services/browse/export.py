@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from breakglass.services.browse.finding import WHOLE
+from breakglass.services.browse.query import WHOLE
 from breakglass.services.divergence.entry import Content, RecordEntry
 from breakglass.services.divergence.source import Reading, Source
 from breakglass.services.errors import UsageError

@@ -334,7 +334,7 @@ class BundledSource:
         if max(held.end, asked.start) < asked.end:
             yield UnreadableRange(max(held.end, asked.start), asked.end, why)
 
-    def tape(self, start: int, end: int, reading: Reading) -> None:
+    def raw_log(self, start: int, end: int, reading: Reading) -> None:
         """None: a bundle has no batches."""
 
 

@@ -1,11 +1,8 @@
 """Takes a checkpoint and finishes it: asks partitions, decides the cut, has each copied.
 
-The coordinator's interfaces: the topics of checkpoints, and operations on checkpoints.
-
 Copies one partition: begins, retries, and commits the copy or records why it failed.
 
-The source decides what is copied and how; `protocol.values` decides when, how often and with what
-result.
+`protocol.values` decides when a partition is copied, how often, and with what result.
 
 Finishes an acknowledged checkpoint: decides what is in it, and has every partition copied.
 
@@ -25,15 +22,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Protocol
+from uuid import uuid4
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.protocol import coordinator as protocol
 from breakglass.services.checkpoint.protocol import values
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.protocol.participant import Acknowledge
 from breakglass.services.checkpoint.protocol.values import (
     LARGEST_ASKED,
@@ -48,13 +44,10 @@ from breakglass.services.checkpoint.store.backup_store import (
     BackupStore,
     Copies,
     Retention,
-    candidates,
     expired,
 )
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
-    GroupPolicy,
-    Level,
     ManifestDocument,
     NumberedPartition,
     StartedDocument,
@@ -75,28 +68,11 @@ from breakglass.services.errors import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The partitions that a checkpoint covers."""
-
-    level: Level
-    partitions: tuple[NumberedPartition, ...]
-    groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
-    floors: Mapping[int, int] = field(default_factory=dict)
-    """Log ends by the partition's number, read before the checkpoint begins."""
-    cluster_id: str | None = None
-    incarnation: str | None = None
-    external: tuple[str, ...] = ()
-    """Topics that are written from outside alone."""
-    transactions: TransactionFloors | None = None
-    flows: tuple[GroupFlow, ...] = ()
-
-
 class Topics(Protocol):
     """The partitions that checkpoints cover, as the cluster has them."""
 
-    def scope(self) -> Scope:
-        """What a checkpoint that is taken now covers."""
+    def scope(self) -> TakeDocument:
+        """What a checkpoint that is taken now covers; its id and its request are not known yet."""
 
     def latest_id(self) -> int:
         """The greatest checkpoint id that their records carry; 0 if no record carries an id."""
@@ -126,52 +102,33 @@ class Topics(Protocol):
         """Leader epochs that wrote the offsets before *positions*, by number, where known."""
 
 
-class Checkpoints(Protocol):
-    """The operations on checkpoints that the HTTP API, the commands and the screen use."""
-
-    def take(self, id: int | None = None, request: str | None = None) -> int | NotHigher:
-        """Start a checkpoint, by default with the next id; returns its id once it has started."""
-
-    def status(self, id: int) -> StoredCheckpoint | None:
-        """A checkpoint; None if there is no checkpoint of that id."""
-
-    def all(self) -> tuple[StoredCheckpoint, ...]:
-        """All checkpoints, the newest first."""
-
-    def delete(self, id: int) -> None:
-        """Delete a checkpoint; a deleted or unknown checkpoint changes nothing."""
-
-
 RETRY_SECONDS = 1.0
 """Before the first retry; doubled before each further retry."""
 PASSING = (StorageError, Unreachable, PipelineError)
 """Errors after which the copy is retried."""
 
 
-class PartitionCopier(Protocol):
-    """One partition up to the checkpoint."""
+CopyPartition = Callable[[str], ManifestDocument]
+"""Writes a copy of one partition below the place that it is given; returns what was written.
 
-    def copy(self, where: str) -> ManifestDocument:
-        """Write the copy below *where*, and return what was written.
-
-        Raises:
-            StorageError, Unreachable, PipelineError: the copy may be retried.
-            BreakglassError: the partition cannot be copied any more, for example because retention
-                removed records.
-        """
+Raises:
+    StorageError, Unreachable, PipelineError: the copy may be retried.
+    BreakglassError: the partition cannot be copied any more, for example because retention removed
+        records.
+"""
 
 
 def take_copy(
     copies: Copies,
     id: CopyId,
     position: int | None,
-    source: PartitionCopier,
+    copy: CopyPartition,
     wait: Callable[[float], None],
     tool_version: str = "unknown",
 ) -> Status:
     """Copy a partition, unless this node has completed its copy or the partition has failed.
 
-    *position* is the checkpoint's, exclusive; None where the source reads it from the log. A copy
+    *position* is the checkpoint's, exclusive; None where *copy* reads it from the log. A copy
     that the coordinator recorded as begun is resumed like an interrupted copy.
 
     Raises:
@@ -183,7 +140,11 @@ def take_copy(
         while isinstance(attempt, CopyAttempt):
             if attempt.errors:
                 wait(RETRY_SECONDS * 2 ** (attempt.errors - 1))
-            attempt = _tried(copies, attempt, source, tool_version)
+            trying = attempt
+            try:
+                attempt = _tried(copies, trying, copy, tool_version)
+            except PASSING as error:
+                attempt = values.after_error(trying, str(error))
         if attempt.reason is not None:
             copies.fail(id, attempt.reason, attempt.position)
     finally:
@@ -192,40 +153,26 @@ def take_copy(
     return attempt.status
 
 
-def _tried(
-    copies: Copies, attempt: CopyAttempt, source: PartitionCopier, tool_version: str
-) -> CopyAttempt | Copy:
-    """The next attempt, or how the copy ended, with a reason if a failure is to be recorded."""
-    id = attempt.id
+def _tried(copies: Copies, attempt: CopyAttempt, copy: CopyPartition, tool_version: str) -> Copy:
+    """How the attempt ended, with a reason if a failure is to be recorded. Raises: PASSING."""
+    id, position = attempt.id, attempt.position
+    match values.begin(copies.partition(id.checkpoint, id.partition).backup, id):
+        case Begin.SKIP:
+            return Copy(id, Status.COMPLETED)
+        case Begin.REFUSE:
+            return Copy(id, Status.FAILED)
+        case Begin.COPY_ANEW:
+            copies.begin_again(id, position, tool_version)
+        case Begin.COPY:
+            copies.begin(id, position, tool_version)
     try:
-        match values.begin(copies.partition(id.checkpoint, id.partition).backup, id):
-            case Begin.SKIP:
-                return Copy(id, Status.COMPLETED)
-            case Begin.REFUSE:
-                return Copy(id, Status.FAILED)
-            case Begin.COPY_ANEW:
-                copies.begin_again(id, attempt.position, tool_version)
-            case Begin.COPY:
-                copies.begin(id, attempt.position, tool_version)
-        manifest = _copied(copies, attempt, source)
-        if isinstance(manifest, Copy):
-            return manifest
-        copies.complete(id, manifest)
-    except PASSING as error:
-        return values.after_error(attempt, str(error))
-    return Copy(id, Status.COMPLETED)
-
-
-def _copied(
-    copies: Copies, attempt: CopyAttempt, source: PartitionCopier
-) -> ManifestDocument | Copy:
-    """What was written, or the permanent failure to write it."""
-    try:
-        return source.copy(copies.contents(attempt.id).where())
+        manifest = copy(copies.contents(id).where())
     except PASSING:
         raise
     except BreakglassError as error:
-        return Copy(attempt.id, Status.FAILED, attempt.position, reason=str(error))
+        return Copy(id, Status.FAILED, position, reason=str(error))
+    copies.complete(id, manifest)
+    return Copy(id, Status.COMPLETED)
 
 
 ABANDONED_MS = 120_000
@@ -262,33 +209,12 @@ class Decides(Protocol):
 class Sources(Protocol):
     """Where the content of partitions comes from."""
 
-    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
-        """A source for each partition's number.
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, CopyPartition]:
+        """How each partition is copied, by its number.
 
         Raises:
             BreakglassError: there is no source; the checkpoint has failed.
         """
-
-
-def _nobody_else(_id: int) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
-def _unheard(_number: int, _status: Status) -> None:
-    """Ignore the report."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A source whose copy is valid only if nothing was compacted away while it was made."""
-
-    source: PartitionCopier
-    require: Callable[[], None]
-
-    def copy(self, where: str) -> ManifestDocument:
-        found = self.source.copy(where)
-        self.require()
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,10 +229,10 @@ class Finisher:
     side_by_side: int = SIDE_BY_SIDE
     wait: Callable[[float], None] = time.sleep
     """Called with 0 before each copy: what raises WorkStopped here ends the work cleanly."""
-    alone: Callable[[int], AbstractContextManager[None]] = _nobody_else
-    """Excludes other workers of the node from a checkpoint: see `node_lock.alone`."""
+    alone: Callable[[int], AbstractContextManager[object]] = nullcontext
+    """Excludes other workers of the node from a checkpoint: see `parts.alone`."""
 
-    def finish(self, id: int, tell: Tell = _unheard) -> StoredCheckpoint:
+    def finish(self, id: int, tell: Tell = lambda _number, _status: None) -> StoredCheckpoint:
         """Decide and copy; *tell* is called for each partition's copy that has ended.
 
         Raises:
@@ -338,7 +264,23 @@ class Finisher:
         except BreakglassError as error:
             self.store.fail_checkpoint(found.id, str(error))
             raise
-        self._copy(found.take, cut, sources, tell)
+        take = found.take
+
+        def one(number: int) -> None:
+            self.wait(0)
+
+            def copy(where: str) -> ManifestDocument:
+                manifest = sources[number](where)
+                # The copy is valid only if nothing was compacted away while it was made.
+                self.decider.require_kept(take)
+                return manifest
+
+            copy_id, position = CopyId(take.id, number, self.node), cut.positions[number]
+            copies = self.store.copies
+            tell(number, take_copy(copies, copy_id, position, copy, self.wait, self.tool_version))
+
+        with ThreadPoolExecutor(self.side_by_side, "copy") as pool:
+            list(pool.map(one, sorted(cut.positions)))
 
     def _found(self, id: int, *, failed: bool = False) -> StoredCheckpoint:
         found = self.store.read(id)
@@ -352,30 +294,6 @@ class Finisher:
                 f"checkpoint {id} was never acknowledged, and has failed by that: take a new one."
             )
         return found
-
-    def _copy(
-        self,
-        take: TakeDocument,
-        cut: CutDocument,
-        sources: Mapping[int, PartitionCopier],
-        tell: Tell,
-    ) -> None:
-        def one(number: int) -> None:
-            self.wait(0)
-            copy = CopyId(take.id, number, self.node)
-            position = cut.positions[number]
-            status = take_copy(
-                self.store.copies,
-                copy,
-                position,
-                _Kept(sources[number], partial(self.decider.require_kept, take)),
-                self.wait,
-                self.tool_version,
-            )
-            tell(number, status)
-
-        with ThreadPoolExecutor(self.side_by_side, "copy") as pool:
-            list(pool.map(one, sorted(cut.positions)))
 
 
 def unfinished(store: BackupStore, node: int) -> tuple[int, ...]:
@@ -395,7 +313,7 @@ PAUSE_SECONDS = 0.2
 
 
 class Coordinator:
-    """`coordinator.Checkpoints` of *topics* in *store*, copied by the workers of node *node*."""
+    """Takes checkpoints of *topics* into *store*, copied by the workers of node *node*."""
 
     def __init__(
         self,
@@ -407,9 +325,9 @@ class Coordinator:
         start_seconds: float = patience.START,
         wait: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
-        prepare: Callable[[TakeDocument], None] = lambda _: None,
+        prepare: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """*prepare* is called for a reserved checkpoint before any partition starts it."""
+        """*prepare* is called with the request before any partition starts the checkpoint."""
         self._store, self._topics = store, topics
         self._node, self._tool_version = node, tool_version
         self._start_seconds, self._wait, self._clock = start_seconds, wait, clock
@@ -443,8 +361,6 @@ class Coordinator:
             if known is not None and self._store.is_deleted(known):
                 raise _ended(known)
             id = known
-        from uuid import uuid4
-
         wanted = self._reserve(id, request or uuid4().hex, scope)
         if isinstance(wanted, NotHigher):
             return wanted
@@ -460,25 +376,12 @@ class Coordinator:
             self._store.fail_checkpoint(wanted, str(error))
             raise
 
-    def _reserve(self, id: int | None, request: str, scope: Scope) -> int | NotHigher:
+    def _reserve(self, id: int | None, request: str, scope: TakeDocument) -> int | NotHigher:
         latest = self._topics.latest_id()
+        named = replace(scope, request=request, tool_version=self._tool_version)
         while True:
             wanted = id if id is not None else _next([latest, *self._store.ids()])
-            take = TakeDocument(
-                wanted,
-                scope.level,
-                scope.partitions,
-                request,
-                now_ms(),
-                scope.cluster_id,
-                scope.incarnation,
-                scope.groups,
-                scope.floors,
-                self._tool_version,
-                external=scope.external,
-                transactions=scope.transactions,
-                flows=scope.flows,
-            )
+            take = replace(named, id=wanted, created_at_ms=now_ms())
             refused = self._store.reserve(take, [latest])
             if refused is None:
                 return wanted
@@ -486,7 +389,9 @@ class Coordinator:
                 return refused
             # Another coordinator has taken the next id since: try the id after it.
 
-    def _require_same(self, found: StoredCheckpoint, take: TakeDocument, scope: Scope) -> None:
+    def _require_same(
+        self, found: StoredCheckpoint, take: TakeDocument, scope: TakeDocument
+    ) -> None:
         """Return if a checkpoint that was requested before has the same *scope* (H12).
 
         A completed checkpoint of another incarnation is kept: it is a backup of that incarnation.
@@ -501,7 +406,7 @@ class Coordinator:
         raise Refused(f"checkpoint {found.id}: {ANOTHER_INCARNATION}: take one with a new id.")
 
     def _start(self, found: StoredCheckpoint, asked: TakeDocument) -> int | NotHigher:
-        self._prepare(asked)
+        self._prepare(asked.request)
         subjects = asked.partitions
         begun = {partition.number for partition in found.partitions if partition.copies}
         self._store.copies.begin_all(
@@ -513,7 +418,9 @@ class Coordinator:
             self._tool_version,
         )
         take, positions = self._started(found.id, {subject.number: subject for subject in subjects})
-        refusal = take.refusal or self._passed(asked, positions)
+        refusal = take.refusal
+        if refusal is None and (latest := self._topics.passed(asked, positions)) > asked.id:
+            refusal = NotHigher(asked.id, latest)
         if refusal is not None:
             self._store.fail_checkpoint(found.id, refusal.message)
             return refusal
@@ -521,15 +428,11 @@ class Coordinator:
         self._store.start(found.id, positions, epochs, offsets, self._topics.transactions())
         return found.id
 
-    def _passed(self, asked: TakeDocument, positions: Mapping[int, int]) -> NotHigher | None:
-        latest = self._topics.passed(asked, positions)
-        return NotHigher(asked.id, latest) if latest > asked.id else None
-
     def _started(
         self, id: int, subjects: Mapping[int, NumberedPartition]
     ) -> tuple[protocol.Take, dict[int, int]]:
         """Ask until every partition has started, or one partition cannot. Raises TimedOut."""
-        take = protocol.resume(id, tuple(subjects))
+        take = protocol.Take(id, tuple(subjects))
         positions: dict[int, int] = {}
         deadline = self._clock() + self._start_seconds
         while True:
@@ -574,7 +477,7 @@ class Coordinator:
 
     def expired(self, retention: Retention) -> tuple[int, ...]:
         """The checkpoints that *retention* allows to delete, oldest first; deletes nothing."""
-        return expired(candidates(self.all()), retention, now_ms())
+        return expired(self.all(), retention, now_ms())
 
 
 def _next(seen: Iterable[int]) -> int:

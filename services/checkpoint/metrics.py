@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import generate_latest
@@ -45,15 +45,23 @@ def exposition(
     *errors* are those of background work; None if there is none. *behind* is the time since which
     the schedule is not met; None: it is met.
     """
-    metrics = [_by_state(checkpoints), *_newest(checkpoints), *_completed(checkpoints)]
     answered = [
         ((operation, str(status)), float(count))
         for (operation, status), count in sorted(requests.items())
     ]
     name = "breakglass_checkpoint_requests"
-    metrics.append(_counter(name, "Requests answered.", ("operation", "status"), answered))
+    metrics = [
+        *_stored(checkpoints),
+        _counter(name, "Requests answered.", ("operation", "status"), answered),
+    ]
     if errors is not None:
-        metrics += [_errors(errors), _behind(behind)]
+        name, what = "breakglass_checkpoint_errors", "of copying, of retention and of the schedule"
+        samples = [(key, float(count)) for key, count in sorted(errors.items())]
+        metrics.append(_counter(name, f"Errors {what}.", ("doing", "kind"), samples))
+        since = 0.0 if behind is None else behind.since_ms / 1000
+        help = "Since when the schedule is not kept, in Unix time; 0: it is kept."
+        name = "breakglass_checkpoint_behind_since_seconds"
+        metrics.append(_gauge(name, help, (), [((), since)]))
     return generate_latest(Figures(tuple(metrics)))
 
 
@@ -72,20 +80,8 @@ def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -
     return family
 
 
-def _errors(errors: Counts) -> Metric:
-    """The errors; an unexpected error always deserves a look."""
-    samples = [(key, float(count)) for key, count in sorted(errors.items())]
-    help = "Errors of copying, of retention and of the schedule."
-    return _counter("breakglass_checkpoint_errors", help, ("doing", "kind"), samples)
-
-
-def _behind(behind: Behind | None) -> Metric:
-    since = 0.0 if behind is None else behind.since_ms / 1000
-    help = "Since when the schedule is not kept, in Unix time; 0: it is kept."
-    return _gauge("breakglass_checkpoint_behind_since_seconds", help, (), [((), since)])
-
-
-def _by_state(checkpoints: Iterable[StoredCheckpoint]) -> Metric:
+def _stored(checkpoints: Sequence[StoredCheckpoint]) -> Iterator[Metric]:
+    """The checkpoints by state, the newest one, and the newest completed one of each level."""
     found = Counter((level_of(checkpoint), state_of(checkpoint)) for checkpoint in checkpoints)
     levels = [*Level, *sorted({level for level, _ in found} - set(Level))]
     samples = [
@@ -94,27 +90,27 @@ def _by_state(checkpoints: Iterable[StoredCheckpoint]) -> Metric:
         for status in STATES
     ]
     help = "Checkpoints by level and state."
-    return _gauge("breakglass_checkpoints", help, ("level", "state"), samples)
-
-
-def _newest(checkpoints: Sequence[StoredCheckpoint]) -> Iterable[Metric]:
-    if not checkpoints:
-        return
-    newest = checkpoints[0]
-    level = level_of(newest)
-    found = Counter(partition.status for partition in newest.partitions)
-    yield _gauge(
-        "breakglass_checkpoint_newest_id",
-        "The newest checkpoint, in whatever state.",
-        ("level",),
-        [((level,), float(newest.id))],
-    )
-    yield _gauge(
-        "breakglass_checkpoint_newest_partitions",
-        "Partitions of the newest checkpoint by state.",
-        ("level", "state"),
-        [((level, STATES[status]), float(count)) for status, count in sorted(found.items())],
-    )
+    yield _gauge("breakglass_checkpoints", help, ("level", "state"), samples)
+    for newest in checkpoints[:1]:
+        level = level_of(newest)
+        statuses = Counter(partition.status for partition in newest.partitions)
+        yield _gauge(
+            "breakglass_checkpoint_newest_id",
+            "The newest checkpoint, in whatever state.",
+            ("level",),
+            [((level,), float(newest.id))],
+        )
+        yield _gauge(
+            "breakglass_checkpoint_newest_partitions",
+            "Partitions of the newest checkpoint by state.",
+            ("level", "state"),
+            [((level, STATES[status]), float(count)) for status, count in sorted(statuses.items())],
+        )
+    completed = newest_completed(checkpoints).items()
+    # Set an alarm on its age.
+    for name, help, figure in COMPLETED if completed else ():
+        figures = [((level,), figure(checkpoint)) for level, checkpoint in completed]
+        yield _gauge(f"breakglass_checkpoint_completed_{name}", help, ("level",), figures)
 
 
 def newest_completed(checkpoints: Iterable[StoredCheckpoint]) -> dict[str, StoredCheckpoint]:
@@ -132,31 +128,17 @@ def completed_at_ms(found: StoredCheckpoint) -> int:
     return max((copy.updated_at_ms or 0 for copy in counting if copy is not None), default=0)
 
 
-def _completed(checkpoints: Iterable[StoredCheckpoint]) -> Iterable[Metric]:
-    """The newest completed checkpoint of each level: set an alarm on its age."""
-    newest = newest_completed(checkpoints)
-    if not newest:
-        return
-    figures = {level: _figures(checkpoint) for level, checkpoint in newest.items()}
-    for name, help in COMPLETED.items():
-        samples = [((level,), figure[name]) for level, figure in figures.items()]
-        yield _gauge(f"breakglass_checkpoint_completed_{name}", help, ("level",), samples)
+def _bytes(found: StoredCheckpoint) -> float:
+    copies = [part.counting for part in found.partitions if part.counting is not None]
+    return float(sum(copy.size or 0 for copy in copies))
 
 
-COMPLETED = {
-    "id": "The newest completed checkpoint of each level.",
-    "timestamp_seconds": "When the newest completed one was completed.",
-    "bytes": "Its size.",
-}
-
-
-def _figures(found: StoredCheckpoint) -> Mapping[str, float]:
-    """The metrics of a completed checkpoint; each of its partitions has a completed copy."""
-    copies = [
-        partition.counting for partition in found.partitions if partition.counting is not None
-    ]
-    return {
-        "id": float(found.id),
-        "timestamp_seconds": completed_at_ms(found) / 1000,
-        "bytes": float(sum(copy.size or 0 for copy in copies)),
-    }
+COMPLETED: tuple[tuple[str, str, Callable[[StoredCheckpoint], float]], ...] = (
+    ("id", "The newest completed checkpoint of each level.", lambda found: float(found.id)),
+    (
+        "timestamp_seconds",
+        "When the newest completed one was completed.",
+        lambda found: completed_at_ms(found) / 1000,
+    ),
+    ("bytes", "Its size.", _bytes),
+)

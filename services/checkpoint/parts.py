@@ -12,15 +12,14 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from breakglass.services import patience
 from breakglass.services.checkpoint.coordinator import SIDE_BY_SIDE, Coordinator, Finisher
-from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics
+from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.errors import StorageError
 from breakglass.services.file_lock import lock, open_lock_file, unlock
@@ -30,7 +29,6 @@ from breakglass.services.topic_backup.manifest import tool_version
 from breakglass.services.topic_backup.store.store import local_path, open_store
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.store.documents import TakeDocument
     from breakglass.services.kafka.marker_client import MarkerClient
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.session import ReadAccess
@@ -46,7 +44,11 @@ def alone(address: str, node: int, folder: Path, id: int) -> Iterator[None]:
         AlreadyRunning: another worker has the lock.
         StorageError: the lock file cannot be used.
     """
-    path = private_folder(folder) / f"checkpoint-{_digest(address)}-{node}-{id}.lock"
+    # Tells stores apart, in whatever form their path is written.
+    local = local_path(address)
+    place = address if local is None else str(local.resolve())
+    digest = hashlib.sha256(place.encode()).hexdigest()[:16]
+    path = private_folder(folder) / f"checkpoint-{digest}-{node}-{id}.lock"
     busy = (
         f"node {node} is at work on checkpoint {id}, in another process: wait until that has "
         f"ended; `breakglass checkpoint status {id}` says how far it is."
@@ -73,43 +75,13 @@ def _locked(path: Path, busy: str) -> int:
             raise StorageError(unusable(str(error.strerror))) from error
         try:
             lock(descriptor, lambda: busy, unusable)
-            if _named(path, descriptor):
-                return descriptor
+            with suppress(FileNotFoundError):
+                if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                    return descriptor
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
-
-
-def _named(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
-
-
-def _digest(address: str) -> str:
-    """Tells stores apart, in whatever form their path is written."""
-    path = local_path(address)
-    place = address if path is None else str(path.resolve())
-    return hashlib.sha256(place.encode()).hexdigest()[:16]
-
-
-MASTER = "local[*,4]"
-
-
-@dataclass(frozen=True, slots=True)
-class CopySettings:
-    """How checkpoints are taken and copied."""
-
-    node: int = 0
-    """This machine's number among the nodes that copy."""
-    drain_seconds: float = patience.DRAIN
-    """Seconds for groups to process what is in a checkpoint."""
-    rate: float | None = None
-    """Maximum bytes per second; None: unlimited."""
-    master: str = MASTER
-    """Where Spark runs; Spark is started for large logs only."""
 
 
 def coordinator_of(
@@ -117,16 +89,14 @@ def coordinator_of(
     markers: MarkerClient | None,
     store: BackupStore,
     wanted: WantedCheckpoint,
-    how: CopySettings,
-    prepare: Callable[[TakeDocument], None] = lambda _: None,
+    prepare: Callable[[str], object] = lambda _: None,
 ) -> Coordinator:
     """The coordinator of the *wanted* checkpoints; coordinated checkpoints require *markers*.
 
     *prepare*: see `Coordinator`.
     """
-    topics = KafkaTopics(client, markers, wanted)
-    version = tool_version()
-    return Coordinator(store, topics, node=how.node, tool_version=version, prepare=prepare)
+    topics, node = KafkaTopics(client, markers, wanted), wanted.how.node
+    return Coordinator(store, topics, node=node, tool_version=tool_version(), prepare=prepare)
 
 
 @contextmanager
@@ -134,13 +104,12 @@ def finisher_of(
     access: ReadAccess,
     client: ReadClient,
     store: BackupStore,
-    wanted: WantedCheckpoint,
     how: CopySettings,
     wait: Callable[[float], None] = time.sleep,
 ) -> Iterator[Finisher]:
     """The finisher that decides and copies, until the end of the block; *wait*: see `Finisher`."""
     from breakglass.services.checkpoint.kafka.deciding import Decider
-    from breakglass.services.checkpoint.spark.logs import SparkContents, SparkLineages
+    from breakglass.services.checkpoint.spark.logs import read_contents, read_lineages
     from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.session import BEHIND_OTHERS, Spark
@@ -157,11 +126,11 @@ def finisher_of(
                 client,
                 how.drain_seconds,
                 wait,
-                control_topic=wanted.control_topic,
-                read_lineages=SparkLineages(run),
-                read_contents=SparkContents(run),
+                control_topic=how.control_topic,
+                read_lineages=partial(read_lineages, run),
+                read_contents=partial(read_contents, run),
             ),
-            KafkaSources(run, wanted.control_topic, version),
+            KafkaSources(run, how.control_topic, version),
             how.node,
             version,
             # The rate limits each copy by itself.

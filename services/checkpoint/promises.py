@@ -1,14 +1,16 @@
-"""Which level's promise holds for topics and groups, and what is missing for the others.
+"""What a checkpoint is to contain, which level's promise holds, and what the others lack.
 
-`strongest_promise` is a pure function of what the logs show and of what the operator declares, so
-that `checkpoint explain`, `checkpoint take` and the screen say the same.
+An `Explanation` is a pure function of what the logs show and of what the operator declares, so that
+`checkpoint explain`, `checkpoint take` and the screen say the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from breakglass.services import patience
+from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
 from breakglass.services.checkpoint.protocol.flows import (
     CheckpointEvidence,
     Committing,
@@ -19,7 +21,8 @@ from breakglass.services.checkpoint.protocol.flows import (
     WriterKind,
     reading_order,
 )
-from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
+from breakglass.services.checkpoint.store.documents import GroupPolicy, Level, TakeDocument
+from breakglass.services.errors import Refused, UsageError
 
 BY_STRENGTH = (Level.COORDINATED, Level.VERIFIED, Level.TRANSACTIONAL, Level.ORDERED)
 """The levels that promise something, the strongest first; the first three promise the same."""
@@ -27,15 +30,70 @@ INTERNAL = ("-repartition", "-changelog")
 """How the names end of the topics that Kafka Streams creates for an application."""
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """What the operator says of a checkpoint's topics and groups."""
+MASTER = "local[*,4]"
 
+
+@dataclass(frozen=True, slots=True)
+class CopySettings:
+    """How checkpoints are taken and copied."""
+
+    node: int = 0
+    """This machine's number among the nodes that copy."""
+    drain_seconds: float = patience.DRAIN
+    """Seconds for groups to process what is in a checkpoint, and for transactions to end."""
+    rate: float | None = None
+    """Maximum bytes per second; None: unlimited."""
+    master: str = MASTER
+    """Where Spark runs; Spark is started for large logs only."""
+    control_topic: str = CONTROL_TOPIC
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCheckpoint:
+    """What a checkpoint is to contain, as the operator declares it."""
+
+    topics: tuple[str, ...]
     groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
-    external: frozenset[str] = frozenset()
+    level: Level | None = None
+    """None: the strongest level whose promise holds."""
+    external: tuple[str, ...] = ()
+    """Topics that are written from outside alone."""
     flows: tuple[GroupFlow, ...] = ()
-    retention_held: bool = False
-    """Compaction is suspended while the checkpoint is copied."""
+    """The topology of an ordered checkpoint."""
+    hold_retention: bool = False
+    """Retention and compaction are suspended while the checkpoint is copied."""
+    how: CopySettings = CopySettings()
+
+    @property
+    def writing(self) -> tuple[str, ...]:
+        """The groups that write into the topics."""
+        return tuple(name for name, policy in self.groups.items() if policy.writes)
+
+    def at(self, level: Level) -> WantedCheckpoint:
+        """The same with the *level* that was asked for or was chosen."""
+        # Flows are of the level ordered: a stronger level that was chosen does not use them.
+        unused = self.level is None and level is not Level.ORDERED
+        return replace(self, level=level, flows=() if unused else self.flows)
+
+    def require_coherent(self) -> None:
+        """Return if the options agree with each other.
+
+        Raises:
+            UsageError: no topic is named, or an option names a topic that --topics does not.
+            Refused: an ordered checkpoint cannot be taken with these flows.
+        """
+        if not self.topics:
+            raise UsageError("No topic is named: give --topics.")
+        absent = sorted(set(self.external) - set(self.topics))
+        if absent:
+            raise UsageError(
+                f"--external names {', '.join(absent)}, not among --topics: check the spelling."
+            )
+        if self.level is Level.ORDERED:
+            for fault in flow_faults(self.topics, self.groups, self.flows):
+                raise Refused(fault)
+        elif self.flows:
+            raise UsageError(f"--flow is of the level ordered, and the level is {self.level}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +110,37 @@ class LevelOutlook:
 
 
 @dataclass(frozen=True, slots=True)
-class PromiseOutlook:
-    """All levels that promise something, the strongest first."""
+class Explanation:
+    """What the logs show of a checkpoint's topics and groups, and what follows from that."""
 
-    levels: tuple[LevelOutlook, ...]
+    evidence: CheckpointEvidence
+    wanted: WantedCheckpoint
+
+    @property
+    def levels(self) -> tuple[LevelOutlook, ...]:
+        """All levels that promise something, the strongest first.
+
+        `coordinated` and `verified` promise the same; `verified` comes first where no record has
+        the participant's headers, because markers would prove nothing more there.
+        """
+        topics, groups, wanted = self.evidence.topics, self.evidence.groups, self.wanted
+        common = (*group_faults(groups, wanted.groups), *_compacted(topics, wanted))
+        inside = [topic for topic in topics if topic.topic not in wanted.external]
+        unstamped = (*common, *unstamped_topics(inside))
+        names = [topic.topic for topic in topics]
+        missing = {
+            Level.COORDINATED: unstamped,
+            Level.VERIFIED: unstamped,
+            Level.TRANSACTIONAL: (*common, *_outside_transactions(inside, groups, wanted)),
+            Level.ORDERED: (
+                *common,
+                *flow_faults(names, wanted.groups, wanted.flows),
+                *flows_elsewhere(groups, wanted.flows),
+            ),
+        }
+        stamped = any(WriterKind.PARTICIPANT in topic.writers for topic in topics)
+        order = BY_STRENGTH if stamped else (Level.VERIFIED, Level.COORDINATED, *BY_STRENGTH[2:])
+        return tuple(LevelOutlook(level, missing[level]) for level in order)
 
     @property
     def strongest(self) -> Level | None:
@@ -67,27 +152,53 @@ class PromiseOutlook:
         found = (outlook.missing for outlook in self.levels if outlook.level == level)
         return next(found, ())
 
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """The flows that were declared, else a proposal, to be completed and confirmed."""
+        return tuple(map(str, self.wanted.flows)) or proposed_flows(self.evidence)
 
-def strongest_promise(
-    topics: Sequence[TopicEvidence], groups: Sequence[GroupEvidence], declared: Declared
-) -> PromiseOutlook:
-    """Which promise holds for *topics* with *groups* on them, as *declared*.
+    def require_level(self) -> Level:
+        """The strongest level whose promise holds.
 
-    `coordinated` and `verified` promise the same; `verified` comes first where no record has the
-    participant's headers, because markers would prove nothing more there.
+        Raises:
+            Refused: no promise holds; the message says what is missing for the first level.
+        """
+        first = self.levels[0]
+        strongest = self.strongest
+        if strongest is None:
+            raise Refused(
+                f"no promise holds. For {first.level}: {first.missing[0]}. `breakglass checkpoint "
+                "explain` has all that is missing; --level vector takes it without a promise"
+            )
+        return strongest
+
+    def require(self, level: Level) -> None:
+        """Return if the promise of *level* holds. Raises: Refused."""
+        for missing in self.missing(level):
+            raise Refused(
+                f"the promise of {level} does not hold, so nothing was written: {missing}. "
+                "`breakglass checkpoint explain` has all that is missing"
+            )
+
+
+def require_declared(wanted: WantedCheckpoint | TakeDocument, evidence: CheckpointEvidence) -> None:
+    """Return if the promise of *wanted* can hold by the *evidence* (H10).
+
+    Every group on the topics has to be saved or declared, whatever its kind: a group that is
+    missing would be restored without offsets. The prefixes of the logs have to say what led to
+    their records, even if nothing was written while the checkpoint was taken.
+
+    Raises:
+        Refused: a group is not named, or a record has an unknown cause.
     """
-    common = (*group_faults(groups, declared.groups), *_compacted(topics, declared))
-    inside = [topic for topic in topics if topic.topic not in declared.external]
-    unstamped = (*common, *unstamped_topics(inside))
-    missing = {
-        Level.COORDINATED: unstamped,
-        Level.VERIFIED: unstamped,
-        Level.TRANSACTIONAL: (*common, *_outside_transactions(inside, groups, declared)),
-        Level.ORDERED: (*common, *_unordered(topics, groups, declared)),
-    }
-    stamped = any(WriterKind.PARTICIPANT in topic.writers for topic in topics)
-    order = BY_STRENGTH if stamped else (Level.VERIFIED, Level.COORDINATED, *BY_STRENGTH[2:])
-    return PromiseOutlook(tuple(LevelOutlook(level, missing[level]) for level in order))
+    faults = list(group_faults(evidence.groups, wanted.groups))
+    if wanted.level in (Level.COORDINATED, Level.VERIFIED):
+        inside = [topic for topic in evidence.topics if topic.topic not in wanted.external]
+        faults += unstamped_topics(inside)
+    if wanted.level is Level.ORDERED:
+        faults += flows_elsewhere(evidence.groups, wanted.flows)
+    if faults:
+        raise Refused(f"unverifiable: {faults[0]}")
 
 
 def group_faults(
@@ -95,43 +206,31 @@ def group_faults(
 ) -> Iterator[str]:
     """The groups on the topics that are neither saved nor declared, each with its remedy (H10)."""
     for group in groups:
-        policy = declared.get(group.name)
+        name, policy, topics = group.name, declared.get(group.name), ", ".join(group.reads)
         if group.shared and policy is not GroupPolicy.LEFT_OUT:
-            yield shared_group(group)
+            yield (
+                f"share group {name} reads {topics}, and the progress of a share group cannot be "
+                f"saved: declare it with --group {name}=left-out"
+            )
+        elif policy is None and group.commits is Committing.PARTICIPANT:
+            yield (
+                f"group {name} takes part in checkpoints of {topics} and is not named, so a "
+                f"restore would have it process everything once more: add --group "
+                f"{name}=exactly-once, or =at-least-once, by how it works; delete an obsolete "
+                "group with kafka-consumer-groups.sh"
+            )
         elif policy is None:
-            yield unnamed_group(group)
+            yield (
+                f"group {name} ({group.kind}) reads {topics} and is not named, so a restore would "
+                f"not have its offsets: add --group {name}=reader where it writes into none of the "
+                f"topics, --flow {name}:{','.join(group.reads)}>OUTPUTS for the level ordered "
+                f"where it does, or --group {name}=left-out where its offsets are not needed"
+            )
 
 
-def unnamed_group(group: GroupEvidence) -> str:
-    """The remedy for a *group* on the topics that no option names (H10)."""
-    name, topics = group.name, ", ".join(group.reads)
-    if group.commits is Committing.PARTICIPANT:
-        return (
-            f"group {name} takes part in checkpoints of {topics} and is not named, so a restore "
-            f"would have it process everything once more: add --group {name}=exactly-once, or "
-            "=at-least-once, by how it works; delete an obsolete group with "
-            "kafka-consumer-groups.sh"
-        )
-    flow = f"{name}:{','.join(group.reads)}>OUTPUTS"
-    return (
-        f"group {name} ({group.kind}) reads {topics} and is not named, so a restore would not have "
-        f"its offsets: add --group {name}=reader where it writes into none of the topics, --flow "
-        f"{flow} for the level ordered where it does, or --group {name}=left-out where its "
-        "offsets are not needed"
-    )
-
-
-def shared_group(group: GroupEvidence) -> str:
-    """The remedy for a share group, whose progress is no offset."""
-    return (
-        f"share group {group.name} reads {', '.join(group.reads)}, and the progress of a share "
-        f"group cannot be saved: declare it with --group {group.name}=left-out"
-    )
-
-
-def _compacted(topics: Sequence[TopicEvidence], declared: Declared) -> Iterator[str]:
+def _compacted(topics: Sequence[TopicEvidence], wanted: WantedCheckpoint) -> Iterator[str]:
     names = [topic.topic for topic in topics if topic.compacted]
-    if names and not declared.retention_held:
+    if names and not wanted.hold_retention:
         are = f"topic {names[0]} is" if len(names) == 1 else f"topics {', '.join(names)} are"
         yield (f"{are} compacted, which may remove what the checkpoint needs: add --hold-retention")
 
@@ -140,21 +239,16 @@ def unstamped_topics(topics: Sequence[TopicEvidence]) -> Iterator[str]:
     """The topics with records of unknown causes, each with its remedy (H10)."""
     for topic in topics:
         if not topic.stamped:
-            yield unstamped_topic(topic)
-
-
-def unstamped_topic(topic: TopicEvidence) -> str:
-    """The remedy for a topic whose records do not say what led to them (H10)."""
-    writers = ", ".join(writer for writer in topic.writers if writer is not WriterKind.PARTICIPANT)
-    return (
-        f"the record {topic.unstamped} says nothing of what led to it (writer: {writers}): have "
-        f"its writer use the participant, add --external {topic.topic} where the topic is written "
-        "from outside alone, or take it out of the checkpoint's topics"
-    )
+            writers = ", ".join(one for one in topic.writers if one is not WriterKind.PARTICIPANT)
+            yield (
+                f"the record {topic.unstamped} says nothing of what led to it (writer: {writers}): "
+                f"have its writer use the participant, add --external {topic.topic} where the "
+                "topic is written from outside alone, or take it out of the checkpoint's topics"
+            )
 
 
 def _outside_transactions(
-    topics: Sequence[TopicEvidence], groups: Sequence[GroupEvidence], declared: Declared
+    topics: Sequence[TopicEvidence], groups: Sequence[GroupEvidence], wanted: WantedCheckpoint
 ) -> Iterator[str]:
     for topic in topics:
         if not topic.transactional:
@@ -164,19 +258,12 @@ def _outside_transactions(
                 f"{topic.topic} where the topic is written from outside alone"
             )
     for group in groups:
-        policy = declared.groups.get(group.name)
+        policy = wanted.groups.get(group.name)
         if policy is not None and policy.writes and group.commits is not Committing.TRANSACTIONAL:
             yield (
                 f"group {group.name} was not seen to commit in transactions alone (commits: "
                 f"{group.commits})"
             )
-
-
-def _unordered(
-    topics: Sequence[TopicEvidence], groups: Sequence[GroupEvidence], declared: Declared
-) -> Iterator[str]:
-    yield from flow_faults([topic.topic for topic in topics], declared.groups, declared.flows)
-    yield from flows_elsewhere(groups, declared.flows)
 
 
 def flows_elsewhere(groups: Sequence[GroupEvidence], flows: Sequence[GroupFlow]) -> Iterator[str]:

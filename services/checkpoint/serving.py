@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from breakglass.services.checkpoint.coordinator import (
     NEVER_ACKNOWLEDGED,
@@ -99,26 +100,36 @@ class Troubles:
             self._counts[doing, ErrorKind.EXPECTED if expected else ErrorKind.UNEXPECTED] += 1
             known = self._last.get(about) == what
             self._last[about] = what
-        if not known:
-            self._say(f"{about}: {what if expected else self._unexpected(what, error)}")
+        if known:
+            return
+        if not expected:
+            place = ""
+            if self._keep is not None:
+                with suppress(OSError):
+                    place = f" with {self._keep(error)}"
+            what = f"failed unexpectedly ({what}); please report it{place}"
+        self._say(f"{about}: {what}")
 
     def over(self, about: str) -> None:
         """The work *about* this succeeded: report its next error, even if it equals the last."""
         with self._lock:
             self._last.pop(about, None)
 
+    def attempt(self, doing: Doing, about: str, work: Callable[[], object]) -> Exception | None:
+        """Do *work*, and report the error that it ends with; None: it ended without one."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - the server continues: reported and counted
+            self.met(doing, about, error)
+            return error
+        self.over(about)
+        return None
+
     def counts(self) -> Counts:
         with self._lock:
             return {
                 (doing, kind): self._counts[doing, kind] for doing in Doing for kind in ErrorKind
             }
-
-    def _unexpected(self, what: str, error: Exception) -> str:
-        place = ""
-        if self._keep is not None:
-            with suppress(OSError):
-                place = f" with {self._keep(error)}"
-        return f"failed unexpectedly ({what}); please report it{place}"
 
 
 LOOK_SECONDS = 1.0
@@ -160,7 +171,7 @@ def due(newest_ms: int | None, schedule: Schedule, now: int) -> bool:
 
 
 class Serving:
-    """`coordinator.Checkpoints` that are finished in the background."""
+    """Takes checkpoints as `Coordinator` does, and finishes them in the background."""
 
     def __init__(
         self,
@@ -184,7 +195,11 @@ class Serving:
         self.troubles = Troubles(say, keep)
         self._store, self._coordinator, self._finisher = store, coordinator, finisher
         self._say, self._schedule, self._clock = say, schedule or Schedule(), clock
-        self.lag = LagAlarm(self._say_lag, clock)
+
+        def say_lag(change: Behind | CaughtUpAgain) -> None:
+            say(f"checkpoints {'are ' if isinstance(change, Behind) else ''}{change}")
+
+        self.lag = LagAlarm(say_lag, clock)
         """Whether checkpoints follow the schedule."""
         self._same_id, self._stop, self._release = same_id, stop or StopRequest(), release
         self._to_release = True
@@ -201,7 +216,10 @@ class Serving:
         """Start a checkpoint, to be finished in the background. Raises as `Coordinator.take`."""
         with self._taking:
             if id is not None and request is None and self._same_id is SameId.ACKNOWLEDGED:
-                request = self._request_of(id)
+                found = self.status(id)
+                # A failed or deleted checkpoint needs a new id.
+                if found is not None and found.take and found.status is not Status.FAILED:
+                    request = found.take.request
             try:
                 taken = self._coordinator.take(id, request)
             finally:
@@ -209,13 +227,6 @@ class Serving:
             if not isinstance(taken, NotHigher):
                 self._begin(taken)
         return taken
-
-    def _request_of(self, id: int) -> str | None:
-        """The request that took the id before; a failed or deleted checkpoint needs a new id."""
-        found = self.status(id)
-        if found is None or found.take is None or found.status is Status.FAILED:
-            return None
-        return found.take.request
 
     def status(self, id: int) -> StoredCheckpoint | None:
         return self._coordinator.status(id)
@@ -289,14 +300,10 @@ class Serving:
         if self._schedule.every_ms is not None:
             self.lag.behind(reason)
 
-    def _say_lag(self, change: Behind | CaughtUpAgain) -> None:
-        verb = "are " if isinstance(change, Behind) else ""
-        self._say(f"checkpoints {verb}{change}")
-
     def _keep(self, stop: threading.Event) -> None:
         self._resume()
         if self._resumed and self._schedule.retention != Retention():
-            self._end_deletions()
+            self._delete(self._store.deleted_with_rest, "what was left of it")
         while not (stop.wait(LOOK_SECONDS) or self._stop.requested):
             self.look()
 
@@ -310,64 +317,43 @@ class Serving:
             if not self._resumed:
                 return
         self._release_if_due()
-        try:
-            self._take_if_due()
-        except Exception as error:  # noqa: BLE001 - the schedule continues: reported and counted
-            self.troubles.met(Doing.SCHEDULE, "schedule", error)
+        error = self.troubles.attempt(Doing.SCHEDULE, "schedule", self._take_if_due)
+        if error is not None:
             self._failed = max(1, self._failed)
             self._note_behind(str(error))
-        else:
-            self.troubles.over("schedule")
-        self._delete_expired()
+        limits = self._schedule.retention
+        self._delete(lambda: self._coordinator.expired(limits), "retention")
 
     def _resume(self) -> None:
         """Continue what was begun before; while the store does not answer, each look tries."""
-        about = "what was begun before"
-        try:
+
+        def begin() -> None:
             for id in self._coordinator.fail_abandoned():
                 self._say(f"checkpoint {id}  failed: {NEVER_ACKNOWLEDGED}")
             with self._taking:
                 for id in unfinished(self._store, self._finisher.node):
                     self._begin(id)
-        except Exception as error:  # noqa: BLE001 - the server continues: reported and counted
-            self.troubles.met(Doing.COPYING, about, error)
-            self._note_behind(str(error))
-        else:
-            self._resumed = True
-            self.troubles.over(about)
 
-    def _delete_expired(self) -> None:
-        try:
-            going = self._coordinator.expired(self._schedule.retention)
-        except Exception as error:  # noqa: BLE001 - the schedule continues: reported and counted
-            self.troubles.met(Doing.RETENTION, "retention", error)
-            return
-        self.troubles.over("retention")
-        for id in going:
-            self._let_go(id, "retention")
+        error = self.troubles.attempt(Doing.COPYING, "what was begun before", begin)
+        self._resumed = error is None
+        if error is not None:
+            self._note_behind(str(error))
 
     def _release_if_due(self) -> None:
         """End the holds of checkpoints that have ended; after an error, the next look tries."""
-        if not self._to_release:
-            return
-        self._to_release = False
-        about = "retention of topics"
-        try:
-            self._release()
-        except Exception as error:  # noqa: BLE001 - the schedule continues: reported and counted
-            self._to_release = True
-            self.troubles.met(Doing.RELEASE, about, error)
-        else:
-            self.troubles.over(about)
+        if self._to_release:
+            self._to_release = False
+            error = self.troubles.attempt(Doing.RELEASE, "retention of topics", self._release)
+            if error is not None:
+                self._to_release = True
 
-    def _end_deletions(self) -> None:
-        try:
-            left = self._store.deleted_with_rest()
-        except Exception as error:  # noqa: BLE001 - the schedule continues: reported and counted
-            self.troubles.met(Doing.RETENTION, "retention", error)
-            return
-        for id in left:
-            self._let_go(id, "what was left of it")
+    def _delete(self, find: Callable[[], Iterable[int]], why: str) -> None:
+        ids: list[int] = []
+        self.troubles.attempt(Doing.RETENTION, "retention", lambda: ids.extend(find()))
+        for id in ids:
+            about, delete = f"retention, checkpoint {id}", partial(self._store.delete, id)
+            if self.troubles.attempt(Doing.RETENTION, about, delete) is None:
+                self._say(f"checkpoint {id} is deleted: {why}")
 
     def _take_if_due(self) -> None:
         held = self.all()
@@ -377,9 +363,15 @@ class Serving:
         ):
             self._to_release |= bool(self._coordinator.fail_abandoned())
         newest = next(iter(held), None)
-        now = self._clock()
-        if due(newest.created_at_ms if newest else None, self._schedule, now) or (
-            newest is not None and self._again(newest, now)
+        asked, now = newest.created_at_ms if newest else None, self._clock()
+        # One that failed because of a fault is retaken.
+        pause = AGAIN_MS << min(self._failed - 1, MOST_DOUBLED) if self._failed else None
+        if due(asked, self._schedule, now) or (
+            newest is not None
+            and newest.status is Status.FAILED
+            and pause is not None
+            and asked is not None
+            and now - asked >= pause
         ):
             # Take a checkpoint, unless copying is so slow that ever more of them would wait for it.
             waiting = len(self._under_way)
@@ -387,20 +379,3 @@ class Serving:
                 self._note_behind(f"{waiting} checkpoints are not finished yet")
             else:
                 self.take()
-
-    def _again(self, newest: StoredCheckpoint, now: int) -> bool:
-        """Whether to retake a checkpoint that failed because of a fault."""
-        if newest.status is not Status.FAILED or newest.created_at_ms is None or not self._failed:
-            return False
-        waited = now - newest.created_at_ms
-        return waited >= AGAIN_MS << min(self._failed - 1, MOST_DOUBLED)
-
-    def _let_go(self, id: int, why: str) -> None:
-        about = f"retention, checkpoint {id}"
-        try:
-            self._store.delete(id)
-        except Exception as error:  # noqa: BLE001 - the other deletions continue
-            self.troubles.met(Doing.RETENTION, about, error)
-        else:
-            self.troubles.over(about)
-            self._say(f"checkpoint {id} is deleted: {why}")

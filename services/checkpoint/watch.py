@@ -13,7 +13,7 @@ The readers are imported on first use, so that a user without stores does not wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -68,9 +68,14 @@ def so_far(store: BackupStore, found: StoredCheckpoint) -> dict[int, SoFar]:
         for partition in found.partitions
         if partition.status is Status.ONGOING and partition.counting
     ]
+    positions = {} if found.cut is None else found.cut.positions
+
+    def read(part: StoredPartition) -> SoFar:
+        assert part.counting is not None
+        return read_so_far(store.copies.contents(part.counting.id), positions.get(part.number))
+
     with ThreadPoolExecutor(SIDE_BY_SIDE, "so-far") as pool:
-        looked = pool.map(lambda part: _of_partition(store, found, part), parts)
-        return {part.number: one for part, one in zip(parts, looked, strict=True)}
+        return {part.number: one for part, one in zip(parts, pool.map(read, parts), strict=True)}
 
 
 def sizes(found: StoredCheckpoint) -> Iterator[int | Unknown]:
@@ -87,16 +92,10 @@ def whole_size(found: StoredCheckpoint) -> int | None:
     return sum(known) if known and len(known) == len(found.partitions) else None
 
 
-def _of_partition(store: BackupStore, found: StoredCheckpoint, part: StoredPartition) -> SoFar:
-    assert part.counting is not None
-    position = None if found.cut is None else found.cut.positions.get(part.number)
-    return read_so_far(store.copies.contents(part.counting.id), position)
-
-
 def read_so_far(held: Blobs, position: int | None) -> SoFar:
     """The progress of the copy in *held*, which ends with the cut at *position*, exclusive."""
     # The record files and the indexes, under their final or a task's temporary names.
-    found: dict[str, list[str]] = {"records": [], "index": []}
+    records, written, first_of, loose = 0, 0, dict[str, int](), list[str]()
     before, after = TEMPORARY
     for name in held.names():
         own = name.rpartition("/")[2]
@@ -104,38 +103,23 @@ def read_so_far(held: Blobs, position: int | None) -> SoFar:
         kind = segment[2] if segment else ""
         if own.startswith(before) and own.endswith(after):
             kind = own.removesuffix(after).rpartition("-")[2]
-        if name.startswith(SEGMENTS) and kind in found:
-            found[kind].append(name)
-    written = found
-    records = {name: held.size(name) or 0 for name in written["records"]}
-    indexes = {name: held.size(name) or 0 for name in written["index"]}
-    first = _first_offset(held, (name for name, size in indexes.items() if _entries(size)))
-    return SoFar(
-        sum(_entries(size) for size in indexes.values()),
-        sum(records.values()),
-        None if position is None or first is None else max(position - first, 0),
-    )
-
-
-def _entries(size: int) -> int:
-    """Complete entries in an index of this size; the last entry may be incomplete."""
-    return max(size - FIRST_POSITION, 0) // ENTRY.size
-
-
-def _first_offset(held: Blobs, indexes: Iterable[str]) -> int | None:
-    """The lowest offset that was written; None if no record was written yet."""
-    placed: dict[str, int] = {}
-    loose = []
-    for name in indexes:
-        segment = segment_of(name.rpartition("/")[2])
-        if segment is None:
-            loose.append(name)
-        else:
-            placed[name] = segment[1]
+        if name.startswith(SEGMENTS) and kind == "records":
+            written += held.size(name) or 0
+        elif name.startswith(SEGMENTS) and kind == "index":
+            # The last entry may be incomplete.
+            entries = max((held.size(name) or 0) - FIRST_POSITION, 0) // ENTRY.size
+            records += entries
+            if entries and segment is None:
+                loose.append(name)
+            elif entries and segment is not None:
+                first_of[name] = segment[1]
     # Names of final files sort by offset, so the first index has the lowest offset.
-    lowest = [min(placed, key=lambda text: placed[text])] if placed else []
-    found = [_offset_of(held, name) for name in lowest + loose]
-    return min((number for number in found if number is not None), default=None)
+    lowest = [min(first_of, key=lambda name: first_of[name])] if first_of else []
+    offsets = [_offset_of(held, name) for name in lowest + loose]
+    first = min((offset for offset in offsets if offset is not None), default=None)
+    if position is None or first is None:
+        return SoFar(records, written, None)
+    return SoFar(records, written, max(position - first, 0))
 
 
 def _offset_of(held: Blobs, index: str) -> int | None:
@@ -166,13 +150,6 @@ class SeenStore:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreLine:
-    """A store in the list of everything."""
-
-    seen: SeenStore
-
-
-@dataclass(frozen=True, slots=True)
 class CheckpointLine:
     """A checkpoint in the list."""
 
@@ -192,15 +169,15 @@ class CheckpointPartitionLine:
     """The progress of its copy under way."""
 
 
-Line: TypeAlias = StoreLine | CheckpointLine | CheckpointPartitionLine
+Line: TypeAlias = SeenStore | CheckpointLine | CheckpointPartitionLine
 Key: TypeAlias = tuple[str, int, int]
 
 
 def key_of(line: Line) -> Key:
     """A key that identifies the line, however its content changes."""
     match line:
-        case StoreLine():
-            return line.seen.url, 0, 0
+        case SeenStore():
+            return line.url, 0, 0
         case CheckpointLine():
             return line.url, line.found.id, 0
         case CheckpointPartitionLine():
@@ -210,7 +187,7 @@ def key_of(line: Line) -> Key:
 def lines(stores: Sequence[SeenStore], opened: frozenset[tuple[str, int]]) -> Iterator[Line]:
     """All stores and checkpoints, with the partitions of the *opened* checkpoints."""
     for store in stores:
-        yield StoreLine(store)
+        yield store
         if isinstance(store.held, Unknown):
             continue
         for found in store.held:

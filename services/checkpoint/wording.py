@@ -23,66 +23,26 @@ from typing import TYPE_CHECKING
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
-from breakglass.services.checkpoint.promises import (
-    Declared,
-    PromiseOutlook,
-    proposed_flows,
-    strongest_promise,
-)
+from breakglass.services.checkpoint.promises import Explanation, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.flows import (
-    CheckpointEvidence,
     GroupEvidence,
     GroupFlow,
     TopicEvidence,
 )
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import (
-    CutDocument,
     GroupPolicy,
     Level,
     NumberedPartition,
 )
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
-from breakglass.services.errors import Refused, UsageError
+from breakglass.services.errors import UsageError
 from breakglass.services.pipeline.restore.options import REMOVED_IN_4
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
     from breakglass.services.checkpoint.spark.restore import CheckpointPlan
     from breakglass.services.kafka.read_client import ReadClient
-
-
-@dataclass(frozen=True, slots=True)
-class TakeAsked:
-    """What a checkpoint is to contain, and how it is copied."""
-
-    topics: tuple[str, ...]
-    groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
-    level: Level | None = None
-    """None: the strongest level whose promise holds."""
-    bytes_per_second: float | None = None
-    drain_seconds: float = patience.DRAIN
-    control_topic: str = CONTROL_TOPIC
-    external: tuple[str, ...] = ()
-    """Topics that are written from outside alone."""
-    flows: tuple[GroupFlow, ...] = ()
-
-    def wanted(self, level: Level) -> WantedCheckpoint:
-        """What a checkpoint of *level* contains, the level that was asked for or was chosen."""
-        from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
-
-        # Flows are of the level ordered: a stronger level that was chosen does not use them.
-        flows = self.flows if level is Level.ORDERED or self.level is not None else ()
-        return WantedCheckpoint(
-            level,
-            self.topics,
-            self.groups,
-            self.control_topic,
-            self.external,
-            flows,
-            self.drain_seconds,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +61,7 @@ def same_again(found: StoredCheckpoint) -> str:
     """The options that request another checkpoint of the same content; empty if never requested."""
     if found.take is None:
         return ""
-    topics = sorted({partition.topic for partition in found.take.partitions})
-    words = ["--topics", ",".join(topics)]
+    words = ["--topics", ",".join(found.take.topics)]
     for name, policy in sorted(found.take.groups.items()):
         words += ["--group", f"{name}={policy}"]
     for topic in found.take.external:
@@ -110,16 +69,6 @@ def same_again(found: StoredCheckpoint) -> str:
     for flow in found.take.flows:
         words += ["--flow", str(flow)]
     return shlex.join([*words, "--level", found.take.level])
-
-
-def new_names(
-    found: StoredCheckpoint, renamed: Mapping[str, str], suffix: str
-) -> Mapping[str, str]:
-    """The new name of each renamed topic of *found*, for `CheckpointRestoreOptions`."""
-    subjects = (partition.subject for partition in found.partitions)
-    topics = {subject.topic for subject in subjects if subject is not None}
-    behind = {topic: f"{topic}{suffix}" for topic in topics} if suffix else {}
-    return {**behind, **renamed}
 
 
 def policies(given: Iterable[str] | None) -> dict[str, GroupPolicy]:
@@ -188,12 +137,27 @@ UNKNOWN = "unknown"
 
 def level_of(found: StoredCheckpoint) -> str:
     """The word for the checkpoint's level."""
-    return UNKNOWN if found.take is None else found.take.level
+    return found.level or UNKNOWN
 
 
 def promise(found: StoredCheckpoint) -> str:
     """What a user may rely on after a restore of the checkpoint."""
-    promised = _promised(found)
+    if found.unread is not None:
+        return f"{found.state}: nothing is promised while its documents cannot be read."
+    level, cut = found.level or Level.VECTOR, found.cut
+    promised = PROMISES[level]
+    if level is Level.TRANSACTIONAL and cut is not None:
+        lowered = sum(cut.rolled_back.values()) - sum(map(len, cut.in_transit.values()))
+        left_out = "?" if cut.left_out is None else f"{cut.left_out:,}"
+        promised = (
+            f"transactional: lowered by {lowered:,} offsets, so that every transaction is in it as "
+            f"a whole or not at all; {left_out} left out."
+        )
+    elif level is Level.VERIFIED:
+        back = f"{sum(cut.rolled_back.values()):,}" if cut else "?"
+        promised = (
+            f"verified: lowered by {back} offsets to be consistent by what led to each record."
+        )
     return promised if found.proved else f"{promised} {NOT_PROVED}"
 
 
@@ -201,28 +165,6 @@ NOT_PROVED = (
     "Not proved: an older release wrote its groups, offsets and policies without sums, so that an "
     "edit of them cannot be found."
 )
-
-
-def _promised(found: StoredCheckpoint) -> str:
-    if found.unread is not None:
-        return f"{found.state}: nothing is promised while its documents cannot be read."
-    level = Level.VECTOR if found.take is None else found.take.level
-    if level is Level.TRANSACTIONAL and found.cut is not None:
-        return _lowered_transactions(found.cut)
-    if level is not Level.VERIFIED:
-        return PROMISES[level]
-    lowered = sum(found.cut.rolled_back.values()) if found.cut else None
-    back = "?" if lowered is None else f"{lowered:,}"
-    return f"verified: lowered by {back} offsets to be consistent by what led to each record."
-
-
-def _lowered_transactions(cut: CutDocument) -> str:
-    lowered = sum(cut.rolled_back.values()) - sum(map(len, cut.in_transit.values()))
-    left_out = "?" if cut.left_out is None else f"{cut.left_out:,}"
-    return (
-        f"transactional: lowered by {lowered:,} offsets, so that every transaction is in it as a "
-        f"whole or not at all; {left_out} left out."
-    )
 
 
 PROMISES: Mapping[Level, str] = {
@@ -268,39 +210,24 @@ def reasons(found: StoredCheckpoint) -> Iterator[str]:
         yield f"{named(of)}: {reason}"
 
 
-def name_of(part: StoredPartition) -> str:
-    """``orders-3``; the number if the checkpoint does not list the partition."""
-    subject = part.subject
-    return f"number {part.number}" if subject is None else f"{subject.topic}-{subject.partition}"
-
-
 def named(parts: Sequence[StoredPartition]) -> str:
     """``orders-0..2, orders-7 (4 partitions)``; a single partition by its name alone."""
     if len(parts) == 1:
-        return name_of(parts[0])
+        return parts[0].name
     # Consecutive partitions of one topic, combined.
-    found: list[list[StoredPartition]] = []
+    runs: list[str] = []
+    first = ""
+    before: NumberedPartition | None = None
     for part in parts:
-        if found and _follows(found[-1][-1].subject, part.subject):
-            found[-1].append(part)
+        one = part.subject
+        if one and before and (one.topic, one.partition) == (before.topic, before.partition + 1):
+            runs[-1] = f"{first}..{one.partition}"
         else:
-            found.append([part])
-    runs = [_run(run) for run in found]
+            first = part.name
+            runs.append(first)
+        before = one
     more = ", ..." if len(runs) > MOST else ""
     return f"{', '.join(runs[:MOST])}{more} ({len(parts):,} partitions)"
-
-
-def _follows(before: NumberedPartition | None, after: NumberedPartition | None) -> bool:
-    if before is None or after is None:
-        return False
-    return (before.topic, before.partition + 1) == (after.topic, after.partition)
-
-
-def _run(parts: Sequence[StoredPartition]) -> str:
-    last = parts[-1].subject
-    if len(parts) == 1 or last is None:
-        return name_of(parts[0])
-    return f"{name_of(parts[0])}..{last.partition}"
 
 
 def not_higher(refused: NotHigher) -> str:
@@ -320,49 +247,7 @@ def overtaken(refused: NotHigher) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What the logs show of a checkpoint's topics and groups, and what follows from that."""
-
-    evidence: CheckpointEvidence
-    declared: Declared
-
-    @property
-    def outlook(self) -> PromiseOutlook:
-        """Which promise holds, and what is missing for the others."""
-        return strongest_promise(self.evidence.topics, self.evidence.groups, self.declared)
-
-    @property
-    def flows(self) -> tuple[str, ...]:
-        """The flows that were declared, else a proposal, to be completed and confirmed."""
-        return tuple(map(str, self.declared.flows)) or proposed_flows(self.evidence)
-
-    def require_level(self) -> Level:
-        """The strongest level whose promise holds.
-
-        Raises:
-            Refused: no promise holds; the message says what is missing for the first level.
-        """
-        outlook = self.outlook
-        if outlook.strongest is None:
-            first = outlook.levels[0]
-            raise Refused(
-                f"no promise holds. For {first.level}: {first.missing[0]}. `breakglass checkpoint "
-                "explain` has all that is missing; --level vector takes it without a promise"
-            )
-        return outlook.strongest
-
-    def require(self, level: Level) -> None:
-        """Return if the promise of *level* holds. Raises: Refused."""
-        missing = self.outlook.missing(level)
-        if missing:
-            raise Refused(
-                f"the promise of {level} does not hold, so nothing was written: {missing[0]}. "
-                "`breakglass checkpoint explain` has all that is missing"
-            )
-
-
-def explain(client: ReadClient, asked: TakeAsked, *, retention_held: bool = False) -> Explanation:
+def explain(client: ReadClient, wanted: WantedCheckpoint) -> Explanation:
     """The explanation of a checkpoint that would be taken now.
 
     Raises:
@@ -373,27 +258,26 @@ def explain(client: ReadClient, asked: TakeAsked, *, retention_held: bool = Fals
     from breakglass.services.kafka.wire.deadline import Deadline
 
     deadline = Deadline.after(patience.JOB)
-    evidence = read_evidence(client, asked.topics, asked.control_topic, deadline)
-    external = frozenset(asked.external)
-    return Explanation(
-        evidence, Declared(asked.groups, external, asked.flows, retention_held=retention_held)
-    )
+    evidence = read_evidence(client, wanted.topics, wanted.how.control_topic, deadline)
+    return Explanation(evidence, wanted)
 
 
 def explained(found: StoredCheckpoint) -> Explanation | None:
     """The explanation of a stored checkpoint; None if its content was never decided."""
-    if found.take is None or found.cut is None or found.cut.evidence is None:
+    take, cut = found.take, found.cut
+    if take is None or cut is None or cut.evidence is None:
         return None
-    take = found.take
     # It is copied: compaction has removed nothing that it needs.
-    declared = Declared(take.groups, frozenset(take.external), take.flows, retention_held=True)
-    return Explanation(found.cut.evidence, declared)
+    wanted = WantedCheckpoint(
+        take.topics, take.groups, take.level, take.external, take.flows, hold_retention=True
+    )
+    return Explanation(cut.evidence, wanted)
 
 
-def topic_words(topic: TopicEvidence, declared: Declared) -> str:
+def topic_words(topic: TopicEvidence, wanted: WantedCheckpoint) -> str:
     """``orders: participant, idempotent (external)``; ``?`` where no record shows a writer."""
     writers = ", ".join(topic.writers) or "?"
-    external = " (external)" if topic.topic in declared.external else ""
+    external = " (external)" if topic.topic in wanted.external else ""
     return f"{topic.topic}: {writers}{external}"
 
 
@@ -407,7 +291,7 @@ def level_words(explanation: Explanation, promised: Level | None = None) -> Iter
 
     With *promised*, of a checkpoint that was taken, only what is missing for better levels.
     """
-    for outlook in explanation.outlook.levels:
+    for outlook in explanation.levels:
         if promised is not None and outlook.level == promised:
             return
         if outlook.holds and promised is None:

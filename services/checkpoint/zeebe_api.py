@@ -17,11 +17,7 @@ from typing import Any, TypeAlias
 
 from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, Status
 from breakglass.services.checkpoint.store.documents import Level
-from breakglass.services.checkpoint.store.stored import (
-    StoredCheckpoint,
-    StoredCopy,
-    StoredPartition,
-)
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 from breakglass.services.checkpoint.wording import UNKNOWN, level_of, why_failed
 
 Json: TypeAlias = "str | int | list[dict[str, Json]] | dict[str, Json]"
@@ -65,11 +61,10 @@ def failure_reason(checkpoint: StoredCheckpoint) -> str:
     """
     if checkpoint.failure:
         return checkpoint.failure
-    failed = ((partition.number, partition.failure) for partition in checkpoint.partitions)
     return "".join(
-        f"Backup on partition {number} failed due to {reason}. "
-        for number, reason in failed
-        if reason is not None
+        f"Backup on partition {partition.number} failed due to {partition.failure}. "
+        for partition in checkpoint.partitions
+        if partition.failure is not None
     )
 
 
@@ -77,39 +72,27 @@ def _partition(
     partition: StoredPartition, checkpoint: StoredCheckpoint, *, brief: bool
 ) -> dict[str, Json]:
     found: dict[str, Json] = {"partitionId": partition.number, "state": STATES[partition.status]}
-    reason = why_failed(partition, checkpoint)
+    reason, copy = why_failed(partition, checkpoint), partition.counting
     if reason is not None:
         found["failureReason"] = reason
-    copy, level = partition.counting, level_of(checkpoint)
-    known = _copy(copy, level, brief=brief) if copy is not None else {}
-    return found | {key: value for key, value in known.items() if value is not None}
-
-
-def _copy(copy: StoredCopy, level: str, *, brief: bool) -> dict[str, str | int | None]:
+    if copy is None:
+        return found
     # The level as build metadata (Semantic Versioning, PEP 440): Zeebe has no key for a level.
-    version = (
-        None
-        if copy.tool_version is None
-        else f"{copy.tool_version}{'.' if '+' in copy.tool_version else '+'}{level}"
-    )
-    always = {"createdAt": _time(copy.created_at_ms), "brokerVersion": version}
-    if brief:
-        return {**always}
-    return {
-        "createdAt": always["createdAt"],
-        "lastUpdatedAt": _time(copy.updated_at_ms),
-        "snapshotId": _snapshot(copy),
-        "checkpointPosition": copy.position,
-        "brokerId": copy.id.node,
-        "brokerVersion": always["brokerVersion"],
-    }
-
-
-def _snapshot(copy: StoredCopy) -> str | None:
-    manifest = copy.manifest
-    if manifest is None:
-        return None
-    return manifest.snapshot or f"{manifest.start}-{manifest.position}"
+    version, level, manifest = copy.tool_version, level_of(checkpoint), copy.manifest
+    if version is not None:
+        version = f"{version}{'.' if '+' in version else '+'}{level}"
+    known: dict[str, str | int | None] = {"createdAt": _time(copy.created_at_ms)}
+    if not brief:
+        known |= {
+            "lastUpdatedAt": _time(copy.updated_at_ms),
+            "snapshotId": None
+            if manifest is None
+            else manifest.snapshot or f"{manifest.start}-{manifest.position}",
+            "checkpointPosition": copy.position,
+            "brokerId": copy.id.node,
+        }
+    known["brokerVersion"] = version
+    return found | {key: value for key, value in known.items() if value is not None}
 
 
 def _time(milliseconds: int | None) -> str | None:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote_plus, urlsplit
 
+from breakglass.services.clock import NOTICE_SECONDS, WAITS
 from breakglass.services.connection.sasl import TokenEndpoint, TokenFile, UnsecuredToken
 from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.tls_context import client_context
@@ -87,11 +88,16 @@ class TokenSource:
             if self._failure is not None and self._failure[0] >= began:
                 failed = self._failure[1]
                 raise type(failed)(str(failed), failed.reason)
+            WAITS.begin(
+                self, lambda: f"{_named(self._source)} has given no token for {NOTICE_SECONDS:g} s"
+            )
             try:
                 self._token = obtain(self._source, now, patience - (time.monotonic() - began))
             except Unreachable as error:
                 self._failure = (time.monotonic(), error.with_traceback(None))
                 raise
+            finally:
+                WAITS.end(self)
             return self._token
         finally:
             self._lock.release()
@@ -154,8 +160,10 @@ def _from_endpoint(endpoint: TokenEndpoint, now: float, seconds: float) -> Beare
     return _described(token, now, lifetime)
 
 
-def _named(endpoint: TokenEndpoint) -> str:
-    return f"the identity provider {bounded_url(endpoint.url, SHOWN)}"
+def _named(source: TokenEndpoint | TokenFile | UnsecuredToken) -> str:
+    if isinstance(source, TokenEndpoint):
+        return f"the identity provider {bounded_url(source.url, SHOWN)}"
+    return str(source.path) if isinstance(source, TokenFile) else "sasl.jaas.config"
 
 
 def _silent(endpoint: TokenEndpoint) -> NoIdentityProvider:

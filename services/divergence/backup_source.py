@@ -7,44 +7,36 @@ same bytes in every segment, so two backups can be compared even if their segmen
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
 from typing import BinaryIO
 
-from breakglass.services.divergence.entry import (
-    Item,
-    Keep,
-    RecordEntry,
-    UnreadableRange,
-    content_of,
-    headers_of,
+from breakglass.services.divergence.entry import Item, entry_of
+from breakglass.services.divergence.source import (
+    Extent,
+    RawForm,
+    RawLog,
+    Reach,
+    Reading,
+    SourceWalk,
 )
-from breakglass.services.divergence.source import Extent, Reach, Reading, TapeForm
 from breakglass.services.errors import DamagedBackup, StorageError, UnsupportedSchema
 from breakglass.services.topic_backup.folder import Folder
-from breakglass.services.topic_backup.index_proof import (
+from breakglass.services.topic_backup.layout import records_name
+from breakglass.services.topic_backup.reader import IN_DOUBT, LeftOut, pieces_of
+from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, SegmentExtent, remembered
+from breakglass.services.topic_backup.segment_index import (
     OFFSET_BYTES,
     READ_AT_ONCE,
     FalseIndex,
+    IndexedRecord,
+    SegmentIndex,
     entries_of,
+    open_index,
     require_true,
 )
-from breakglass.services.topic_backup.layout import records_name
-from breakglass.services.topic_backup.reader import (
-    IN_DOUBT,
-    LeftOut,
-    SegmentAt,
-    SegmentExtent,
-    pieces_of,
-    summary_at,
-)
-from breakglass.services.topic_backup.record import Record
-from breakglass.services.topic_backup.salvage.finding import FoundRecord
-from breakglass.services.topic_backup.segment_index import IndexedRecord, SegmentIndex, open_index
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
-from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered, remembered
 from breakglass.services.topic_backup.summary import EpochStart
 
 PIECE_BYTES = 1024 * 1024
@@ -78,73 +70,6 @@ class RecordsPiece:
         return Reach(max(at, last.offset + 1), held - before, last.end == self.position + end)
 
 
-@dataclass(frozen=True, slots=True)
-class BackupTape:
-    """The records of some segments that lie within *asked*."""
-
-    folder: Folder
-    stretches: Sequence[SegmentExtent]
-    asked: Extent
-    reading: Reading
-    epochs: tuple[EpochStart, ...] = ()
-    """The leader epochs that the manifest names: a backup's bytes have none."""
-    sound: Callable[[SegmentExtent], bool] = lambda _: True
-    """Whether a segment is as the manifest committed it: both sides may have the same damage."""
-    form: TapeForm = TapeForm.RECORDS
-
-    def pieces(self) -> Iterator[RecordsPiece]:
-        """Pieces of about a megabyte. Ends where a segment has no index, or is damaged."""
-        try:
-            for stretch in self.stretches:
-                if stretch.start_offset >= self.asked.end or not self.sound(stretch):
-                    return
-                index = open_index(self.folder, stretch.prefix)
-                if index is None:
-                    return
-                with index:
-                    # Whether the index names records beyond the end of the file.
-                    size = self.folder.size(records_name(stretch.prefix)) or 0
-                    if index.last is not None and index.last.end > size:
-                        return
-                    yield from self._segment(stretch, index)
-        except UNREADABLE:
-            return
-
-    def _segment(self, stretch: SegmentExtent, index: SegmentIndex) -> Iterator[RecordsPiece]:
-        size = self._size(stretch)
-        first, last = index.first_from(self.asked.start), index.first_from(self.asked.end)
-        last = min(last, index.count_within(size))
-        with self.folder.open(records_name(stretch.prefix)) as file:
-            position = FIRST_POSITION
-            if first > 0:
-                # A record before the range that the index hides would hide a difference.
-                before = index[first - 1]
-                if before.position < FIRST_POSITION:
-                    return
-                begins = _read(file, before.position, OFFSET_BYTES)
-                require_true([before], begins, before.position, size)
-                position = before.end
-            while first < last:
-                self.reading.go_on()
-                read = min(last, first + READ_AT_ONCE, len(index) - 1) + 1
-                entries = entries_of(index, first, read)
-                count = max(1, bisect_right(entries, position + PIECE_BYTES, key=_entry_end))
-                count = min(count, last - first)
-                end, follows = entries[count - 1].end, count < len(entries)
-                # The record that follows, or the end of the file, proves where the last one ends.
-                if end <= position or end > size or (not follows and end < size):
-                    return
-                data = _read(file, position, end - position + OFFSET_BYTES * follows)
-                require_true(entries[: count + follows], data, position, size)
-                yield RecordsPiece(data[: end - position], position, entries[:count])
-                first, position = first + count, end
-
-    def _size(self, stretch: SegmentExtent) -> int:
-        """Bytes of the records file that exist and are part of the backup."""
-        size = self.folder.size(records_name(stretch.prefix)) or 0
-        return size if stretch.end is None else min(size, stretch.end)
-
-
 def _entry_end(entry: IndexedRecord) -> int:
     return entry.end
 
@@ -174,66 +99,93 @@ class BackupSource:
 
     name: str
     folder: Folder
-    partition: int
     stretches: tuple[SegmentExtent, ...]
     """How far each segment is to be read, by offset."""
     extent: Extent
     epochs: tuple[EpochStart, ...] = ()
+    """The leader epochs that the manifest names: a backup's bytes have none."""
     left_out: tuple[LeftOut, ...] = ()
     """Bytes of the files that are not part of the backup."""
-    gone: frozenset[str] = frozenset()
-    """Prefixes of segments that the manifest names and the folder lacks."""
-    segments: Mapping[int, SegmentAt] = field(default_factory=dict)
-    """The segments by start offset."""
 
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
         """The records in ``[start, end)``; a stretch that fails its checks is `UnreadableRange`."""
-        asked = self.extent.within(start, end)
-        return _Walk(self, asked.start, asked.end, reading).items()
+        return _Walk(self, self.extent.within(start, end), reading).items()
 
-    def tape(self, start: int, end: int, reading: Reading) -> BackupTape:
+    def raw_log(self, start: int, end: int, reading: Reading) -> RawLog:
         """The files from the record at *start* on."""
         asked = self.extent.within(start, end)
-        needed = self.stretches[self.first_needed(start) :]
-        stretches = tuple(takewhile(lambda extent: extent.prefix not in self.gone, needed))
-        return BackupTape(self.folder, stretches, asked, reading, self.epochs, self._is_sound)
+        return RawLog(RawForm.RECORDS, self._raw(start, asked, reading), self.epochs)
 
-    def pieces(self, stretch: SegmentExtent, start: int) -> Iterator[FoundRecord | LeftOut]:
-        """The records of one segment from offset *start* on, and the stretches it cannot read.
+    def _raw(self, start: int, asked: Extent, reading: Reading) -> Iterator[RecordsPiece]:
+        """Pieces of about a megabyte. Ends where a segment has no index, or is damaged."""
+        try:
+            for stretch in self.stretches[self.first_needed(start) :]:
+                # Both sides may have the same damage.
+                if stretch.start_offset >= asked.end or stretch.altered(self.folder):
+                    return
+                index = open_index(self.folder, stretch.prefix)
+                if index is None:
+                    return
+                with index:
+                    # Whether the index names records beyond the end of the file.
+                    size = self.folder.size(records_name(stretch.prefix)) or 0
+                    if index.last is not None and index.last.end > size:
+                        return
+                    size = size if stretch.end is None else min(size, stretch.end)
+                    yield from self._segment(stretch, index, size, asked, reading)
+        except UNREADABLE:
+            return
 
-        Raises: READ_ERRORS.
-        """
-        segment = self.segments[stretch.start_offset]
-        yield from pieces_of(self.folder, segment, start)
+    def _segment(
+        self, stretch: SegmentExtent, index: SegmentIndex, size: int, asked: Extent,
+        reading: Reading,
+    ) -> Iterator[RecordsPiece]:  # fmt: skip
+        """The records of one segment that lie within *asked*, of *size* bytes of its file."""
+        first, last = index.first_from(asked.start), index.first_from(asked.end)
+        last = min(last, index.count_within(size))
+        with self.folder.open(records_name(stretch.prefix)) as file:
+            position = FIRST_POSITION
+            if first > 0:
+                # A record before the range that the index hides would hide a difference.
+                before = index[first - 1]
+                if before.position < FIRST_POSITION:
+                    return
+                begins = _read(file, before.position, OFFSET_BYTES)
+                require_true([before], begins, before.position, size)
+                position = before.end
+            while first < last:
+                reading.go_on()
+                read = min(last, first + READ_AT_ONCE, len(index) - 1) + 1
+                entries = entries_of(index, first, read)
+                count = max(1, bisect_right(entries, position + PIECE_BYTES, key=_entry_end))
+                count = min(count, last - first)
+                end, follows = entries[count - 1].end, count < len(entries)
+                # The record that follows, or the end of the file, proves where the last one ends.
+                if end <= position or end > size or (not follows and end < size):
+                    return
+                data = _read(file, position, end - position + OFFSET_BYTES * follows)
+                require_true(entries[: count + follows], data, position, size)
+                yield RecordsPiece(data[: end - position], position, entries[:count])
+                first, position = first + count, end
 
     def changed_unseen(self, stretch: SegmentExtent) -> str:
         """Why no record of the segment can be trusted, although all of them are well-formed.
 
         The file is not the committed one, and nothing shows which record was changed.
         """
-        segment = self.segments[stretch.start_offset]
-        if segment.summary is None or segment.missing:
+        if stretch.altered(self.folder) != OTHER_BYTES:
             return ""
-        summary = summary_at(segment.summary, segment.extent)
-        if altered(self.folder, summary) != OTHER_BYTES:
-            return ""
-        return remembered(self.folder, summary, "in doubt", lambda: self._doubt(segment))
 
-    def _doubt(self, segment: SegmentAt) -> str:
-        pieces = pieces_of(self.folder, segment)
-        reasons = (piece.reason for piece in pieces if isinstance(piece, LeftOut) and piece.damage)
-        return next((reason for reason in reasons if reason.endswith(IN_DOUBT)), "")
+        def doubt() -> str:
+            pieces = (one for one in pieces_of(self.folder, stretch) if isinstance(one, LeftOut))
+            reasons = (one.reason for one in pieces if one.damage)
+            return next((reason for reason in reasons if reason.endswith(IN_DOUBT)), "")
 
-    def _is_sound(self, stretch: SegmentExtent) -> bool:
-        """Whether a segment is as the manifest committed it; without a manifest, assume so."""
-        segment = self.segments[stretch.start_offset]
-        if segment.summary is None or segment.missing:
-            return not segment.missing
-        return not altered(self.folder, summary_at(segment.summary, segment.extent))
+        return remembered(self.folder, stretch.own_summary, "in doubt", doubt)
 
     def first_needed(self, start: int) -> int:
         """The segment that contains *start*, or else the last one before *start*."""
-        return max(bisect_right(self._starts, start) - 1, 0)
+        return max(bisect_right(self.stretches, start, key=lambda one: one.start_offset) - 1, 0)
 
     def next_start(self, place: int) -> int:
         """The first offset that the following segment may have."""
@@ -246,32 +198,16 @@ class BackupSource:
         return self.epochs[place].epoch if place >= 0 else None
 
     @cached_property
-    def _starts(self) -> list[int]:
-        return [stretch.start_offset for stretch in self.stretches]
-
-    @cached_property
     def _epoch_starts(self) -> list[int]:
         return [epoch.offset for epoch in self.epochs]
 
 
-def stored_entry(record: Record, epoch: int | None, keep: Keep) -> RecordEntry:
-    """One record of a backup as an entry of bounded size."""
-    return RecordEntry(
-        record.offset,
-        epoch,
-        record.timestamp_type,
-        record.timestamp,
-        content_of(record.key, keep.value),
-        content_of(record.value, keep.value),
-        headers_of(record.headers, keep),
-    )
+class _Walk(SourceWalk):
+    """One pass over a stretch of a backup."""
 
-
-class _Walk:
-    """One pass over a stretch of a backup; `_at` is the next offset to report."""
-
-    def __init__(self, source: BackupSource, start: int, end: int, reading: Reading) -> None:
-        self._source, self._at, self._end, self._reading = source, start, end, reading
+    def __init__(self, source: BackupSource, asked: Extent, reading: Reading) -> None:
+        super().__init__(asked, reading)
+        self._source = source
 
     def items(self) -> Iterator[Item]:
         source = self._source
@@ -287,11 +223,11 @@ class _Walk:
         stretch = source.stretches[place]
         end = source.next_start(place)
         where = source.folder.where(records_name(stretch.prefix))
-        if stretch.prefix in source.gone:
+        if stretch.missing:
             yield from self._unreadable(end, f"{where}: {GONE}")
             return
         try:
-            if (reason := source.changed_unseen(stretch)) != "":
+            if reason := source.changed_unseen(stretch):
                 yield from self._unreadable(end, f"{where}: {reason}")
             else:
                 yield from self._pieces(stretch, end)
@@ -304,13 +240,13 @@ class _Walk:
         Damage is reported once the offset of the next record is known.
         """
         lost: LeftOut | None = None
-        for number, piece in enumerate(self._source.pieces(stretch, self._at)):
+        for number, piece in enumerate(pieces_of(self._source.folder, stretch, self._at)):
             if number % LOOK_EVERY == 0:
                 self._reading.go_on()
             if isinstance(piece, LeftOut):
                 lost = piece if piece.damage else lost
                 continue
-            record = piece.placed.record
+            record = piece.record
             if lost is not None:
                 yield from self._unreadable(record.offset, str(lost))
                 lost = None
@@ -319,15 +255,8 @@ class _Walk:
                 return
             if record.offset >= self._at:
                 self._at = record.offset + 1
-                source = self._source
-                yield stored_entry(record, source.epoch_at(record.offset), self._reading.keep)
+                yield entry_of(record, self._reading.keep, self._source.epoch_at(record.offset))
         if lost is not None and lost.start_offset is not None:
             yield from self._unreadable(
                 end if lost.end_offset is None else min(end, lost.end_offset), str(lost)
             )
-
-    def _unreadable(self, end: int, reason: str) -> Iterator[UnreadableRange]:
-        end = min(end, self._end)
-        if self._at < end:
-            yield UnreadableRange(self._at, end, reason)
-            self._at = end

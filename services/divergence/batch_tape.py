@@ -1,4 +1,4 @@
-"""Record batches as a tape: each is checked by its CRC, and no offset may be missing.
+"""Record batches as a raw log: each is checked by its CRC, and no offset may be missing.
 
 A batch's CRC does not cover its offsets. They are trusted where each batch begins where the
 previous batch ended and has a record for each of its offsets, as in a log that is not compacted.
@@ -7,19 +7,17 @@ previous batch ended and has a record for each of its offsets, as in a log that 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from breakglass.services.divergence.source import Reach, TapeForm
-from breakglass.services.topic_backup.batch_header import (
+from breakglass.services.divergence.source import Reach
+from breakglass.services.topic_backup.batches import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
     LENGTH_END,
     MAGIC,
     TRANSACTIONAL_MASK,
 )
-from breakglass.services.topic_backup.summary import EpochStart
 
 LENGTH = struct.Struct(">qi")
 """BaseOffset, BatchLength."""
@@ -35,7 +33,7 @@ class BatchPiece:
     limit: int
     """Batches that reach beyond this offset are not reported."""
     plain: bool
-    """The tape ends at a transactional batch: these bytes do not say how transactions ended."""
+    """The raw log ends at a transactional batch: these bytes do not say how transactions ended."""
 
     def reach(self, begin: int, end: int, at: int) -> Reach:
         """How far the batches of ``data[begin:end]`` continue from *at*; the first may be older.
@@ -62,30 +60,6 @@ class BatchPiece:
             entries += following - at
             begin, at = behind, following
         return Reach(at, entries, begin == end)
-
-
-class Batches(NamedTuple):
-    """Bytes as they were read: whole batches from *begin* to *end*, perhaps with others around."""
-
-    data: bytes
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class BatchTape:
-    """Batches in order."""
-
-    read: Iterable[Batches]
-    limit: int
-    plain: bool
-    epochs: tuple[EpochStart, ...] = ()
-    """Always empty: batches have their leader epochs in their bytes."""
-    form: TapeForm = TapeForm.BATCHES
-
-    def pieces(self) -> Iterator[BatchPiece]:
-        for batches in self.read:
-            yield BatchPiece(*batches, self.limit, self.plain)
 
 
 class Whole(NamedTuple):

@@ -7,13 +7,12 @@ An entry keeps the beginning of a long value and a SHA-256 of the whole value, s
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 
-from breakglass.services.topic_backup.batches import Marker, RecordBatch
+from breakglass.services.topic_backup.batches import Marker
 from breakglass.services.topic_backup.record import Headers, Record, TimestampType
 
 LENGTH = struct.Struct(">q")
@@ -85,25 +84,20 @@ def headers_of(headers: Headers, keep: Keep) -> HeaderList:
     """Keep the first of *headers*, each bounded as a value is."""
     if not headers:
         return NO_HEADERS
-    held = tuple(_header(key, value, keep.value) for key, value in headers[: keep.headers])
-    digest = b"" if len(held) == len(headers) else _digest(headers)
-    return HeaderList(held, len(headers), digest)
-
-
-def _header(key: bytes, value: bytes | None, limit: int) -> tuple[Content, Content | None]:
-    name = content_of(key, limit)
-    assert name is not None
-    return name, content_of(value, limit)
-
-
-def _digest(headers: Iterable[tuple[bytes, bytes | None]]) -> bytes:
-    """Includes lengths: two lists that merely join to the same bytes must not be equal."""
+    limit = keep.value
+    kept = tuple(
+        (content_of(key, limit) or Content(b"", 0), content_of(value, limit))
+        for key, value in headers[: keep.headers]
+    )
+    if len(kept) == len(headers):
+        return HeaderList(kept, len(headers))
+    # With lengths: two lists that merely join to the same bytes must not be equal.
     digest = sha256()
     for pair in headers:
         for part in pair:
             digest.update(LENGTH.pack(-1 if part is None else len(part)))
             digest.update(part or b"")
-    return digest.digest()
+    return HeaderList(kept, len(headers), digest.digest())
 
 
 NO_PRODUCER = -1
@@ -170,20 +164,26 @@ def address(item: Item) -> int:
     return item.offset if isinstance(item, RecordEntry) else item.start
 
 
-def entry_of(record: Record, batch: RecordBatch, keep: Keep) -> RecordEntry:
-    """One record of *batch* as an entry of bounded size."""
-    header = batch.header
+def entry_of(
+    record: Record,
+    keep: Keep,
+    epoch: int | None,
+    marker: Marker | None = None,
+    producer_id: int = NO_PRODUCER,
+    transactional: bool = False,
+) -> RecordEntry:
+    """*record* as an entry of bounded size."""
     return RecordEntry(
         record.offset,
-        header.leader_epoch if header.leader_epoch >= 0 else None,
+        epoch,
         record.timestamp_type,
         record.timestamp,
         content_of(record.key, keep.value),
         content_of(record.value, keep.value),
         headers_of(record.headers, keep),
-        batch.marker,
-        header.producer_id,
-        header.transactional,
+        marker,
+        producer_id,
+        transactional,
     )
 
 
@@ -194,7 +194,7 @@ def differing(left: RecordEntry, right: RecordEntry) -> tuple[RecordField, ...]:
     """
     if left == right:
         return ()
-    told = {
+    differs = {
         RecordField.EPOCH: None not in (left.epoch, right.epoch) and left.epoch != right.epoch,
         RecordField.KEY: left.key != right.key,
         RecordField.VALUE: left.value != right.value,
@@ -203,4 +203,4 @@ def differing(left: RecordEntry, right: RecordEntry) -> tuple[RecordField, ...]:
         RecordField.TYPE: left.timestamp_type != right.timestamp_type,
         RecordField.MARKER: left.marker != right.marker,
     }
-    return tuple(field for field, differs in told.items() if differs)
+    return tuple(field for field, differ in differs.items() if differ)

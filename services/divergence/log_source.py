@@ -19,24 +19,29 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
-from os import SEEK_END
 from pathlib import Path
 from typing import BinaryIO, Generic, NamedTuple, TypeVar
 
 from breakglass.services.divergence.batch_tape import (
-    Batches,
-    BatchTape,
+    BatchPiece,
     first_reaching,
     whole_batches,
 )
 from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
 from breakglass.services.divergence.replica_source import entries_of
-from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.source import (
+    Extent,
+    RawForm,
+    RawLog,
+    Reading,
+    SourceWalk,
+)
 from breakglass.services.errors import (
     BreakglassError,
     MalformedInput,
@@ -45,8 +50,13 @@ from breakglass.services.errors import (
     UsageError,
 )
 from breakglass.services.regular_file import open_regular, read_regular
-from breakglass.services.topic_backup.batch_header import BATCH_HEADER, BatchHeader, read_headers
-from breakglass.services.topic_backup.batches import RecordBatch, decode_batch
+from breakglass.services.topic_backup.batches import (
+    BATCH_HEADER,
+    BatchHeader,
+    RecordBatch,
+    decode_batch,
+    read_headers,
+)
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.topic_backup.layout import MAX_INT64
 
@@ -147,6 +157,17 @@ class LogSegment:
             index.drop_stale(lambda entry: _is_there(file, entry, self.path))
         return index
 
+    def last_headers(self, index: LogIndex) -> Iterator[tuple[BatchHeader, int]]:
+        """Each header from the last batch that *index* names on, and where its batch ends.
+
+        Raises: READ_ERRORS.
+        """
+        position = index.last.position if index.last else 0
+        with storage_errors(str(self.path)), open_regular(self.path) as file:
+            while (header := _header_at(file, position, self.path)) is not None:
+                position += header.size
+                yield header, position
+
 
 @dataclass(frozen=True)
 class LogSource:
@@ -164,7 +185,11 @@ class LogSource:
         up to the next batch that the index names, or to the next segment.
         """
         asked = self.extent.within(start, end)
-        return _Walk(self, asked, reading, partial(_entries, reading), _address).items()
+
+        def decode(data: bytes, header: BatchHeader, where: str) -> Sequence[RecordEntry]:
+            return entries_of(data, header, where, reading.keep)
+
+        return _Walk(self, asked, reading, decode, lambda entry: entry.offset).items()
 
     def whole_batches(
         self, start: int, reading: Reading
@@ -174,7 +199,11 @@ class LogSource:
         The first batch may begin before *start*.
         """
         asked = self.extent.within(start, self.extent.end)
-        return _Walk(self, asked, reading, _batch_alone, _last_offset).items()
+
+        def decode(data: bytes, header: BatchHeader, where: str) -> Sequence[RecordBatch]:
+            return (decode_batch(data, header, where),)
+
+        return _Walk(self, asked, reading, decode, lambda batch: batch.header.last_offset).items()
 
     def damaged_end(self) -> str:
         """What is wrong with the bytes after the last batch; empty if there are none.
@@ -182,12 +211,8 @@ class LogSource:
         A killed broker leaves a torn batch there, and truncates it when it starts.
         """
         segment = self.segments[-1]
-        last = segment.index().last
-        position = last.position if last else 0
         try:
-            with storage_errors(str(segment.path)), open_regular(segment.path) as file:
-                while (header := _header_at(file, position, segment.path)) is not None:
-                    position += header.size
+            deque(segment.last_headers(segment.index()), maxlen=0)
         except READ_ERRORS as error:
             return str(error)
         return ""
@@ -198,26 +223,20 @@ class LogSource:
         Nobody can read the records of a torn batch, and a broker truncates it when it starts.
         """
         segment = self.segments[-1]
-        last = segment.index().last
-        position = last.position if last else 0
-        try:
-            with storage_errors(str(segment.path)), open_regular(segment.path) as file:
-                size = file.seek(0, SEEK_END)
-                while (header := _header_at(file, position, segment.path)) is not None:
-                    position += header.size
-                    if position > size:
-                        return header.base_offset
-        except READ_ERRORS:
-            # Not even the batch's header is whole, so the log's extent ends before the batch.
-            return None
+        # Where not even the batch's header is whole, the log's extent ends before the batch.
+        with suppress(*READ_ERRORS):
+            with storage_errors(str(segment.path)):
+                size = segment.path.stat().st_size
+            for header, end in segment.last_headers(segment.index()):
+                if end > size:
+                    return header.base_offset
         return None
 
-    def tape(self, start: int, end: int, reading: Reading) -> BatchTape:
+    def raw_log(self, start: int, end: int, reading: Reading) -> RawLog:
         """The files from the batch that contains *start* on."""
-        asked = self.extent.within(start, end)
-        return BatchTape(self._batches(asked, reading), asked.end, reading.plain)
+        return RawLog(RawForm.BATCHES, self._batches(self.extent.within(start, end), reading))
 
-    def _batches(self, asked: Extent, reading: Reading) -> Iterator[Batches]:
+    def _batches(self, asked: Extent, reading: Reading) -> Iterator[BatchPiece]:
         """Whole batches from the batch that contains the first address; ends at other bytes."""
         for place in range(self.first_needed(asked.start), len(self.segments)):
             segment = self.segments[place]
@@ -225,7 +244,7 @@ class LogSource:
                 return
             try:
                 with storage_errors(str(segment.path)), open_regular(segment.path) as file:
-                    yield from _batches(file, segment.index(), asked.start, reading)
+                    yield from _batches(file, segment.index(), asked, reading)
             except StorageError:
                 return
 
@@ -282,7 +301,10 @@ def _gone(names: Collection[str]) -> set[str]:
     return {log for log in logs if log not in names and f"{log}.deleted" not in names}
 
 
-def _batches(file: BinaryIO, index: LogIndex, start: int, reading: Reading) -> Iterator[Batches]:
+def _batches(
+    file: BinaryIO, index: LogIndex, asked: Extent, reading: Reading
+) -> Iterator[BatchPiece]:
+    start = asked.start
     position, size = index.before(start), FIRST_CHUNK_BYTES
     while True:
         reading.go_on()
@@ -298,7 +320,7 @@ def _batches(file: BinaryIO, index: LogIndex, start: int, reading: Reading) -> I
         begin = first_reaching(data, whole.size, start) if start else 0
         if begin < whole.size:
             start = 0
-            yield Batches(data, begin, whole.size)
+            yield BatchPiece(data, begin, whole.size, asked.end, reading.plain)
 
 
 def _end(segments: tuple[LogSegment, ...]) -> int:
@@ -306,13 +328,9 @@ def _end(segments: tuple[LogSegment, ...]) -> int:
     for segment in reversed(segments):
         end = segment.base_offset
         index = segment.index()
-        last = index.last
-        position = last.position if last else 0
         try:
-            with storage_errors(str(segment.path)), open_regular(segment.path) as file:
-                while (header := _header_at(file, position, segment.path)) is not None:
-                    end = max(end, header.next_offset)
-                    position += header.size
+            for header, _ in segment.last_headers(index):
+                end = max(end, header.next_offset)
             damaged = end == segment.base_offset
         except READ_ERRORS:
             damaged = True
@@ -376,8 +394,8 @@ Decode = Callable[[bytes, BatchHeader, str], Sequence[T]]
 """Decodes one batch from its bytes and its header. Raises MalformedMessage."""
 
 
-class _Walk(Generic[T]):
-    """One pass over a stretch of a log; `_at` is the next offset to report."""
+class _Walk(SourceWalk, Generic[T]):
+    """One pass over a stretch of a log."""
 
     def __init__(
         self,
@@ -387,8 +405,8 @@ class _Walk(Generic[T]):
         decode: Decode[T],
         address: Callable[[T], int],
     ) -> None:
-        self._source, self._reading = source, reading
-        self._at, self._end = asked.start, asked.end
+        super().__init__(asked, reading)
+        self._source = source
         self._decode: Decode[T] = decode
         self._address: Callable[[T], int] = address
         self._lowest = 0
@@ -499,27 +517,3 @@ class _Walk(Generic[T]):
                 self._at = address + 1
                 yield entry
         self._at = max(self._at, min(header.next_offset, self._end))
-
-    def _unreadable(self, end: int, reason: str) -> Iterator[UnreadableRange]:
-        end = min(end, self._end)
-        if self._at < end:
-            yield UnreadableRange(self._at, end, reason)
-            self._at = end
-
-
-def _entries(
-    reading: Reading, data: bytes, header: BatchHeader, where: str
-) -> Sequence[RecordEntry]:
-    return entries_of(data, header, where, reading.keep)
-
-
-def _address(entry: RecordEntry) -> int:
-    return entry.offset
-
-
-def _batch_alone(data: bytes, header: BatchHeader, where: str) -> Sequence[RecordBatch]:
-    return (decode_batch(data, header, where),)
-
-
-def _last_offset(batch: RecordBatch) -> int:
-    return batch.header.last_offset

@@ -63,7 +63,7 @@ class MetastoreSource:
                     yield command(position, line.key, line.value, reading.keep)
                 position += 1
 
-    def tape(self, start: int, end: int, reading: Reading) -> None:
+    def raw_log(self, start: int, end: int, reading: Reading) -> None:
         """None: the bytes of a line do not show its position."""
 
 

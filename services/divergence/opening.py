@@ -19,9 +19,10 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.spark.copied_files import segments_store
@@ -30,7 +31,7 @@ from breakglass.services.checkpoint.store.files import contents
 from breakglass.services.checkpoint.store.stored import StoredPartition
 from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.divergence.align import Comparison
-from breakglass.services.divergence.backup_source import READ_ERRORS, BackupSource, BackupTape
+from breakglass.services.divergence.backup_source import READ_ERRORS, BackupSource
 from breakglass.services.divergence.entry import (
     NO_HEADERS,
     NOTHING,
@@ -40,12 +41,16 @@ from breakglass.services.divergence.entry import (
     UnreadableRange,
     address,
 )
-from breakglass.services.divergence.log_source import open_log
+from breakglass.services.divergence.log_source import LogSource, open_log
 from breakglass.services.divergence.metastore_source import MARK_EVERY, command, open_metastore
-from breakglass.services.divergence.replica_epochs import proven_by_epochs
-from breakglass.services.divergence.replica_source import ReplicaSource
-from breakglass.services.divergence.source import Extent, Reading, Source, Tape, TapeForm
-from breakglass.services.errors import ClusterError, MalformedMessage, UsageError
+from breakglass.services.divergence.replica_source import ReplicaSource, proven_by_epochs
+from breakglass.services.divergence.source import Extent, RawForm, RawLog, Reading, Source
+from breakglass.services.errors import (
+    BreakglassError,
+    ClusterError,
+    MalformedMessage,
+    UsageError,
+)
 from breakglass.services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
     EARLIEST,
@@ -56,28 +61,25 @@ from breakglass.services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
+from breakglass.services.kafka.replicas.log_dirs import read_log_dirs
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition
-from breakglass.services.topic_backup.batch_header import read_headers
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
-from breakglass.services.topic_backup.batches import ControlType, Marker, decode_batch
+from breakglass.services.topic_backup.batches import ControlType, Marker, decode_batch, read_headers
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import listing, records_name
 from breakglass.services.topic_backup.manifest import read_manifest
-from breakglass.services.topic_backup.reader import (
-    PartitionReader,
-    SegmentAt,
-    SegmentExtent,
-    pieces_of,
-)
+from breakglass.services.topic_backup.reader import PartitionReader, pieces_of
 from breakglass.services.topic_backup.record import TimestampType
-from breakglass.services.topic_backup.salvage.finding import FoundRecord
+from breakglass.services.topic_backup.segment_bytes import SegmentExtent
 from breakglass.services.topic_backup.segment_index import open_index
+from breakglass.services.topic_backup.segment_reader import FoundRecord
 from breakglass.services.topic_backup.store.store import open_store
 from breakglass.services.topic_backup.summary import EpochStart, PartitionSummary
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.pipeline.restore.offset_map import CommittedRun
     from breakglass.services.topic_backup.store.key import Key
 
 
@@ -96,23 +98,16 @@ def open_backup(name: str, folder: Folder, partition: int) -> BackupSource:
     if committed is None and (manifest is not None or partition not in listing(folder.names())):
         raise UsageError(f"{folder.where()} holds nothing of partition {partition}.")
     reader = PartitionReader(folder, partition, committed)
-    stretches = tuple(_stretch(folder, segment) for segment in reader.segments)
-    epochs = _epochs(committed) if committed else ()
-    extent = _backup_extent(folder, stretches, committed, reader)
-    gone = frozenset(segment.extent.prefix for segment in reader.segments if segment.missing)
-    segments = {segment.extent.start_offset: segment for segment in reader.segments}
-    left_out = tuple(reader.left_out)
-    return BackupSource(
-        name, folder, partition, stretches, extent, epochs, left_out, gone, segments
+    # Without a manifest, each segment is read to the end of its file.
+    stretches = tuple(
+        replace(one, end=0 if one.missing else folder.size(records_name(one.prefix)) or 0)
+        if one.end is None
+        else one
+        for one in reader.segments
     )
-
-
-def _stretch(folder: Folder, segment: SegmentAt) -> SegmentExtent:
-    """How far a segment is to be read; without a manifest, to the end of its file."""
-    extent = segment.extent
-    if extent.end is not None or segment.missing:
-        return replace(extent, end=extent.end or 0)
-    return replace(extent, end=folder.size(records_name(extent.prefix)) or 0)
+    epochs = _epochs(committed) if committed else ()
+    extent = _backup_extent(folder, stretches, committed)
+    return BackupSource(name, folder, stretches, extent, epochs, tuple(reader.left_out))
 
 
 def _epochs(committed: PartitionSummary) -> tuple[EpochStart, ...]:
@@ -126,62 +121,45 @@ def _epochs(committed: PartitionSummary) -> tuple[EpochStart, ...]:
 
 
 def _backup_extent(
-    folder: Folder,
-    stretches: Sequence[SegmentExtent],
-    committed: PartitionSummary | None,
-    reader: PartitionReader,
+    folder: Folder, stretches: Sequence[SegmentExtent], committed: PartitionSummary | None
 ) -> Extent:
     if not stretches:
         end = (committed.next_offset if committed else None) or 0
         return Extent(end, end)
     if committed is not None:
-        firsts = [
-            segment.first_offset
-            for segment in committed.segments
-            if segment.first_offset is not None
-        ]
-        start = firsts[0] if firsts else stretches[0].start_offset
+        first = committed.first_offset
+        start = stretches[0].start_offset if first is None else first
         return Extent(start, max(start, committed.next_offset or 0))
-    return Extent(_first(folder, stretches[0]), _end(folder, reader.segments))
+    start = stretches[0].start_offset
+    if (index := open_index(folder, stretches[0].prefix)) is not None:
+        with index:
+            start = index[0].offset if len(index) else start
+    # One past the last record that the partition's index names or that a file has.
+    ends = (
+        one.next_offset if one.missing else _segment_end(folder, one) for one in stretches[::-1]
+    )
+    known = next((end for end in ends if end is not None), stretches[0].start_offset)
+    return Extent(start, known)
 
 
-def _first(folder: Folder, stretch: SegmentExtent) -> int:
-    index = open_index(folder, stretch.prefix)
-    if index is None:
-        return stretch.start_offset
-    with index:
-        return index[0].offset if len(index) else stretch.start_offset
-
-
-def _end(folder: Folder, segments: Sequence[SegmentAt]) -> int:
-    """One past the last record that the manifest names or that a file has."""
-    for segment in reversed(segments):
-        end = segment.next_offset if segment.missing else _segment_end(folder, segment)
-        if end is not None:
-            return end
-    return segments[0].extent.start_offset
-
-
-def _segment_end(folder: Folder, segment: SegmentAt) -> int | None:
+def _segment_end(folder: Folder, segment: SegmentExtent) -> int | None:
     """One past the last record of a segment.
 
     Taken from the index if its last entry ends where the records file does, else from the records.
     """
-    index = open_index(folder, segment.extent.prefix)
+    index = open_index(folder, segment.prefix)
     if index is not None:
         with index:
-            last, size = index.last, folder.size(records_name(segment.extent.prefix))
+            last, size = index.last, folder.size(records_name(segment.prefix))
         if last is not None and last.end == size:
             return last.offset + 1
     end = None
-    try:
+    with suppress(*READ_ERRORS):
         for piece in pieces_of(folder, segment):
             if isinstance(piece, FoundRecord):
-                end = piece.placed.record.offset + 1
+                end = piece.record.offset + 1
             elif piece.end_offset is not None:
                 end = max(end or 0, piece.end_offset)
-    except READ_ERRORS:
-        pass
     return end
 
 
@@ -253,11 +231,11 @@ class RescueSource:
             yield from _marker(state, start, end)
             state = next(states, None)
 
-    def tape(self, start: int, end: int, reading: Reading) -> BackupTape | None:
-        """The files as a tape; None if they have transactions, which the bytes do not show."""
+    def raw_log(self, start: int, end: int, reading: Reading) -> RawLog | None:
+        """The files as a raw log; None if they have transactions, which the bytes do not show."""
         if any(state.transactional or state.marker is not None for state in self.states):
             return None
-        return self.source.tape(start, end, reading)
+        return self.source.raw_log(start, end, reading)
 
 
 def open_rescue(name: str, folder: Folder, partition: int) -> BackupSource | RescueSource:
@@ -299,26 +277,6 @@ def _marker(state: BatchState, start: int, end: int) -> Iterator[RecordEntry]:
     )
 
 
-class RestoredStretch(Protocol):
-    """Consecutive stored records that got consecutive new offsets (a restore's `CommittedRun`)."""
-
-    @property
-    def first_offset(self) -> int:
-        """Offset of the first record in the backup."""
-
-    @property
-    def next_offset(self) -> int:
-        """One past the last record's offset in the backup."""
-
-    @property
-    def new_offset(self) -> int:
-        """Offset of the first record in the topic."""
-
-    @property
-    def count(self) -> int:
-        """Number of records."""
-
-
 @dataclass(frozen=True, slots=True)
 class RestoredView:
     """*topic* with the offsets of *backup*; records that others wrote in between are left out.
@@ -328,7 +286,7 @@ class RestoredView:
 
     topic: Source
     backup: Source
-    stretches: Sequence[RestoredStretch]
+    stretches: Sequence[CommittedRun]
     """The restored stretches by old offset."""
 
     @property
@@ -348,12 +306,10 @@ class RestoredView:
             if stretch.first_offset < end and start < stretch.next_offset:
                 yield from self._stretch(stretch, start, end, reading)
 
-    def tape(self, start: int, end: int, reading: Reading) -> None:
+    def raw_log(self, start: int, end: int, reading: Reading) -> None:
         """None: the bytes contain the new offsets."""
 
-    def _stretch(
-        self, one: RestoredStretch, start: int, end: int, reading: Reading
-    ) -> Iterator[Item]:
+    def _stretch(self, one: CommittedRun, start: int, end: int, reading: Reading) -> Iterator[Item]:
         news = self.topic.read(one.new_offset, one.new_offset + one.count, reading)
         head = next(news, None)
         stored = self.backup.read(one.first_offset, one.next_offset, replace(reading, keep=NOTHING))
@@ -426,11 +382,11 @@ def _spans(steps: Iterator[_Step]) -> Spans:
 def _by_headers(source: Source, reading: Reading) -> Iterator[_Step]:
     """The steps by batch headers. Raises _Cut if the headers do not cover the whole log."""
     extent = source.extent
-    tape = source.tape(extent.start, extent.end, reading)
-    if tape is None or tape.form is not TapeForm.BATCHES:
+    raw = source.raw_log(extent.start, extent.end, reading)
+    if raw is None or raw.form is not RawForm.BATCHES:
         raise _Cut
     reached = extent.start
-    for piece in tape.pieces():
+    for piece in raw.pieces:
         try:
             data = piece.data[piece.begin : piece.end]
             headers = read_headers(data, source.name).headers
@@ -488,9 +444,9 @@ class CommittedView:
                 continue
             yield item
 
-    def tape(self, start: int, end: int, reading: Reading) -> Tape | None:
-        """The tape of *source*, up to the first transactional batch."""
-        return self.source.tape(start, end, replace(reading, plain=True))
+    def raw_log(self, start: int, end: int, reading: Reading) -> RawLog | None:
+        """The raw log of *source*, up to the first transactional batch."""
+        return self.source.raw_log(start, end, replace(reading, plain=True))
 
     def _hides(self, entry: RecordEntry, reading: Reading) -> bool:
         if not entry.transactional or self.uncommitted:
@@ -534,7 +490,7 @@ class PositionView:
                 yield _placed(item, position)
             position += 1
 
-    def tape(self, start: int, end: int, reading: Reading) -> None:
+    def raw_log(self, start: int, end: int, reading: Reading) -> None:
         """None: the bytes do not show the position of a record."""
 
 
@@ -761,3 +717,29 @@ def _by_position(address: SourceAddress, source: Source) -> Source:
         return source
     committed = source if address.kind.committed else CommittedView(source)
     return by_position(committed, Reading())
+
+
+def bytes_of(source: Source) -> int | None:
+    """The stored bytes of *source*; None if they are unknown or *source* cannot be divided.
+
+    Only a source that can be read from any address is divided. A log must be read whole to find
+    its committed records.
+    """
+    if isinstance(source, BackupSource):
+        names = [records_name(stretch.prefix) for stretch in source.stretches]
+        return sum(source.folder.size(name) or 0 for name in names)
+    if isinstance(source, LogSource):
+        return sum(
+            segment.path.stat().st_size for segment in source.segments if segment.path.exists()
+        )
+    if isinstance(source, ReplicaSource):
+        deadline = Deadline.after(patience.REQUEST)
+        try:
+            told = read_log_dirs(source.sender, source.broker, [source.partition], deadline)
+        except BreakglassError:
+            return None
+        held = told.get(source.partition)
+        if held is None or held.future or not isinstance(held.size, int):
+            return None
+        return held.size
+    return None

@@ -1,4 +1,9 @@
-"""Reads one replica's log, leader or not, as a source of raw batches decoded one at a time."""
+"""Reads one replica's log, leader or not, as a source of raw batches decoded one at a time.
+
+Leader epochs prove that two replicas are the same up to where their histories diverge: an epoch has
+one leader, and a follower appends only where its log matches the leader's. So two logs that contain
+the same epoch have the same records before it (log matching).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,18 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from uuid import UUID
 
 from breakglass.services import patience
-from breakglass.services.divergence.batch_tape import Batches, BatchTape, whole_batches
+from breakglass.services.divergence.batch_tape import BatchPiece, whole_batches
 from breakglass.services.divergence.entry import Item, Keep, RecordEntry, UnreadableRange, entry_of
-from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.source import (
+    Extent,
+    RawForm,
+    RawLog,
+    Reading,
+    SourceWalk,
+)
 from breakglass.services.errors import (
     ClusterError,
     EvidenceChanged,
@@ -18,11 +30,12 @@ from breakglass.services.errors import (
     NotAuthorized,
     Unreachable,
 )
+from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.replica_records import Aborted, BatchChunk, ReplicaRecords
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
-from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.batch_header import BatchHeader
-from breakglass.services.topic_backup.batches import decode_batch
+from breakglass.services.model import EpochHistory, TopicPartition, Unknown
+from breakglass.services.topic_backup.batches import BatchHeader, decode_batch
 
 MAX_BATCH_BYTES = 64 * 1024 * 1024
 """A batch that decompresses to more is shown as unreadable, with that reason."""
@@ -66,16 +79,17 @@ class ReplicaSource:
         If the broker does not answer or its log has changed, the whole rest is unreadable.
         """
         asked = self.extent.within(start, end)
-        return _Walk(self, asked.start, asked.end, reading).items()
+        return _Walk(self, asked, reading).items()
 
-    def tape(self, start: int, end: int, reading: Reading) -> BatchTape:
+    def raw_log(self, start: int, end: int, reading: Reading) -> RawLog:
         """The batches as the broker sends them, from the batch that contains *start* on."""
         asked = self.extent.within(start, end)
-        return BatchTape(self._fetched(asked, reading), asked.end, reading.plain or self.committed)
+        return RawLog(RawForm.BATCHES, self._fetched(asked, reading))
 
-    def _fetched(self, asked: Extent, reading: Reading) -> Iterator[Batches]:
+    def _fetched(self, asked: Extent, reading: Reading) -> Iterator[BatchPiece]:
         """Whole batches; ends where the broker does not answer with a whole batch."""
         records, at, size = self._records(CHUNK_BYTES, reading), asked.start, FIRST_CHUNK_BYTES
+        plain = reading.plain or self.committed
         while at < asked.end:
             try:
                 data = records.fetch(at, size)
@@ -83,7 +97,7 @@ class ReplicaSource:
                 return
             whole = whole_batches(data)
             if whole.size and whole.next_offset > at:
-                yield Batches(data, 0, whole.size)
+                yield BatchPiece(data, 0, whole.size, asked.end, plain)
                 at, size = whole.next_offset, CHUNK_BYTES
             elif size < whole.needed <= MAX_BATCH_BYTES:
                 size = whole.needed
@@ -106,18 +120,17 @@ class ReplicaSource:
         return next(self._records(size, reading).chunks(start, end), None)
 
 
-class _Walk:
-    """One pass over a stretch of a replica; `_at` is the next offset to report.
+class _Walk(SourceWalk):
+    """One pass over a stretch of a replica.
 
     After damage the broker is asked from `_from` on, which may lie within the first readable batch.
     """
 
-    def __init__(self, source: ReplicaSource, start: int, end: int, reading: Reading) -> None:
+    def __init__(self, source: ReplicaSource, asked: Extent, reading: Reading) -> None:
+        super().__init__(asked, reading)
         self._source = source
         self._where = f"{source.partition} on {source.name}"
-        self._at = self._from = start
-        self._end = end
-        self._reading = reading
+        self._from = asked.start
         self._size = reading.chunk_bytes
 
     def items(self) -> Iterator[Item]:
@@ -131,7 +144,7 @@ class _Walk:
                 self._size = min(self._reading.chunk_bytes, self._size * GROWTH)
                 yield from self._decoded(chunk)
             elif self._source.gapless:
-                yield self._unreadable(self._behind_damage(), self._missing(NO_RECORDS))
+                yield from self._unreadable(self._behind_damage(), self._missing(NO_RECORDS))
             else:
                 return
 
@@ -143,12 +156,12 @@ class _Walk:
     ) -> Iterator[UnreadableRange]:
         """The range that a failed fetch hides; nothing yet if a smaller fetch may succeed."""
         if not isinstance(error, ClusterError) or isinstance(error, NotAuthorized):
-            yield self._unreadable(self._end, str(error))
+            yield from self._unreadable(self._end, str(error))
         elif self._size > ONE_BATCH:
             self._size = ONE_BATCH
         else:
             self._size = self._reading.chunk_bytes
-            yield self._unreadable(self._behind_damage(), str(error))
+            yield from self._unreadable(self._behind_damage(), str(error))
 
     def _behind_damage(self) -> int:
         """The first offset after `_at` from which the broker sends whole batches again.
@@ -189,12 +202,6 @@ class _Walk:
             return None
         return header.base_offset if header.next_offset <= self._source.extent.end else None
 
-    def _unreadable(self, end: int, reason: str) -> UnreadableRange:
-        """Report everything up to *end* as unreadable, and continue at *end*."""
-        damage = UnreadableRange(self._at, min(end, self._end), reason)
-        self._at = damage.end
-        return damage
-
     def _missing(self, what: str) -> str:
         return f"{self._where}: {what}; check its log segments with kafka-dump-log.sh"
 
@@ -205,7 +212,7 @@ class _Walk:
             self._reading.go_on()
             following = headers[place + 1].base_offset if place + 1 < len(headers) else None
             if self._source.gapless and self._at < header.base_offset:
-                yield self._unreadable(header.base_offset, self._missing(NO_BATCH))
+                yield from self._unreadable(header.base_offset, self._missing(NO_BATCH))
             if unread is not None and unread.hides(header):
                 self._at = max(self._at, min(header.next_offset, self._end))
             else:
@@ -220,7 +227,7 @@ class _Walk:
         except MalformedMessage as error:
             end = self._behind_damage() if following is None else max(following, self._at)
             if end > self._at:
-                yield self._unreadable(end, str(error))
+                yield from self._unreadable(end, str(error))
             return
         for entry in entries:
             if self._at <= entry.offset < self._end:
@@ -261,4 +268,43 @@ def entries_of(data: bytes, header: BatchHeader, where: str, keep: Keep) -> Sequ
             f"{where}, batch at offset {header.base_offset}: its records are not in the order of "
             "their offsets; read it from another replica."
         )
-    return [entry_of(record, batch, keep) for record in batch.records]
+    epoch = header.leader_epoch if header.leader_epoch >= 0 else None
+    of_batch = batch.marker, header.producer_id, header.transactional
+    return [entry_of(record, keep, epoch, *of_batch) for record in batch.records]
+
+
+DEPTH = 64
+"""Number of epochs that each replica is asked for."""
+NO_ID = UUID(int=0)
+
+
+def proven_by_epochs(
+    client: ReadClient, left: ReplicaSource, right: ReplicaSource, deadline: Deadline
+) -> Extent | None:
+    """The offsets at which both replicas are the same by log matching; None if not known.
+
+    Raises:
+        Unreachable: a broker does not answer for its epochs.
+    """
+    ours, theirs = (_history(client, source, deadline) for source in (left, right))
+    if isinstance(ours, Unknown) or isinstance(theirs, Unknown):
+        return None
+    parted = parting(ours, theirs)
+    start = max(left.extent.start, right.extent.start)
+    return Extent(start, parted) if parted is not None and start < parted else None
+
+
+def parting(ours: EpochHistory, theirs: EpochHistory) -> int | None:
+    """The lower end offset of the highest common epoch; None without a common epoch."""
+    ends = {range_.epoch: range_.end for range_ in ours.ranges}
+    common = [range_ for range_ in theirs.ranges if range_.epoch in ends]
+    return min(ends[common[-1].epoch], common[-1].end) if common else None
+
+
+def _history(
+    client: ReadClient, source: ReplicaSource, deadline: Deadline
+) -> EpochHistory | Unknown:
+    reader = client.replicas_on(source.broker)
+    reader.read({source.partition: NO_ID}, deadline)
+    reader.deepen([source.partition], DEPTH, deadline)
+    return reader.history(source.partition)

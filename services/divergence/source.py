@@ -1,8 +1,8 @@
 """The interface of a compared source: a stream of entries ordered by address, and its bytes.
 
-A source's bytes are a tape: pieces of whole entries, each of which says how far the entries in a
-stretch of bytes reach. Equal bytes are equal entries, so two tapes of the same form are compared
-at the speed of memory, without decoding.
+A source's bytes are a raw log: pieces of whole entries, each of which says how far the entries in
+a stretch of bytes reach. Equal bytes are equal entries, so two raw logs of the same form are
+compared at the speed of memory, without decoding.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
-from breakglass.services.divergence.entry import ROWS, Item, Keep
+from breakglass.services.divergence.entry import ROWS, Item, Keep, UnreadableRange
 from breakglass.services.topic_backup.summary import EpochStart
 
 
-class TapeForm(Enum):
-    """The byte format of a tape. Only tapes of the same form can be compared."""
+class RawForm(Enum):
+    """The byte format of a raw log. Only raw logs of the same form can be compared."""
 
     BATCHES = auto()
     """Record batches, as brokers have them."""
@@ -36,8 +36,8 @@ class Reach(NamedTuple):
     """The stretch ends exactly with these entries, and nothing in it stops the comparison."""
 
 
-class TapePiece(Protocol):
-    """Some bytes of a tape."""
+class RawPiece(Protocol):
+    """Some bytes of a raw log."""
 
     @property
     def data(self) -> bytes:
@@ -55,19 +55,15 @@ class TapePiece(Protocol):
         """How far entries reach in ``data[begin:end]``, which continues at the address *at*."""
 
 
-class Tape(Protocol):
+@dataclass(frozen=True, slots=True)
+class RawLog:
     """A source's bytes from an address on."""
 
-    @property
-    def form(self) -> TapeForm:
-        """The format of the bytes."""
-
-    @property
-    def epochs(self) -> tuple[EpochStart, ...]:
-        """The known leader epochs of the entries, if the bytes do not contain them."""
-
-    def pieces(self) -> Iterator[TapePiece]:
-        """The bytes in order, piece by piece. Ends early where bytes cannot be read."""
+    form: RawForm
+    pieces: Iterator[RawPiece]
+    """The bytes in order, piece by piece. Ends early where bytes cannot be read."""
+    epochs: tuple[EpochStart, ...] = ()
+    """The known leader epochs of the entries, if the bytes do not contain them."""
 
 
 class Same(NamedTuple):
@@ -78,12 +74,12 @@ class Same(NamedTuple):
     entries: int
 
 
-def same_from(left: Tape, right: Tape, start: int) -> Iterator[Same]:
-    """How far both tapes, which begin at *start*, have the same entries, piece by piece."""
+def same_from(left: RawLog, right: RawLog, start: int) -> Iterator[Same]:
+    """How far both raw logs, which begin at *start*, have the same entries, piece by piece."""
     if left.form is not right.form:
         return
     limit = other_epoch(left.epochs, right.epochs, start)
-    ours, theirs, at = _Reel(left), _Reel(right), start
+    ours, theirs, at = _Cursor(left.pieces), _Cursor(right.pieces), start
     while size := min(ours.rest(), theirs.rest()):
         same = _common(ours, theirs, size)
         reach = ours.reach(same, at)
@@ -94,8 +90,8 @@ def same_from(left: Tape, right: Tape, start: int) -> Iterator[Same]:
             at = reach.offset
         if same < size or not reach.whole:
             return
-        ours.wind(size)
-        theirs.wind(size)
+        ours.at += size
+        theirs.at += size
 
 
 def other_epoch(left: Sequence[EpochStart], right: Sequence[EpochStart], start: int) -> int | None:
@@ -113,12 +109,12 @@ def _epoch_at(starts: Sequence[EpochStart], offset: int) -> int | None:
     return starts[place].epoch if place >= 0 else None
 
 
-class _Reel:
-    """A tape with its current piece, and how far that piece was compared."""
+class _Cursor:
+    """A raw log's current piece, and how far that piece was compared."""
 
-    def __init__(self, tape: Tape) -> None:
-        self._pieces = tape.pieces()
-        self._piece: TapePiece | None = None
+    def __init__(self, pieces: Iterator[RawPiece]) -> None:
+        self._pieces = pieces
+        self._piece: RawPiece | None = None
         self.data = b""
         self.view = memoryview(b"")
         self.at = self._end = 0
@@ -133,15 +129,12 @@ class _Reel:
             self.view = memoryview(self.data)
         return self._end - self.at
 
-    def wind(self, size: int) -> None:
-        self.at += size
-
     def reach(self, size: int, at: int) -> Reach:
         assert self._piece is not None
         return self._piece.reach(self.at, self.at + size, at)
 
 
-def _common(ours: _Reel, theirs: _Reel, size: int) -> int:
+def _common(ours: _Cursor, theirs: _Cursor, size: int) -> int:
     """How many of the next *size* bytes are the same: all, or up to the first that differs."""
     if _same(ours, theirs, 0, size):
         return size
@@ -155,7 +148,7 @@ def _common(ours: _Reel, theirs: _Reel, size: int) -> int:
     return low
 
 
-def _same(ours: _Reel, theirs: _Reel, low: int, high: int) -> bool:
+def _same(ours: _Cursor, theirs: _Cursor, low: int, high: int) -> bool:
     """Whether the next bytes ``[low, high)`` are the same, without copying either side whole.
 
     Comparing two memoryviews would take a hundred times longer.
@@ -218,5 +211,19 @@ class Source(Protocol):
         its place, and the readable rest follows.
         """
 
-    def tape(self, start: int, end: int, reading: Reading) -> Tape | None:
+    def raw_log(self, start: int, end: int, reading: Reading) -> RawLog | None:
         """The bytes of the entries in ``[start, end)``; None if bytes cannot be compared."""
+
+
+class SourceWalk:
+    """One pass over a stretch of a source; `_at` is the next offset to report."""
+
+    def __init__(self, asked: Extent, reading: Reading) -> None:
+        self._at, self._end, self._reading = asked.start, asked.end, reading
+
+    def _unreadable(self, end: int, reason: str) -> Iterator[UnreadableRange]:
+        """Report everything up to *end* as unreadable, and continue at *end*."""
+        end = min(end, self._end)
+        if self._at < end:
+            yield UnreadableRange(self._at, end, reason)
+            self._at = end

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import starmap, zip_longest
+from itertools import accumulate, starmap, zip_longest
 from typing import NamedTuple
 
 Span = tuple[int, int]
@@ -34,12 +34,17 @@ def differences(left: str, right: str) -> tuple[tuple[Span, ...], tuple[Span, ..
     """The spans of each text that differ from the other text."""
     ours: list[Span] = []
     theirs: list[Span] = []
-    for block in _word_blocks(left, right):
-        for a, b, c, d in _character_blocks(left, right, block):
-            if a < b:
-                ours.append((a, b))
-            if c < d:
-                theirs.append((c, d))
+    words, others = WORDS.findall(left), WORDS.findall(right)
+    # Where each word begins, and where the last ends.
+    places, other_places = ([0, *accumulate(map(len, one))] for one in (words, others))
+    for first, last, other_first, other_last in _blocks(words, others):
+        a, c = places[first], other_places[other_first]
+        text, other = left[a : places[last]], right[c : other_places[other_last]]
+        for start, end, other_start, other_end in _blocks(text, other):
+            if start < end:
+                ours.append((a + start, a + end))
+            if other_start < other_end:
+                theirs.append((c + other_start, c + other_end))
     return tuple(ours), tuple(theirs)
 
 
@@ -51,28 +56,6 @@ def lines_beside(left: Sequence[str], right: Sequence[str]) -> Iterator[LinePair
         a, c = block[1], block[3]
         yield from starmap(LinePair, zip_longest(left[block[0] : a], right[block[2] : c]))
     yield from (LinePair(text, text) for text in left[a:])
-
-
-def _word_blocks(left: str, right: str) -> Iterator[Block]:
-    """Differing stretches of two texts, in characters, that begin and end with words."""
-    ours, theirs = WORDS.findall(left), WORDS.findall(right)
-    our_places, their_places = _places(ours), _places(theirs)
-    for a, b, c, d in _blocks(ours, theirs):
-        yield our_places[a], our_places[b], their_places[c], their_places[d]
-
-
-def _places(words: Sequence[str]) -> list[int]:
-    """Where each word begins, and where the last ends."""
-    places = [0]
-    for word in words:
-        places.append(places[-1] + len(word))
-    return places
-
-
-def _character_blocks(left: str, right: str, block: Block) -> Iterator[Block]:
-    a, b, c, d = block
-    for start, end, other_start, other_end in _blocks(left[a:b], right[c:d]):
-        yield a + start, a + end, c + other_start, c + other_end
 
 
 def _blocks(left: Sequence[Hashable], right: Sequence[Hashable]) -> Iterator[Block]:

@@ -20,8 +20,7 @@ from google_crc32c import value as crc32c
 from breakglass.services.metastore.appender import BlockFindings, CommandBlock, Piece
 from breakglass.services.metastore.lines import END, SEPARATOR, CommandRecord, Headers
 from breakglass.services.metastore.side_file import Noted
-from breakglass.services.pipeline.batches.columns import NULL, RecordColumns, Spans
-from breakglass.services.pipeline.batches.joined import taken
+from breakglass.services.pipeline.batches.columns import NULL, RecordColumns, Spans, taken
 from breakglass.services.pipeline.batches.varints import Bytes, Longs, NotByColumns
 
 AT_ONCE = 1_000

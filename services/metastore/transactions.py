@@ -31,7 +31,7 @@ from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.topic import PARTITION
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.batch_header import MAGIC
+from breakglass.services.topic_backup.batches import MAGIC
 
 T = TypeVar("T")
 

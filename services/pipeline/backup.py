@@ -10,7 +10,6 @@ from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, UsageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup_context import BackupRun
-from breakglass.services.pipeline.comparison import LISTED
 from breakglass.services.pipeline.generations import (
     Generation,
     following,
@@ -33,7 +32,7 @@ from breakglass.services.pipeline.source import (
 )
 from breakglass.services.pipeline.stored_segments import stored_segments
 from breakglass.services.pipeline.topic_copy import LostDeletions, TopicCopy
-from breakglass.services.pipeline.verify import PartitionVerified, compared
+from breakglass.services.pipeline.verify import LISTED, PartitionVerified, compared
 from breakglass.services.recovery.group_standing import GroupStanding, read_standing
 from breakglass.services.topic_backup import group_history, unsaid, verified
 from breakglass.services.topic_backup.assembler import Assembler, assembling
@@ -106,7 +105,7 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
     """
     identity = source.identity
     how = run.settings
-    generation = Generation(source.name, report.generation, report.others_aside)
+    generation = report.place
     if report.new_generation and generation.others_aside:
         set_aside(how.store, latest(how.store, source.name))
     folder = how.store.folder(generation.name, how.form)
@@ -329,8 +328,7 @@ def _topic(run: BackupRun, source: TopicSource, standing: GroupStanding) -> Topi
             _copied(run, source, report, standing)
         except LostDeletions as lost:
             report = begun(run, source, str(lost), recopied=True)
-            generation = Generation(source.name, report.generation, report.others_aside)
-            _copied(run, source, report, standing, name_before(generation))
+            _copied(run, source, report, standing, name_before(report.place))
         except OtherLog as other:
             report = begun(run, source, f"{other}{_not_copied(None)}")
             _copied(run, source, report, standing)
@@ -348,8 +346,7 @@ def said(store: Store, report: BackupReport) -> None:
     for topic in report.topics:
         news = any(part.lost or part.unproved for part in topic.partitions)
         if not topic.error and (news or topic.new_generation):
-            generation = Generation(topic.topic, topic.generation, topic.others_aside)
-            unsaid.forget(store.folder(generation.name))
+            unsaid.forget(store.folder(topic.place.name))
 
 
 def _copied(

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.errors import EvidenceChanged, TimedOut
@@ -23,8 +24,13 @@ from breakglass.services.kafka.wire.grouping import unbelievable
 from breakglass.services.kafka.wire.memory import read_large_batches
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.batch_header import MAGIC, BatchHeader, read_headers
-from breakglass.services.topic_backup.batches import ControlType, decode_batch
+from breakglass.services.topic_backup.batches import (
+    MAGIC,
+    BatchHeader,
+    ControlType,
+    decode_batch,
+    read_headers,
+)
 from breakglass.services.topic_backup.older_messages import message_header, message_records
 from breakglass.services.topic_backup.record import Record
 
@@ -177,7 +183,7 @@ class CommittedLog:
 
         answer = self.sender.call(
             self.leader,
-            _request(self.partition, position, size, isolation, wait_ms, epoch),
+            fetch_request(self.partition, position, size, isolation, wait_ms=wait_ms, epoch=epoch),
             FetchResponse,
             deadline,
             max_version=FETCH_VERSION,
@@ -232,14 +238,24 @@ def judged(
         yield CommittedBatch(header, data, of_aborted and not header.control)
 
 
-def _request(
-    partition: TopicPartition, position: int, size: int, isolation: int, wait_ms: int, epoch: int
+def fetch_request(
+    partition: TopicPartition,
+    position: int,
+    size: int,
+    isolation: int,
+    *,
+    wait_ms: int = WAIT_MS,
+    epoch: int = NO_EPOCH,
+    leader_epoch: int = NO_EPOCH,
+    topic_id: UUID | None = None,
 ) -> Any:
+    """The request of a consumer for one partition; *epoch* is that of the offset before."""
     from kafka.protocol.consumer import FetchRequest
 
     topic_class = FetchRequest.FetchTopic
     wanted = topic_class.FetchPartition(
         partition=partition.partition,
+        current_leader_epoch=leader_epoch,
         fetch_offset=position,
         last_fetched_epoch=epoch,
         partition_max_bytes=size,
@@ -251,5 +267,5 @@ def _request(
         max_bytes=size,
         isolation_level=isolation,
         session_epoch=NO_SESSION,
-        topics=[topic_class(topic=partition.topic, partitions=[wanted])],
+        topics=[topic_class(topic=partition.topic, topic_id=topic_id, partitions=[wanted])],
     )

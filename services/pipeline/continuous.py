@@ -37,8 +37,7 @@ from breakglass.services.lag import LagAlarm
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.backup import OpenTopic, back_up, begun, opened
 from breakglass.services.pipeline.backup_context import BackupRun, Meter, Tell, repeating
-from breakglass.services.pipeline.batches.log_range import divided, range_of
-from breakglass.services.pipeline.batches.tasks import copy_by_tasks
+from breakglass.services.pipeline.batches.tasks import copy_by_tasks, divided, range_of
 from breakglass.services.pipeline.generations import Generation
 from breakglass.services.pipeline.report import BackupReport, TopicReport
 from breakglass.services.pipeline.session import jvm_errors
@@ -46,7 +45,7 @@ from breakglass.services.pipeline.source import CopyStretch, WantedTopics, read_
 from breakglass.services.topic_backup.part import SegmentPart
 from breakglass.services.topic_backup.store.form import has_manifest
 from breakglass.services.topic_backup.store.store import LocalStore
-from breakglass.services.topic_backup.summary import GapReason
+from breakglass.services.topic_backup.summary import GapReason, added
 
 BatchRanges = Mapping[TopicPartition, tuple[int, int]]
 """New offsets ``[start, end)`` by partition; never empty."""
@@ -83,7 +82,9 @@ def _reported_in(report: TopicReport) -> Iterator[None]:
 
 
 def _copy(run: BackupRun, batch: BatchRanges, topics: Sequence[OpenTopic]) -> None:
-    jobs = [(topic, _todo(topic, batch)) for topic in topics]
+    # The offsets of each topic in the batch that are not committed yet.
+    stretches = [(topic, [within(batch, stretch) for stretch in topic.todo]) for topic in topics]
+    jobs = [(topic, [one for one in todo if one.offsets]) for topic, todo in stretches]
     some = [(topic, todo) for topic, todo in jobs if todo]
     parts = _parts(run, some) if some else None
     for topic, todo in some:
@@ -92,12 +93,6 @@ def _copy(run: BackupRun, batch: BatchRanges, topics: Sequence[OpenTopic]) -> No
                 topic.copy.copy(todo)
             else:
                 topic.copy.take(todo, parts.get(topic.source.name, []))
-
-
-def _todo(topic: OpenTopic, batch: BatchRanges) -> list[CopyStretch]:
-    """The offsets of the topic in *batch* that are not committed yet."""
-    stretches = (within(batch, stretch) for stretch in topic.todo)
-    return [stretch for stretch in stretches if stretch.offsets]
 
 
 def within(ranges: BatchRanges, stretch: CopyStretch) -> CopyStretch:
@@ -277,8 +272,7 @@ class Followed:
         self.seconds += report.seconds
         self.lost += sum(len(part.lost) + len(part.unproved) for part in report.partitions)
         self.lost += sum(len(topic.damages) + topic.other_log for topic in report.topics)
-        for reason, count in report.missing.items():
-            self.missing[reason] = self.missing.get(reason, 0) + count
+        self.missing = added(self.missing, report.missing)
 
 
 def follow(
@@ -371,11 +365,7 @@ class _Following:
                 self.followed.failures = [str(error)]
                 self.lag.behind(error)
                 return {}
-            self._folders |= {
-                Generation(topic.topic, topic.generation, topic.others_aside)
-                for topic in report.topics
-                if not topic.error
-            }
+            self._folders |= {topic.place for topic in report.topics if not topic.error}
             self.followed.runs += 1
             self.followed.add(report)
             self.followed.partitions = len(report.partitions)
@@ -383,8 +373,7 @@ class _Following:
             self.followed.failures = failures
             self.told(report)
             # Report whether everything that existed at *began* has been copied.
-            lacking = [f"{topic.topic}: {topic.error}" for topic in report.topics if topic.error]
-            lacking += [
+            lacking = failures + [
                 f"{topic.topic}-{number}: {reason}"
                 for topic in report.topics
                 for number, reason in topic.unread.items()

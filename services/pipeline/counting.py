@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -19,7 +18,7 @@ from breakglass.services.divergence.align import (
     Run,
     runs,
 )
-from breakglass.services.divergence.entry import RecordEntry, RecordField
+from breakglass.services.divergence.entry import RecordEntry
 from breakglass.services.divergence.opening import Opener, compare
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -79,9 +78,8 @@ def count_on_spark(
     cuts = list(enumerate(divided(extent, parts)))
     access = sides.access
     job = CountJob(replace(sides, access=None), packed(access.settings_now) if access else None)
-    texts = answers(context, cuts, len(cuts), job, "counting differences")
-    documents = sorted(map(json.loads, texts), key=lambda document: document["number"])
-    return merged(map(_part, documents), extent)
+    found = dict(answers(context, cuts, len(cuts), job, "counting differences"))
+    return merged((found[number] for number in sorted(found)), extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +90,13 @@ class CountJob:
     connection: bytes | None = field(repr=False)
     """The bytes of `packed`; None if neither side reads from brokers."""
 
-    def __call__(self, cuts: Iterable[tuple[int, Extent]]) -> Iterator[str]:
+    def __call__(self, cuts: Iterable[tuple[int, Extent]]) -> Iterator[tuple[int, CountedPart]]:
         asked = self.connection
         access = None if asked is None else ReadAccess(unpacked(asked))
         with ExitStack() as stack:
             comparison = replace(self.sides, access=access).opened(stack)
             for number, extent in cuts:
-                yield _document(number, count_part(comparison, extent))
+                yield number, count_part(comparison, extent)
 
 
 def divided(extent: Extent, parts: int) -> list[Extent]:
@@ -142,26 +140,3 @@ def _is_stretch(run: Run) -> TypeGuard[RecordPair]:
         and not isinstance(run.left, RecordEntry)
         and not isinstance(run.right, RecordEntry)
     )
-
-
-def _document(number: int, part: CountedPart) -> str:
-    totals = part.totals
-    return json.dumps({
-        "number": number,
-        "kinds": {kind.value: count for kind, count in totals.kinds.items()},
-        "fields": {field.value: count for field, count in totals.fields.items()},
-        "first": totals.first,
-        "counted_to": totals.counted_to,
-        "undecoded": totals.undecoded,
-        "begins": part.begins_unread,
-        "ends": part.ends_unread,
-    })  # fmt: skip
-
-
-def _part(document: Mapping[str, Any]) -> CountedPart:
-    totals = HunkTotals(
-        first=document["first"], counted_to=document["counted_to"], undecoded=document["undecoded"]
-    )
-    totals.kinds.update({PairKind(kind): count for kind, count in document["kinds"].items()})
-    totals.fields.update({RecordField(field): count for field, count in document["fields"].items()})
-    return CountedPart(totals, document["begins"], document["ends"])

@@ -14,9 +14,9 @@ WANTED = (
     "pyspark.worker",
     "pyarrow",
     "breakglass.services.pipeline.batches.tasks",
-    "breakglass.services.pipeline.comparison",
+    "breakglass.services.pipeline.verify",
     "breakglass.services.pipeline.part_writer",
-    "breakglass.services.pipeline.restore.jobs",
+    "breakglass.services.pipeline.restore.producing",
 )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.summary import Gap, GapReason, Unproved
+from breakglass.services.pipeline.generations import Generation
+from breakglass.services.topic_backup.summary import Gap, GapReason, Unproved, added
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,10 @@ class TopicReport:
     """What is damaged in the backup, each in a sentence: the run went on behind it."""
 
     @property
+    def place(self) -> Generation:
+        return Generation(self.topic, self.generation, self.others_aside)
+
+    @property
     def passed_over(self) -> bool:
         """Whether Kafka Backup ignores the folder: it reads only the one named as the topic."""
         return self.generation > 1 and not self.others_aside
@@ -101,11 +106,7 @@ class BackupReport:
 
     @property
     def missing(self) -> dict[str, int]:
-        counts: dict[str, int] = {}
-        for partition in self.partitions:
-            for reason, count in partition.missing.items():
-                counts[reason] = counts.get(reason, 0) + count
-        return counts
+        return added(*(partition.missing for partition in self.partitions))
 
     @property
     def whole(self) -> bool:

@@ -7,12 +7,13 @@ log still continues the backup.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from uuid import UUID
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import UsageError
-from breakglass.services.kafka.cluster.topic_settings import TopicValues, read_topic_values
+from breakglass.services.kafka.cluster.topic_settings import read_topic_values
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.leader_ends import Unanswered, ask_brokers, by_leader
 from breakglass.services.kafka.replicas.list_offsets import (
@@ -25,7 +26,7 @@ from breakglass.services.kafka.replicas.list_offsets import (
     list_offsets,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import EpochHistory, PartitionState, TopicPartition, Unknown
+from breakglass.services.model import EpochHistory, TopicPartition, Unknown
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest
 from breakglass.services.topic_backup.summary import (
     EpochStart,
@@ -150,112 +151,86 @@ def read_sources(
     held = [state for state in states if state.partition.topic in set(topics)]
     asked = [state for state in held if numbers is None or state.partition.partition in numbers]
     configs = read_topic_values(client.sender, topics, deadline) if topics else {}
-    read = _Reading(client, asked, deadline)
+    ids = {state.partition: state.topic_id for state in asked}
+    answers = ask_brokers(
+        by_leader(asked),
+        lambda leader, some: _ask(client, leader, {one: ids[one] for one in some}, deadline),
+    )
     if not partial:
-        read.require_answers()
-    return tuple(
-        _topic(cluster_id, topic, held, configs[topic], read, read_at_ms) for topic in topics
-    )
-
-
-def _topic(
-    cluster_id: str,
-    topic: str,
-    states: Sequence[PartitionState],
-    config: TopicValues | Unknown,
-    read: _Reading,
-    read_at_ms: int,
-) -> TopicSource:
-    own = [state for state in states if state.partition.topic == topic]
-    found = {state.partition.partition: read.of(state) for state in own if read.asked(state)}
-    identity = TopicIdentity(
-        topic=topic,
-        cluster_id=cluster_id,
-        topic_id=own[0].topic_id,
-        partition_count=len(own),
-        config={} if isinstance(config, Unknown) else config.own,
-    )
-    return TopicSource(
-        identity,
-        tuple(source for _, source in sorted(found.items()) if isinstance(source, PartitionSource)),
-        {number: reason for number, reason in sorted(found.items()) if isinstance(reason, str)},
-        read_at_ms,
-        {} if isinstance(config, Unknown) else config.valid,
-    )
-
-
-class _Reading:
-    """The answers of all leaders for their partitions, from a few requests to each leader."""
-
-    def __init__(
-        self, client: ReadClient, states: Sequence[PartitionState], deadline: Deadline
-    ) -> None:
-        self._client, self._deadline = client, deadline
-        self._asked = {state.partition: state.topic_id for state in states}
-        self._answers = ask_brokers(by_leader(states), self._ask)
-
-    def require_answers(self) -> None:
-        """Return if every leader answered.
-
-        Raises:
-            BreakglassError: the error of the first leader that did not answer.
-        """
-        for answer in self._answers.values():
+        for answer in answers.values():
             if isinstance(answer, Unanswered):
                 raise answer.error
-
-    def asked(self, state: PartitionState) -> bool:
-        return state.partition in self._asked
-
-    def of(self, state: PartitionState) -> PartitionSource | str:
-        """The partition as its leader reports it, or why it cannot be read."""
-        if state.leader is None:
-            return "offline: no leader serves it"
-        answer = self._answers[state.partition]
-        return answer.reason if isinstance(answer, Unknown) else answer
-
-    def _ask(
-        self, leader: int, asked: Collection[TopicPartition]
-    ) -> dict[TopicPartition, PartitionSource | Unknown]:
-        partitions = {partition: self._asked[partition] for partition in asked}
-
-        def ends(timestamp: int, isolation: int = 0) -> dict[TopicPartition, _Answer]:
-            return list_offsets(
-                self._client.sender,
-                leader,
-                partitions,
-                timestamp,
-                self._deadline,
-                replica_id=LEADER_ONLY,
-                isolation_level=isolation,
-            )
-
-        # The stable end first: the high watermark, read later, is never before it.
-        starts, stable, high = ends(EARLIEST), ends(LATEST, READ_COMMITTED), ends(LATEST)
-        replicas = self._client.replicas_on(leader)
-        logs = replicas.read(partitions, self._deadline)
-        replicas.deepen(partitions, EPOCHS, self._deadline)
-        answers: dict[TopicPartition, PartitionSource | Unknown] = {}
-        for partition in partitions:
-            start, end, mark = starts[partition], stable[partition], high[partition]
-            if isinstance(start, OffsetError):
-                answers[partition] = start
-            elif isinstance(end, OffsetError):
-                answers[partition] = end
-            elif isinstance(mark, OffsetError):
-                answers[partition] = mark
+    found = []
+    for topic in topics:
+        own = [state for state in held if state.partition.topic == topic]
+        config, partitions, unread = configs[topic], [], {}
+        for state in sorted(own, key=lambda state: state.partition):
+            if state.partition not in ids:
+                continue
+            read = OFFLINE if state.leader is None else answers[state.partition]
+            if isinstance(read, Unknown):
+                unread[state.partition.partition] = read.reason
             else:
-                answers[partition] = PartitionSource(
-                    partition=partition,
-                    leader=leader,
-                    log_start=start.offset,
-                    stable_end=end.offset,
-                    high_watermark=mark.offset,
-                    epochs=replicas.history(partition),
-                    newest_ms=logs[partition].newest_ms,
-                    leader_epoch=end.leader_epoch if end.leader_epoch >= 0 else None,
-                )
-        return answers
+                partitions.append(read)
+        own_config, settings = (
+            ({}, {}) if isinstance(config, Unknown) else (config.own, config.valid)
+        )
+        identity = TopicIdentity(
+            topic=topic,
+            cluster_id=cluster_id,
+            topic_id=own[0].topic_id,
+            partition_count=len(own),
+            config=own_config,
+        )
+        found.append(TopicSource(identity, tuple(partitions), unread, read_at_ms, settings))
+    return tuple(found)
+
+
+OFFLINE = Unknown("offline: no leader serves it")
+
+
+def _ask(
+    client: ReadClient, leader: int, partitions: Mapping[TopicPartition, UUID], deadline: Deadline
+) -> dict[TopicPartition, PartitionSource | Unknown]:
+    """The *partitions* as their *leader* reports them, from a few requests."""
+
+    def ends(timestamp: int, isolation: int = 0) -> dict[TopicPartition, _Answer]:
+        return list_offsets(
+            client.sender,
+            leader,
+            partitions,
+            timestamp,
+            deadline,
+            replica_id=LEADER_ONLY,
+            isolation_level=isolation,
+        )
+
+    # The stable end first: the high watermark, read later, is never before it.
+    starts, stable, high = ends(EARLIEST), ends(LATEST, READ_COMMITTED), ends(LATEST)
+    replicas = client.replicas_on(leader)
+    logs = replicas.read(partitions, deadline)
+    replicas.deepen(partitions, EPOCHS, deadline)
+    answers: dict[TopicPartition, PartitionSource | Unknown] = {}
+    for partition in partitions:
+        start, end, mark = starts[partition], stable[partition], high[partition]
+        if isinstance(start, OffsetError):
+            answers[partition] = start
+        elif isinstance(end, OffsetError):
+            answers[partition] = end
+        elif isinstance(mark, OffsetError):
+            answers[partition] = mark
+        else:
+            answers[partition] = PartitionSource(
+                partition=partition,
+                leader=leader,
+                log_start=start.offset,
+                stable_end=end.offset,
+                high_watermark=mark.offset,
+                epochs=replicas.history(partition),
+                newest_ms=logs[partition].newest_ms,
+                leader_epoch=end.leader_epoch if end.leader_epoch >= 0 else None,
+            )
+    return answers
 
 
 _Answer = ListedOffset | OffsetError
@@ -382,8 +357,8 @@ def unseen_cut(backed_up: PartitionSummary, now: PartitionSource) -> Unproved | 
     end = backed_up.records_end
     if end > now.log_start or continued(backed_up, now):
         return None
-    firsts = (segment.first_offset for segment in backed_up.segments)
-    doubt = Unproved(min((at for at in firsts if at is not None), default=end), end, UNSEEN_CUT)
+    first = end if backed_up.first_offset is None else backed_up.first_offset
+    doubt = Unproved(first, end, UNSEEN_CUT)
     within = (
         known.why == UNSEEN_CUT and known.start <= doubt.start and doubt.end <= known.end
         for known in backed_up.unproved

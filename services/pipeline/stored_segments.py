@@ -11,8 +11,9 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,18 +22,35 @@ from numpy.typing import NDArray
 
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
-from breakglass.services.topic_backup.index_proof import OFFSET_BYTES, FalseIndex, require_true
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
-from breakglass.services.topic_backup.salvage.finding import FoundRecord
-from breakglass.services.topic_backup.salvage.salvage import salvaged
-from breakglass.services.topic_backup.segment_index import IndexedRecord, SegmentIndex, open_index
-from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, Placed, read_segment
+from breakglass.services.topic_backup.salvage import salvaged
+from breakglass.services.topic_backup.segment_bytes import (
+    BLOCK_BYTES,
+    OTHER_BYTES,
+    SegmentExtent,
+    blocks_of,
+    known_blocks,
+)
+from breakglass.services.topic_backup.segment_index import (
+    OFFSET_BYTES,
+    FalseIndex,
+    IndexedRecord,
+    SegmentIndex,
+    open_index,
+    require_true,
+)
+from breakglass.services.topic_backup.segment_reader import (
+    FIRST_POSITION,
+    FoundRecord,
+    read_segment,
+)
 from breakglass.services.topic_backup.summary import SegmentSummary
 
 Longs = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 FIELDS = len(IndexedRecord._fields)
+DIGEST_BYTES = 32
 RUN_BYTES = 16 * 1024 * 1024
 RUN_RECORDS = 100_000
 
@@ -46,10 +64,37 @@ class RecordRun:
     """The start of each record in *data*, and the end of the last; starts with 0."""
     data: Bytes
 
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def cut(self, start: int, end: int) -> RecordRun:
+        """Records number *start* to *end*."""
+        bounds, data = self.bounds[start : end + 1], self.data
+        return RecordRun(self.offsets[start:end], bounds - bounds[0], data[bounds[0] : bounds[-1]])
+
+
+def joined(some: Sequence[RecordRun]) -> RecordRun:
+    """The records of *some* as one run."""
+    if len(some) == 1:
+        return some[0]
+    sizes = np.concatenate([np.diff(run.bounds) for run in some])
+    return RecordRun(
+        np.concatenate([run.offsets for run in some]),
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
+        np.concatenate([run.data for run in some]),
+    )
+
+
+MOST_OPEN = 32
+"""Segments with open files, two each: a backup has more segments than a process may open files."""
+_open: dict[int, StoredSegment] = {}
+"""By id, the least recently used first."""
+_opening = threading.RLock()
+
 
 @dataclass(frozen=True)
-class SegmentFiles:
-    """The files of one committed segment with records."""
+class StoredSegment:
+    """A committed segment with records; it can be sent to a worker, which opens its files again."""
 
     folder: Folder
     prefix: str
@@ -59,6 +104,10 @@ class SegmentFiles:
     last_offset: int
     salvaged: bool = False
     """The segment has no manifest entry: only records that can be proved are read."""
+    sha256: str = ""
+    """Of the records file, as it was committed."""
+    blocks: bytes = field(default=b"", repr=False)
+    """The SHA-256 of each block of it, if this process has checked its bytes."""
 
     def walked(self) -> Longs:
         """Offset, position and length of each record, a row each, found without the index.
@@ -68,7 +117,14 @@ class SegmentFiles:
         Raises:
             DamagedBackup, StorageError: the records cannot be read, or are not those committed.
         """
-        read = self._salvaged() if self.salvaged else self._read()
+        read: Iterator[FoundRecord]
+        if self.salvaged:
+            end = self.last_offset + 1
+            extent = SegmentExtent(self.prefix, self.first_offset, None, end)
+            pieces = salvaged(self.folder, extent)
+            read = (piece for piece in pieces if isinstance(piece, FoundRecord))
+        else:
+            read = read_segment(self.folder, records_name(self.prefix), end=self.records_bytes)
         found = np.array([IndexedRecord.of(record) for record in read], np.int64).reshape(
             -1, FIELDS
         )
@@ -80,17 +136,32 @@ class SegmentFiles:
             )
         return found
 
-    def _read(self) -> Iterator[Placed]:
-        return read_segment(self.folder, records_name(self.prefix), end=self.records_bytes)
+    @property
+    def reader(self) -> MappedSegment | FetchedSegment:
+        """The reader of the segment; the files of `MOST_OPEN` segments stay open."""
+        with _opening:
+            _open[id(self)] = _open.pop(id(self), self)
+            while len(_open) > MOST_OPEN:
+                next(iter(_open.values())).passed()
+            return self._reader
 
-    def _salvaged(self) -> Iterator[Placed]:
-        pieces = salvaged(
-            self.folder,
-            self.prefix,
-            start_offset=self.first_offset,
-            next_offset=self.last_offset + 1,
-        )
-        return (piece.placed for piece in pieces if isinstance(piece, FoundRecord))
+    @cached_property
+    def _reader(self) -> MappedSegment | FetchedSegment:
+        if isinstance(self.folder, LocalFolder):
+            return MappedSegment(self, self.folder.path)
+        return FetchedSegment(self)
+
+    def passed(self) -> None:
+        """Close the files, if they are open."""
+        if "_reader" in self.__dict__:
+            with _opening:
+                _open.pop(id(self), None)
+                self.__dict__.pop("_reader", None)
+
+    def __getstate__(self) -> dict[str, object]:
+        """The fields, without open files."""
+        names = {field.name for field in fields(self)}
+        return {name: value for name, value in self.__dict__.items() if name in names}
 
 
 def together(entries: Longs) -> Iterator[Longs]:
@@ -142,7 +213,7 @@ def require_offsets(entries: Longs, data: Bytes, begin: int) -> None:
 class MappedSegment:
     """One segment whose files are mapped into memory."""
 
-    def __init__(self, segment: SegmentFiles, folder: Path) -> None:
+    def __init__(self, segment: StoredSegment, folder: Path) -> None:
         """Map the files of *segment* in *folder* on first use."""
         self._segment = segment
         self._folder = folder
@@ -228,8 +299,11 @@ class FetchedSegment:
     Readers go forward, so the next read usually starts at the index entry after the last read.
     """
 
-    def __init__(self, segment: SegmentFiles) -> None:
+    def __init__(self, segment: StoredSegment) -> None:
         self._segment = segment
+        self._where = segment.folder.where(records_name(segment.prefix))
+        self._first, self._held = 0, b""
+        """The bytes that were read last, from position `_first` on."""
         self._next, self._next_at = 0, FIRST_POSITION
         """The number of the entry after the last one read, and the position of its record."""
 
@@ -315,13 +389,36 @@ class FetchedSegment:
             at = upto
 
     def _read(self, start: int, end: int) -> bytes:
-        where = self._segment.folder.where(records_name(self._segment.prefix))
-        with storage_errors(where):
+        """The bytes ``[start, end)`` of the records file, if they are those that were committed.
+
+        A store may answer each request with other bytes, so that each is held against its hash.
+        """
+        if self._segment.salvaged:
+            return self._asked(start, end)
+        if not self._first <= start <= end <= self._first + len(self._held):
+            first = start - start % BLOCK_BYTES
+            stop = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, self._segment.records_bytes)
+            held = self._asked(first, stop)
+            for at in range(0, len(held), BLOCK_BYTES):
+                number = (first + at) // BLOCK_BYTES * DIGEST_BYTES
+                digest = sha256(memoryview(held)[at : at + BLOCK_BYTES]).digest()
+                if digest != self._blocks[number : number + DIGEST_BYTES]:
+                    raise DamagedBackup(self._where, first + at, OTHER_BYTES)
+            self._first, self._held = first, held
+        return self._held[start - self._first : end - self._first]
+
+    def _asked(self, start: int, end: int) -> bytes:
+        with storage_errors(self._where):
             self._records.seek(start)
             content = self._records.read(end - start)
         if len(content) < end - start:
-            raise DamagedBackup(where, start + len(content), "the file was cut", torn=True)
+            raise DamagedBackup(self._where, start + len(content), "the file was cut", torn=True)
         return content
+
+    @cached_property
+    def _blocks(self) -> bytes:
+        own = self._segment
+        return own.blocks or blocks_of(own.folder, own.prefix, own.records_bytes, own.sha256)
 
     @cached_property
     def _records(self) -> BinaryIO:
@@ -345,45 +442,6 @@ class FetchedSegment:
         return index
 
 
-@dataclass(frozen=True)
-class StoredSegment(SegmentFiles):
-    """A segment that can be read, and sent to a worker, which opens its files again."""
-
-    @property
-    def reader(self) -> MappedSegment | FetchedSegment:
-        """The reader of the segment; the files of `MOST_OPEN` segments stay open."""
-        with _opening:
-            _open[id(self)] = _open.pop(id(self), self)
-            while len(_open) > MOST_OPEN:
-                next(iter(_open.values())).passed()
-            return self._reader
-
-    @cached_property
-    def _reader(self) -> MappedSegment | FetchedSegment:
-        if isinstance(self.folder, LocalFolder):
-            return MappedSegment(self, self.folder.path)
-        return FetchedSegment(self)
-
-    def passed(self) -> None:
-        """Close the files, if they are open."""
-        if "_reader" in self.__dict__:
-            with _opening:
-                _open.pop(id(self), None)
-                self.__dict__.pop("_reader", None)
-
-    def __getstate__(self) -> dict[str, object]:
-        """The fields, without open files."""
-        names = {field.name for field in fields(self)}
-        return {name: value for name, value in self.__dict__.items() if name in names}
-
-
-MOST_OPEN = 32
-"""Segments with open files, two each: a backup has more segments than a process may open files."""
-_open: dict[int, StoredSegment] = {}
-"""By id, the least recently used first."""
-_opening = threading.RLock()
-
-
 def stored_segments(folder: Folder, segments: Sequence[SegmentSummary]) -> list[StoredSegment]:
     """The *segments* that have records and still exist, by offset."""
     names = set(folder.names())
@@ -396,6 +454,8 @@ def stored_segments(folder: Folder, segments: Sequence[SegmentSummary]) -> list[
             segment.first_offset,
             segment.last_offset,
             not segment.sha256,
+            segment.sha256,
+            known_blocks(segment),
         )
         for segment in segments
         if segment.first_offset is not None

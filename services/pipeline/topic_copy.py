@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -21,8 +20,7 @@ from breakglass.services.errors import (
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import EpochHistory, Unknown
 from breakglass.services.pipeline.backup_context import BackupRun, repeating
-from breakglass.services.pipeline.batches.log_range import Ranges, divided, range_of
-from breakglass.services.pipeline.batches.tasks import copy_by_tasks
+from breakglass.services.pipeline.batches.tasks import copy_by_tasks, divided, range_of
 from breakglass.services.pipeline.committed_log import CommittedBatch, CommittedLog
 from breakglass.services.pipeline.part_writer import PartTarget
 from breakglass.services.pipeline.report import PartitionReport, TopicReport
@@ -57,6 +55,7 @@ from breakglass.services.topic_backup.summary import (
     GapReason,
     LogLook,
     Unproved,
+    added,
     listed,
 )
 from breakglass.services.words.moments import time_text
@@ -249,21 +248,6 @@ def epoch_starts(part: SegmentPart, epochs: EpochHistory | Unknown) -> tuple[Epo
     )
 
 
-def found_gaps(
-    folder: Folder,
-    parts: Sequence[SegmentPart],
-    start: int,
-    end: int,
-    log: CommittedLog,
-    *,
-    compacted: bool,
-    unread: list[Gap],
-) -> list[Gap]:
-    """The offsets of ``[start, end)`` that *parts* lack, with reasons; as `explained`."""
-    spans = list(holes(folder, parts, start, end))
-    return list(explained(log, spans, compacted=compacted, unread=unread)) if spans else []
-
-
 WATCH_SECONDS = 0.5
 WATCH_STORE_SECONDS = 5.0
 """How often an object store is polled: each poll is one request or several."""
@@ -423,23 +407,13 @@ class TopicCopy:
             ]
             ranges = divided(whole, cores)
             target = self.target(min(cores, len(ranges)))
-            with self._watching(
-                target, {stretch.number: (stretch.start, stretch.end) for stretch in some}
-            ):
-                cluster_id = self._source.identity.cluster_id
-                found = copy_by_tasks(self._run, ranges, cluster_id, {self._source.name: target})
-        return found.get(self._source.name, [])
-
-    @contextmanager
-    def _watching(self, target: PartTarget, ranges: Ranges) -> Iterator[None]:
-        """Report the progress of the job in the block, by the files that it has written."""
-        original = target.folder.original
-        written = _indexed if original else _finished
-        seconds = WATCH_SECONDS if original else WATCH_STORE_SECONDS
-        with repeating(
-            lambda: self._run.meter.say(self._source.name, written(target, ranges)), seconds
-        ):
-            yield
+            name, cluster_id = self._source.name, self._source.identity.cluster_id
+            starts = {stretch.number: stretch.start for stretch in some}
+            # The progress of the job is known by the files that it has written.
+            seconds = WATCH_SECONDS if target.folder.original else WATCH_STORE_SECONDS
+            with repeating(lambda: self._run.meter.say(name, _written(target, starts)), seconds):
+                found = copy_by_tasks(self._run, ranges, cluster_id, {name: target})
+        return found.get(name, [])
 
     def _overtaken(self, job: Sequence[CopyStretch]) -> list[CopyStretch]:
         """The *job* from the current log starts on (B3)."""
@@ -460,9 +434,8 @@ class TopicCopy:
         log = CommittedLog(self._run.client.sender, source.leader, source.partition)
         compacted = self._source.compacted
         unread: list[Gap] = []
-        gaps = found_gaps(
-            folder, parts, stretch.start, stretch.end, log, compacted=compacted, unread=unread
-        )
+        spans = list(holes(folder, parts, stretch.start, stretch.end))
+        gaps = list(explained(log, spans, compacted=compacted, unread=unread)) if spans else []
         segments, behind = new_segments(parts, [*stretch.lost, *gaps], stretch.source.epochs)
         looked_up = gaps if compacted else (gap for gap in gaps if gap not in unread)
         reasons = frozenset(gap.reason for gap in (*stretch.lost, *looked_up))
@@ -553,23 +526,20 @@ class TopicCopy:
         report.end = copied.stretch.end
         report.records += sum(segment.part.count for segment in copied.segments)
         report.bytes += sum(segment.part.records_bytes for segment in copied.segments)
-        for missing in copied.missing:
-            for reason, count in missing.counts.items():
-                report.missing[reason] = report.missing.get(reason, 0) + count
+        report.missing = added(report.missing, *(missing.counts for missing in copied.missing))
 
 
-def _indexed(target: PartTarget, _: Ranges) -> int:
-    """Records written so far, by the size of the growing indexes."""
+def _written(target: PartTarget, starts: Mapping[int, int]) -> int:
+    """About how many offsets a job has copied, by the files that it has written."""
     folder = target.folder
-    indexes = [name for name in folder.names() if part_index_of(name, target.run) is not None]
-    return sum(folder.size(name) or 0 for name in indexes) // ENTRY.size
-
-
-def _finished(target: PartTarget, ranges: Ranges) -> int:
-    """About how many offsets are copied: a file appears once it is complete."""
-    reached = {number: start for number, (start, _) in ranges.items()}
-    for name in target.folder.names():
+    if folder.original:
+        # Records, by the size of the growing indexes.
+        indexes = [name for name in folder.names() if part_index_of(name, target.run) is not None]
+        return sum(folder.size(name) or 0 for name in indexes) // ENTRY.size
+    reached = dict(starts)
+    for name in folder.names():
+        # A file appears once it is complete.
         place = run_place_of(name, target.run)
         if place is not None and place[0] in reached:
             reached[place[0]] = max(place[1], reached[place[0]])
-    return sum(at - ranges[number][0] for number, at in reached.items())
+    return sum(reached.values()) - sum(starts.values())

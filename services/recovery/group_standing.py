@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from breakglass.services import patience
-from breakglass.services.divergence.replica_epochs import parting
+from breakglass.services.divergence.replica_source import parting
 from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.kafka.cluster.group_offsets import GroupOffsets, describing, read_committed
@@ -378,7 +378,8 @@ def left_text(move: OffsetMove) -> str:
     return (
         f"group {move.group} on {move.partition} is left as it is: the log parts from what it has "
         f"read at or below {move.to or 0:,}, and where is not known: the log folder "
-        "of the leader that it read from, or a rescue of it, shows it by --source"
+        "of the leader that it read from, or a rescue of it, shows it by --source; if both are "
+        "gone, set an offset that you choose by kafka-consumer-groups.sh --reset-offsets"
     )
 
 

@@ -24,6 +24,19 @@ from breakglass.services.topic_backup.layout import MANIFEST
 TEMPORARY = (".breakglass-", ".tmp")
 """Prefix and suffix of the name of a file that has not been renamed yet."""
 
+
+def temporary_name() -> str:
+    """The name of a file that gets its own by being renamed."""
+    before, after = TEMPORARY
+    return f"{before}{secrets.token_hex(8)}{after}"
+
+
+def is_temporary(name: str) -> bool:
+    """Whether *name*, which may be below other folders, is of a file that was not renamed."""
+    before, after = TEMPORARY
+    return name.rpartition("/")[2].startswith(before) and name.endswith(after)
+
+
 State = tuple[int | str, ...]
 """A value that changes whenever the file changes."""
 
@@ -199,6 +212,17 @@ class AppendFolder(Folder, Protocol):
         """Open a file to append from byte *at*; later bytes are cut off. 0 creates the file."""
 
 
+def write_at(folder: AppendFolder, name: str, at: int, chunks: Iterable[bytes] = ()) -> None:
+    """Write *chunks* at byte *at* of a file, durably; later bytes are cut off."""
+    file = folder.append(name, at)
+    try:
+        for chunk in chunks:
+            file.write(chunk)
+        file.sync()
+    finally:
+        file.close()
+
+
 class LocalFolder:
     """A folder on this machine, with Kafka Backup's layout."""
 
@@ -241,11 +265,14 @@ class LocalFolder:
         return LocalAppendFile(self.path / name, at)
 
     def replace(self, name: str, chunks: Iterable[bytes]) -> None:
-        before, after = TEMPORARY
-        temporary = self.path / f"{before}{secrets.token_hex(8)}{after}"
+        temporary = self.path / temporary_name()
         with storage_errors(self.where(name)):
             try:
-                _write_new(temporary, chunks)
+                descriptor = open_new(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.writelines(chunks)
+                    file.flush()
+                    os.fsync(file.fileno())
                 temporary.replace(self.path / name)
             except BaseException:
                 temporary.unlink(missing_ok=True)
@@ -278,10 +305,8 @@ class LocalFolder:
 
     def remove_leftovers(self) -> None:
         """Remove the temporary files of a killed writer. Call only under `lock`."""
-        before, after = TEMPORARY
-        for name in self.names():
-            if name.startswith(before) and name.endswith(after):
-                self.remove(name)
+        for name in filter(is_temporary, self.names()):
+            self.remove(name)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -370,11 +395,3 @@ class LocalNewFile:
     def abandon(self) -> None:
         self._file.close()
         self._path.unlink(missing_ok=True)
-
-
-def _write_new(path: Path, chunks: Iterable[bytes]) -> None:
-    descriptor = open_new(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    with os.fdopen(descriptor, "wb") as file:
-        file.writelines(chunks)
-        file.flush()
-        os.fsync(file.fileno())

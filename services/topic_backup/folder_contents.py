@@ -1,20 +1,33 @@
 """Describes what can be restored from a topic's folder, and which offsets are missing and why.
 
-The description comes from the manifest; for a backup of Kafka Backup, from the files.
+The description comes from the manifest; for a backup of Kafka Backup, from the files. What no file
+says is Unknown: when the backup was made, which offsets should be there, which log it is of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import os
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from breakglass.services.errors import UsageError
-from breakglass.services.topic_backup.folder import Folder
-from breakglass.services.topic_backup.layout import listing, records_name
+from breakglass.services.errors import BreakglassError, UsageError
+from breakglass.services.model import Unknown
+from breakglass.services.topic_backup import consumer_offsets, partition_index
+from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.layout import (
+    PartitionFiles,
+    Segment,
+    listing,
+    records_name,
+    segment_index_name,
+    segment_of,
+)
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
-from breakglass.services.topic_backup.reader import LeftOut, PartitionReader, SegmentAt
+from breakglass.services.topic_backup.reader import LeftOut, PartitionReader
+from breakglass.services.topic_backup.segment_bytes import SegmentExtent, altered
+from breakglass.services.topic_backup.segment_index import open_index
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
-from breakglass.services.topic_backup.soundness import altered
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary, SegmentTally
 
 
@@ -49,9 +62,8 @@ def missing_of(
 
 
 def _lost(folder: Folder, part: PartitionSummary, one: SegmentSummary, why: str) -> Lost:
-    end = None if one.last_offset is None else one.last_offset + 1
-    where = folder.where(records_name(one.prefix))
-    left_out = LeftOut(where, 0, one.records_bytes, why, True, one.first_offset, end)
+    where, size = folder.where(records_name(one.prefix)), one.records_bytes
+    left_out = LeftOut(where, 0, size, why, True, one.first_offset, one.next_offset)
     return Lost(part.partition, left_out, one.prefix)
 
 
@@ -142,10 +154,164 @@ def _partition(number: int, reader: PartitionReader) -> PartitionSummary:
     return PartitionSummary(number, last[-1] + 1 if last else None, segments)
 
 
-def segment_summary(reader: PartitionReader, segment: SegmentAt) -> SegmentSummary:
+def segment_summary(reader: PartitionReader, segment: SegmentExtent) -> SegmentSummary:
     """The figures of one segment without a manifest; reads its records."""
     tally, end = SegmentTally(), FIRST_POSITION
     for found in reader.of_segment(segment):
-        tally.add(found.placed.record)
-        end = found.placed.end
-    return tally.summary(segment.extent.prefix, segment.extent.start_offset, end, "")
+        tally.add(found.record)
+        end = found.end
+    return tally.summary(segment.prefix, segment.start_offset, end, "")
+
+
+PROCESSES = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPartition:
+    """One partition of a folder without manifest, as its indexes describe it."""
+
+    partition: int
+    first_offset: int | None | Unknown
+    """None: it has no records."""
+    last_offset: int | None | Unknown
+    records: int | Unknown
+    bytes: int
+    segments: int
+    damage: tuple[str, ...]
+    """Segments that are missing or too short; only `verify` finds changed bytes."""
+    stray: int = 0
+    """Bytes behind the last indexed records: no command reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """One topic as its files describe it, without a manifest.
+
+    What no file says is Unknown. Indexes are read, but no records.
+    """
+
+    partitions: tuple[FoundPartition, ...]
+    groups: int | Unknown
+    """How many consumer groups have offsets, the last ones that were saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """What one segment's index says; offsets are None if it names no record."""
+
+    records: int
+    first: int | None
+    last: int | None
+    end: int
+    """Where the last record ends in the records file."""
+
+
+def found_files(folder: Folder, names: Collection[str]) -> FoundFiles:
+    """Describe the files *names* of *folder*.
+
+    Raises:
+        DamagedBackup: two names stand for the same segment.
+        StorageError: a file cannot be read.
+    """
+    found = listing(names)
+    partitions = tuple(_found_partition(folder, number, files) for number, files in found.items())
+    return FoundFiles(partitions, _groups(folder, found))
+
+
+def _found_partition(folder: Folder, number: int, files: PartitionFiles) -> FoundPartition:
+    present = [segment for segment in files.segments if segment.has_records]
+    sizes = [folder.size(records_name(segment.prefix)) or 0 for segment in present]
+    indexed = [_indexed(folder, segment) for segment in present]
+    known = [index for index in indexed if isinstance(index, _Indexed)]
+    unknown = next((index for index in indexed if isinstance(index, Unknown)), None)
+    firsts = [index.first for index in known if index.first is not None]
+    lasts = [index.last for index in known if index.last is not None]
+    return FoundPartition(
+        partition=number,
+        first_offset=unknown or (firsts[0] if firsts else None),
+        last_offset=unknown or (lasts[-1] if lasts else None),
+        records=unknown or sum(index.records for index in known),
+        bytes=sum(sizes),
+        segments=len(present),
+        stray=sum(
+            max(0, size - (index.end or FIRST_POSITION))
+            for size, index in zip(sizes, indexed, strict=True)
+            if isinstance(index, _Indexed)
+        ),
+        damage=(
+            *_missing(folder, number, present),
+            *(
+                f"{folder.where(records_name(segment.prefix))}: it has {size:,} bytes, and its "
+                f"index names {index.end:,}"
+                for segment, size, index in zip(present, sizes, indexed, strict=True)
+                if isinstance(index, _Indexed) and size < index.end
+            ),
+        ),
+    )
+
+
+def _indexed(folder: Folder, segment: Segment) -> _Indexed | Unknown:
+    index = open_index(folder, segment.prefix)
+    if index is None:
+        name = segment_index_name(segment.prefix)
+        return Unknown(f"{name} is missing or no index: `backup reindex` makes it")
+    with index:
+        last = index.last
+        if last is None:
+            return _Indexed(0, None, None, 0)
+        return _Indexed(len(index), index[0].offset, last.offset, last.end)
+
+
+def _missing(folder: Folder, number: int, present: Collection[Segment]) -> Iterator[str]:
+    """The segments that the partition's index names and the folder has not."""
+    try:
+        named = partition_index.read(folder, number)
+    except BreakglassError as error:
+        yield f"{error}; `backup reindex` makes the index again"
+        return
+    there = {segment.start_offset for segment in present}
+    for entry in named:
+        if entry.start_offset not in there:
+            yield f"{folder.where(records_name(entry.prefix))}: the partition's index names it"
+
+
+def _groups(folder: Folder, partitions: Collection[int]) -> int | Unknown:
+    groups: set[str] = set()
+    for number in partitions:
+        try:
+            groups |= consumer_offsets.read(folder, number).keys()
+        except BreakglassError as error:
+            return Unknown(str(error))
+    return len(groups)
+
+
+def writers(folder: Folder, processes: Path = PROCESSES) -> list[str]:
+    """The processes that have a segment or an index of *folder* open, as far as this user sees.
+
+    Kafka Backup's connector keeps them open and locks nothing. Empty where the system does not say.
+    """
+    if not isinstance(folder, LocalFolder):
+        return []
+    path = folder.path.resolve()
+    found = []
+    for process in processes.glob("[0-9]*"):
+        if int(process.name) != os.getpid() and (name := _open_file(process, path)):
+            found.append(f"process {process.name} has {name} open")
+    return sorted(found)
+
+
+def _open_file(process: Path, folder: Path) -> str | None:
+    try:
+        descriptors = list((process / "fd").iterdir())
+    except OSError:
+        return None
+    for descriptor in descriptors:
+        try:
+            target = Path(os.readlink(descriptor))
+        except OSError:
+            continue
+        if target.parent == folder and (
+            segment_of(target.name) or target.name.startswith("index_partition_")
+        ):
+            return target.name
+    return None

@@ -150,12 +150,6 @@ class PartitionFiles:
     consumer_offsets: str | None = None
 
 
-@dataclass(slots=True)
-class _Found:
-    records: dict[tuple[int, int], str] = field(default_factory=dict)
-    indexes: dict[tuple[int, int], str] = field(default_factory=dict)
-
-
 def listing(names: Iterable[str]) -> dict[int, PartitionFiles]:
     """Group *names* by partition; other names are skipped.
 
@@ -163,29 +157,24 @@ def listing(names: Iterable[str]) -> dict[int, PartitionFiles]:
         DamagedBackup: two names stand for the same segment.
     """
     partitions: dict[int, PartitionFiles] = {}
-    found = _Found()
+    found: dict[str, dict[tuple[int, int], str]] = {"records": {}, "index": {}}
     for name in sorted(names):
-        _place(name, partitions, found)
-    for key in sorted(found.records.keys() | found.indexes.keys()):
+        if match := _SEGMENT_FILE.fullmatch(name):
+            key = int(match[2]), int(match[3])
+            if key[0] <= MAX_INT32 and key[1] <= MAX_INT64:
+                other = found[match[4]].setdefault(key, match[1])
+                if other != match[1]:
+                    reason = f"{other} is the same segment by another name"
+                    raise DamagedBackup(match[1], 0, reason)
+        elif match := _PARTITION_INDEX.fullmatch(name):
+            partitions.setdefault(int(match[1]), PartitionFiles()).partition_index = name
+        elif match := _CONSUMER_OFFSETS.fullmatch(name):
+            partitions.setdefault(int(match[1]), PartitionFiles()).consumer_offsets = name
+    for key in sorted(found["records"].keys() | found["index"].keys()):
         files = partitions.setdefault(key[0], PartitionFiles())
-        records, index = found.records.get(key), found.indexes.get(key)
+        records, index = found["records"].get(key), found["index"].get(key)
         if records and index and records != index:
             raise DamagedBackup(index, 0, f"{records} is the same segment by another name")
         prefix = records or index or ""
         files.segments.append(Segment(*key, prefix, has_records=records is not None))
     return dict(sorted(partitions.items()))
-
-
-def _place(name: str, partitions: dict[int, PartitionFiles], found: _Found) -> None:
-    if match := _SEGMENT_FILE.fullmatch(name):
-        key = int(match[2]), int(match[3])
-        kind = found.records if match[4] == "records" else found.indexes
-        if key[0] <= MAX_INT32 and key[1] <= MAX_INT64:
-            prefix = match[1]
-            other = kind.setdefault(key, prefix)
-            if other != prefix:
-                raise DamagedBackup(prefix, 0, f"{other} is the same segment by another name")
-    elif match := _PARTITION_INDEX.fullmatch(name):
-        partitions.setdefault(int(match[1]), PartitionFiles()).partition_index = name
-    elif match := _CONSUMER_OFFSETS.fullmatch(name):
-        partitions.setdefault(int(match[1]), PartitionFiles()).consumer_offsets = name

@@ -19,7 +19,7 @@ from breakglass.services.clock import now_ms
 from breakglass.services.errors import MalformedInput, UnsupportedSchema
 from breakglass.services.topic_backup.folder import Folder, read_whole
 from breakglass.services.topic_backup.layout import MAX_INT64, segment_place
-from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.summary import PartitionSummary
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -151,26 +151,22 @@ def _implausible(part: PartitionSummary) -> Iterator[str]:
     for segment in part.segments:
         if segment_place(segment.prefix) != (part.partition, segment.start_offset):
             yield f"{segment.prefix!r} is no name of a segment of partition {part.partition}"
-        if not all(0 <= number <= MAX_INT64 for number in _numbers(segment)):
+        first, last = segment.first_offset, segment.last_offset
+        numbers = (
+            *(segment.start_offset, segment.records_bytes, segment.count, first or 0, last or 0),
+            *(number for gap in segment.gaps for number in (gap.start, gap.end)),
+            *segment.missing.values(),
+        )
+        if not all(0 <= number <= MAX_INT64 for number in numbers):
             yield f"{segment.prefix} has a number that cannot be an offset, a size or a count"
-        if (segment.first_offset is None) != (segment.count == 0) or not _rises(segment, latest):
+        rises = (
+            first is None
+            or last is None
+            or (segment.count <= last - first + 1 and latest < first <= last)
+        )
+        if (first is None) != (segment.count == 0) or not rises:
             yield f"the offsets of {segment.prefix} do not rise"
-        latest = segment.start_offset if segment.last_offset is None else segment.last_offset
-
-
-def _numbers(one: SegmentSummary) -> Iterator[int]:
-    yield from (one.start_offset, one.records_bytes, one.count)
-    yield from (number for number in (one.first_offset, one.last_offset) if number is not None)
-    for gap in one.gaps:
-        yield from (gap.start, gap.end)
-    yield from one.missing.values()
-
-
-def _rises(one: SegmentSummary, latest: int) -> bool:
-    if one.first_offset is None or one.last_offset is None:
-        return True
-    fits = one.count <= one.last_offset - one.first_offset + 1
-    return fits and latest < one.first_offset <= one.last_offset
+        latest = segment.start_offset if last is None else last
 
 
 def _check_schema(content: bytes, where: str) -> None:

@@ -24,8 +24,8 @@ from breakglass.services.topic_backup.manifest import TopicIdentity, read_manife
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.reader import LeftOut, PartitionReader
 from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
-from breakglass.services.topic_backup.salvage.finding import Proof
-from breakglass.services.topic_backup.soundness import OTHER_BYTES
+from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES
+from breakglass.services.topic_backup.segment_reader import Proof
 from breakglass.services.topic_backup.summary import (
     UNVOUCHED,
     Gap,
@@ -109,7 +109,7 @@ def _mended(
     explained = [gap for segment in segments for gap in segment.gaps]
     doubts = committed.unproved if committed else ()
     for found in reader.found():
-        record = found.placed.record
+        record = found.record
         if doubt := _doubt(found.proof, committed):
             # One doubt for all records of a folder without a manifest, whatever lies between them.
             start = record.offset if committed is not None or at is None else at

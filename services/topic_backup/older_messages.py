@@ -28,15 +28,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from breakglass.services.errors import MalformedMessage
-from breakglass.services.topic_backup.batch_header import (
+from breakglass.services.topic_backup.batches import (
     COMPRESSION_MASK,
     LENGTH_END,
     LOG_APPEND_MASK,
     MAGIC_AT,
+    MAX_BATCH_BYTES,
     SMALLEST_MESSAGE,
     BatchHeader,
 )
-from breakglass.services.topic_backup.batches import MAX_BATCH_BYTES
 from breakglass.services.topic_backup.compression import (
     Compression,
     decompress,
@@ -80,7 +80,7 @@ class _Message:
 
 
 def message_header(data: bytes, position: int, size: int, where: str) -> BatchHeader:
-    """Read a message as a batch of all its records: a `batch_header.OlderHeader`.
+    """Read a message as a batch of all its records: a `batches.OlderHeader`.
 
     Raises:
         MalformedMessage: the CRC differs, or the bytes are not messages.

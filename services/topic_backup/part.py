@@ -6,11 +6,9 @@ ignore. The files of one attempt become segments; the next writer removes the ot
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Self
 
 from breakglass.services.topic_backup.folder import TEMPORARY
 from breakglass.services.topic_backup.layout import (
@@ -27,6 +25,7 @@ from breakglass.services.topic_backup.summary import (
     PartitionSummary,
     SegmentSummary,
     Unproved,
+    added,
     listed,
 )
 
@@ -51,14 +50,6 @@ class SegmentPart:
     sha256: str
     records_crc: int | None = None
     """CRC-32 of the records without the magic byte; None if it was not requested."""
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Parse the output of `to_json`."""
-        return cls(**json.loads(text))
 
 
 def part_names(run: str, attempt: int, partition: int, number: int) -> tuple[str, str]:
@@ -108,11 +99,7 @@ class Missing:
 
     def and_then(self, other: Missing) -> Missing:
         """Both sets of missing offsets, *other* after this one."""
-        reasons = {**self.counts, **other.counts}
-        counts = {
-            reason: self.counts.get(reason, 0) + other.counts.get(reason, 0) for reason in reasons
-        }
-        return Missing(listed((*self.gaps, *other.gaps)), counts)
+        return Missing(listed((*self.gaps, *other.gaps)), added(self.counts, other.counts))
 
 
 @dataclass(frozen=True, slots=True)

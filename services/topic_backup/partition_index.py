@@ -94,14 +94,10 @@ def _decode_entry(content: bytes, at: int, where: str) -> tuple[SegmentEntry, in
     if after > len(content):
         raise DamagedBackup(where, FIRST_POSITION + at, "the last entry is cut", torn=True)
     (start_offset,) = START_OFFSET.unpack_from(content, offset_at)
-    name = _text(content[name_at:offset_at], name_at, where)
+    try:
+        name = content[name_at:offset_at].decode()
+    except UnicodeDecodeError:
+        raise DamagedBackup(where, FIRST_POSITION + name_at, "the name is not UTF-8") from None
     if "/" in name or segment_place(name) is None:
         raise DamagedBackup(where, FIRST_POSITION + at, "the name is none of a segment")
     return SegmentEntry(name, start_offset), after
-
-
-def _text(name: bytes, at: int, where: str) -> str:
-    try:
-        return name.decode()
-    except UnicodeDecodeError:
-        raise DamagedBackup(where, FIRST_POSITION + at, "the name is not UTF-8") from None

@@ -18,7 +18,7 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup import partition_index
 from breakglass.services.topic_backup.batch_log import BatchLog, BatchState
 from breakglass.services.topic_backup.batches import RecordBatch
-from breakglass.services.topic_backup.folder import AppendFolder
+from breakglass.services.topic_backup.folder import AppendFolder, write_at
 from breakglass.services.topic_backup.layout import (
     PartitionFiles,
     batch_log_name,
@@ -28,9 +28,10 @@ from breakglass.services.topic_backup.layout import (
     segment_index_name,
     segment_prefix,
 )
-from breakglass.services.topic_backup.reader import SegmentExtent, read_extents
+from breakglass.services.topic_backup.reader import read_extents
 from breakglass.services.topic_backup.record import Record, encode
 from breakglass.services.topic_backup.resume import Cut, oldest_missing, resume
+from breakglass.services.topic_backup.segment_bytes import SegmentExtent
 from breakglass.services.topic_backup.segment_index import ENTRY, IndexedRecord, encode_entry
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
 from breakglass.services.topic_backup.summary import (
@@ -80,10 +81,6 @@ class SegmentWriter:
         if not resumed:
             self._gather(MAGIC)
             self._waiting_index += MAGIC
-
-    @classmethod
-    def create(cls, folder: AppendFolder, partition: int, start_offset: int) -> SegmentWriter:
-        return cls(folder, segment_prefix(partition, start_offset), start_offset)
 
     @property
     def size(self) -> int:
@@ -296,7 +293,8 @@ class PartitionWriter:
         return self._create(0)
 
     def _create(self, start_offset: int) -> SegmentWriter:
-        segment = SegmentWriter.create(self._folder, self.partition.partition, start_offset)
+        prefix = segment_prefix(self.partition.partition, start_offset)
+        segment = SegmentWriter(self._folder, prefix, start_offset)
         entry = partition_index.SegmentEntry(segment.prefix, start_offset)
         self._index_waiting += partition_index.encode_entry(entry)
         return segment
@@ -319,12 +317,7 @@ class PartitionWriter:
             return
         content = bytes(self._index_waiting)
         name = partition_index_name(self.partition.partition)
-        file = self._folder.append(name, self._index_size)
-        try:
-            file.write(content)
-            file.sync()
-        finally:
-            file.close()
+        write_at(self._folder, name, self._index_size, [content])
         self._index_size += len(content)
         self._index_waiting.clear()
 
@@ -350,7 +343,11 @@ class PartitionWriter:
         """The record at *offset*; one read serves consecutive repeated offsets."""
         if not 0 <= self._replay_offset < offset < self._replay_end:
             self.sync()
-            self._replay = read_extents(self._folder, self._extents(), offset)
+            written = (*self._closed, self._segment.summary())
+            extents = [
+                SegmentExtent(one.prefix, one.start_offset, one.records_bytes) for one in written
+            ]
+            self._replay = read_extents(self._folder, extents, offset)
             self._replay_end = self._next_offset or 0
         for record in self._replay:
             self._replay_offset = record.offset
@@ -358,13 +355,6 @@ class PartitionWriter:
                 return record if record.offset == offset else None
         self._replay_offset = -1
         return None
-
-    def _extents(self) -> list[SegmentExtent]:
-        written = (*self._closed, self._segment.summary())
-        return [
-            SegmentExtent(summary.prefix, summary.start_offset, summary.records_bytes)
-            for summary in written
-        ]
 
 
 def _later(one: int | None, other: int | None) -> int | None:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 
 from breakglass.services.errors import MalformedInput
-from breakglass.services.topic_backup.folder import LocalFolder, read_whole
+from breakglass.services.topic_backup.folder import LocalFolder, read_whole, write_at
 from breakglass.services.topic_backup.layout import MAX_INT64, segment_of
 
 PENDING = "breakglass_pending.json"
@@ -78,11 +78,7 @@ def _restore(folder: LocalFolder, name: str, size: int | None) -> None:
     if size is None:
         folder.remove(name)
     elif now > size:
-        file = folder.append(name, size)
-        try:
-            file.sync()
-        finally:
-            file.close()
+        write_at(folder, name, size)
 
 
 def _read(folder: LocalFolder) -> tuple[int, Sizes]:

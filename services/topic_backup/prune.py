@@ -14,11 +14,12 @@ from breakglass.services.clock import now_ms
 from breakglass.services.errors import Refused, UsageError
 from breakglass.services.topic_backup import partition_index, pending
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.folder_contents import segment_summary, writers
 from breakglass.services.topic_backup.layout import listing, records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest, write_manifest
-from breakglass.services.topic_backup.originals import found_segments, writers
+from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.reindex import write_partition_index
-from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.summary import SegmentSummary
 from breakglass.services.topic_backup.verification import has_lost_manifest
 
 
@@ -96,7 +97,12 @@ def prune(folder: Folder, limits: PruneLimits, at_ms: int | None = None) -> tupl
         gone = prunable(folder, limits, at_ms)
         if manifest is not None:
             names = {segment.prefix for segment in gone}
-            partitions = tuple(_without(part, names) for part in manifest.partitions)
+            partitions = tuple(
+                replace(
+                    part, segments=tuple(one for one in part.segments if one.prefix not in names)
+                )
+                for part in manifest.partitions
+            )
             if gone:
                 write_manifest(
                     folder, replace(manifest, commit=manifest.commit + 1, partitions=partitions)
@@ -156,8 +162,21 @@ def _uncommitted(folder: Folder) -> Iterator[Candidates]:
     for number in numbers:
         # Read before anything is agreed to: an index that cannot be read cannot be changed.
         partition_index.read(folder, number)
-        found = found_segments(folder, number)
-        yield number, found.sizes, found.summaries
+        reader = PartitionReader(folder, number, None)
+        sizes = [folder.size(records_name(one.prefix)) or 0 for one in reader.segments]
+        yield number, sizes, _undamaged(reader)
+
+
+def _undamaged(reader: PartitionReader) -> Iterator[SegmentSummary]:
+    """A summary of each segment, which reads its records; ends before the first damaged one.
+
+    Records that damage hides may be newer than those that are left.
+    """
+    for segment in reader.segments:
+        summary = segment_summary(reader, segment)
+        if reader.damages:
+            return
+        yield summary
 
 
 def _old(
@@ -187,16 +206,7 @@ def _may_go(
         return True
     if segment.count == 0:
         return limits.older_than_ms is not None or limits.before_offset is not None
-    newest, last = segment.max_timestamp, segment.last_offset
-    if limits.older_than_ms is not None and newest is not None:
-        old = newest < now_ms - limits.older_than_ms
-    else:
-        old = False
+    newest, last, oldest = segment.max_timestamp, segment.last_offset, limits.older_than_ms
+    old = oldest is not None and newest is not None and newest < now_ms - oldest
     below = limits.before_offset is not None and last is not None and last < limits.before_offset
     return old or below
-
-
-def _without(part: PartitionSummary, names: set[str]) -> PartitionSummary:
-    return replace(
-        part, segments=tuple(segment for segment in part.segments if segment.prefix not in names)
-    )

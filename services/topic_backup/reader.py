@@ -10,35 +10,25 @@ only where the records confirm it: a missing or damaged one costs time, but neve
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import zip_longest
 
 from breakglass.services.errors import BreakglassError, DamagedBackup
 from breakglass.services.topic_backup import partition_index
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import PartitionFiles, listing, records_name
 from breakglass.services.topic_backup.record import MAX_RECORD_BYTES, Record
-from breakglass.services.topic_backup.salvage.finding import (
+from breakglass.services.topic_backup.salvage import UnreadBytes, UnreadCause, salvaged
+from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, SegmentExtent
+from breakglass.services.topic_backup.segment_index import IndexedRecord, open_index
+from breakglass.services.topic_backup.segment_reader import (
+    FIRST_POSITION,
     FoundRecord,
     Proof,
-    ProvenStretch,
-    UnreadBytes,
-    UnreadCause,
+    read_segment,
 )
-from breakglass.services.topic_backup.salvage.salvage import salvaged
-from breakglass.services.topic_backup.segment_index import IndexedRecord, open_index
-from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, read_segment
-from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentExtent:
-    """How much of one segment is read."""
-
-    prefix: str
-    start_offset: int
-    end: int | None
-    """Where to stop in the records file; None: after the last complete record."""
 
 
 def seek(folder: Folder, extent: SegmentExtent, start: int, max_record_bytes: int) -> int:
@@ -55,23 +45,33 @@ def seek(folder: Folder, extent: SegmentExtent, start: int, max_record_bytes: in
         entry = index[older] if older >= 0 else None
     if entry is None or entry.offset >= start:
         return FIRST_POSITION
-    true = _tells_truth(folder, extent.prefix, entry, max_record_bytes)
-    return entry.position if true else FIRST_POSITION
-
-
-def _tells_truth(folder: Folder, prefix: str, entry: IndexedRecord, max_record_bytes: int) -> bool:
-    """Whether the record of *entry* is at the position that *entry* names."""
-    name = records_name(prefix)
+    # Whether the record of the entry is at the position that the entry names.
+    name = records_name(extent.prefix)
     if entry.position < FIRST_POSITION or entry.end > (folder.size(name) or 0):
-        return False
+        return FIRST_POSITION
     records = read_segment(
         folder, name, start=entry.position, end=entry.end, max_record_bytes=max_record_bytes
     )
     try:
-        placed = next(records, None)
+        found = next(records, None)
     except DamagedBackup:
-        return False
-    return placed is not None and IndexedRecord.of(placed) == entry
+        return FIRST_POSITION
+    true = found is not None and IndexedRecord.of(found) == entry
+    return entry.position if true else FIRST_POSITION
+
+
+@dataclass(slots=True)
+class ProvenStretch:
+    """Consecutive records with the same proof."""
+
+    proof: Proof
+    first: int
+    """The first record's offset."""
+    last: int
+    records: int = 1
+
+    def __str__(self) -> str:
+        return f"offsets {self.first}..{self.last}, {self.records:,} records: {self.proof}"
 
 
 MOST_STRETCHES = 10_000
@@ -115,19 +115,6 @@ class LeftOut:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentAt:
-    """One segment of a partition, present or missing."""
-
-    extent: SegmentExtent
-    next_offset: int | None
-    """The segment's offsets are lower; None: no segment follows."""
-    summary: SegmentSummary | None = None
-    """The segment as it was committed; None without a manifest."""
-    missing: str = ""
-    """Why the segment cannot be read; empty: it can."""
-
-
 class PartitionReader:
     """Reads one partition of a backup. `left_out` collects what had to be left out."""
 
@@ -153,14 +140,9 @@ class PartitionReader:
         names = folder.names()
         files = listing(names).get(partition) or PartitionFiles()
         if committed is None:
-            self.segments = list(_found(folder, partition, files))
+            self.segments = list(self._by_files(partition, files))
         else:
-            self.segments = list(self._committed(names, files, committed))
-
-    @property
-    def extents(self) -> Sequence[SegmentExtent]:
-        """How far each present segment is read, sorted by offset."""
-        return [segment.extent for segment in self.segments if not segment.missing]
+            self.segments = list(self._by_manifest(names, files, committed))
 
     @property
     def damages(self) -> list[LeftOut]:
@@ -185,30 +167,29 @@ class PartitionReader:
     def records(self, start: int = 0, end: int | None = None) -> Iterator[Record]:
         """The complete records with offsets in ``[start, end)``, in offset order."""
         for found in self.found(start, end):
-            yield found.placed.record
+            yield found.record
 
     def found(self, start: int = 0, end: int | None = None) -> Iterator[FoundRecord]:
         """The same records with their positions and proofs."""
-        held = enumerate(self.segments)
-        later = [number for number, one in held if one.extent.start_offset <= start]
-        for segment in self.segments[(later[-1] if later else 0) :]:
-            if end is not None and segment.extent.start_offset >= end:
+        for segment in needed(self.segments, start):
+            if end is not None and segment.start_offset >= end:
                 return
             for found in self.of_segment(segment, start):
-                offset = found.placed.record.offset
+                offset = found.record.offset
                 if end is not None and offset >= end:
-                    if segment.summary is not None and found.proof is not Proof.COMMITTED:
+                    summary = segment.summary
+                    if summary is not None and found.proof is not Proof.COMMITTED:
                         # Which record was changed, nobody has read yet.
-                        self._leave_out(_in_doubt(self._folder, segment, OTHER_BYTES))
+                        self._leave_out(_in_doubt(self._folder, segment, summary, OTHER_BYTES))
                     return
                 if offset >= start:
                     yield found
 
-    def of_segment(self, segment: SegmentAt, start: int = 0) -> Iterator[FoundRecord]:
+    def of_segment(self, segment: SegmentExtent, start: int = 0) -> Iterator[FoundRecord]:
         for piece in pieces_of(self._folder, segment, start, self._max_record_bytes):
             if isinstance(piece, FoundRecord):
                 last = self.stretches[-1] if self.stretches else None
-                offset = piece.placed.record.offset
+                offset = piece.record.offset
                 if last is not None and last.proof is piece.proof and last.last < offset:
                     last.last, last.records = offset, last.records + 1
                 elif len(self.stretches) < MOST_STRETCHES:
@@ -221,15 +202,10 @@ class PartitionReader:
         if one not in self.left_out:
             self.left_out.append(one)
 
-    def _committed(
+    def _by_manifest(
         self, names: Collection[str], files: PartitionFiles, committed: PartitionSummary
-    ) -> Iterator[SegmentAt]:
-        there = set(names)
-        flat = {
-            segment.start_offset: segment.prefix
-            for segment in files.segments
-            if segment.has_records
-        }
+    ) -> Iterator[SegmentExtent]:
+        there, flat = set(names), _with_records(files)
         for segment in committed.segments:
             if "/" in segment.prefix:
                 prefix = segment.prefix if records_name(segment.prefix) in there else None
@@ -238,17 +214,31 @@ class PartitionReader:
             if prefix is not None and "/" not in prefix:
                 # A file in a run's folder is never appended to.
                 self._note_tail(prefix, segment.records_bytes)
-            last = segment.last_offset
-            yield SegmentAt(
-                SegmentExtent(
-                    prefix or segment.prefix, segment.start_offset, segment.records_bytes
-                ),
-                None if last is None else last + 1,
+            yield SegmentExtent(
+                prefix or segment.prefix,
+                segment.start_offset,
+                segment.records_bytes,
+                segment.next_offset,
                 segment,
                 "" if prefix is not None else MISSING,
             )
         for prefix in flat.values():
             self._note_tail(prefix, 0)
+
+    def _by_files(self, partition: int, files: PartitionFiles) -> Iterator[SegmentExtent]:
+        """The segments of a backup of Kafka Backup, with missing ones that its index names."""
+        named: dict[int, str] = {}
+        if self._folder.original:
+            # The index only saves a listing; `verify` reports that it cannot be read.
+            with suppress(BreakglassError):
+                entries = partition_index.read(self._folder, partition)
+                named = {entry.start_offset: entry.prefix for entry in entries}
+        there = _with_records(files)
+        starts = sorted(there.keys() | named.keys())
+        for start, following in zip_longest(starts, starts[1:]):
+            missing = "" if start in there else MISSING_IN_INDEX
+            prefix = there.get(start) or named[start]
+            yield SegmentExtent(prefix, start, None, following, None, missing)
 
     def _note_tail(self, prefix: str, end: int) -> None:
         name = records_name(prefix)
@@ -258,125 +248,82 @@ class PartitionReader:
             self._leave_out(LeftOut(where, end, size - end, NOT_COMMITTED))
 
 
-def _found(folder: Folder, partition: int, files: PartitionFiles) -> Iterator[SegmentAt]:
-    """The segments of a backup of Kafka Backup, with missing segments that its index names."""
-    there = {
-        segment.start_offset: segment.prefix for segment in files.segments if segment.has_records
-    }
-    named = _named(folder, partition)
-    starts = sorted(there.keys() | named.keys())
-    for number, start in enumerate(starts):
-        following = starts[number + 1] if number + 1 < len(starts) else None
-        missing = "" if start in there else MISSING_IN_INDEX
-        prefix = there.get(start) or named[start]
-        yield SegmentAt(SegmentExtent(prefix, start, None), following, None, missing)
+def _with_records(files: PartitionFiles) -> dict[int, str]:
+    return {one.start_offset: one.prefix for one in files.segments if one.has_records}
 
 
-def _named(folder: Folder, partition: int) -> dict[int, str]:
-    if not folder.original:
-        return {}
-    try:
-        return {
-            entry.start_offset: entry.prefix for entry in partition_index.read(folder, partition)
-        }
-    except BreakglassError:
-        # The index only saves a listing; `verify` reports that it cannot be read.
-        return {}
+def needed(segments: Sequence[SegmentExtent], start: int) -> Sequence[SegmentExtent]:
+    """The *segments* without those before the one that has the offset *start*."""
+    later = [number for number, one in enumerate(segments) if one.start_offset <= start]
+    return segments[later[-1] if later else 0 :]
 
 
 def pieces_of(
-    folder: Folder, segment: SegmentAt, start: int = 0, max_record_bytes: int = MAX_RECORD_BYTES
+    folder: Folder, segment: SegmentExtent, start: int = 0, max_record_bytes: int = MAX_RECORD_BYTES
 ) -> Iterator[FoundRecord | LeftOut]:
     """The records of one segment from offset *start* on, and the bytes that cannot be read."""
-    summary, extent = segment.summary, segment.extent
+    name, summary = records_name(segment.prefix), segment.summary
     if segment.missing:
-        yield _gone(folder, segment)
+        first = summary.first_offset if summary else segment.start_offset
+        size, end = summary.records_bytes if summary else 0, segment.next_offset
+        yield LeftOut(folder.where(name), 0, size, segment.missing, True, first, end)
     elif summary is None:
         yield from _salvaged(folder, segment, start, max_record_bytes)
-    elif wrong := altered(folder, summary_at(summary, extent)):
-        yield from _changed(folder, segment, start, max_record_bytes, wrong)
+    elif wrong := segment.altered(folder):
+        yield from _changed(folder, segment, summary, start, max_record_bytes, wrong)
     else:
-        position = seek(folder, extent, start, max_record_bytes)
-        name = records_name(extent.prefix)
-        for placed in read_segment(
-            folder, name, start=position, end=extent.end, max_record_bytes=max_record_bytes
-        ):
-            yield FoundRecord(placed, Proof.COMMITTED)
-
-
-def summary_at(summary: SegmentSummary, extent: SegmentExtent) -> SegmentSummary:
-    """The segment with the name of its file: names may pad the same offset differently."""
-    return summary if summary.prefix == extent.prefix else replace(summary, prefix=extent.prefix)
-
-
-def _gone(folder: Folder, segment: SegmentAt) -> LeftOut:
-    summary = segment.summary
-    where = folder.where(records_name(segment.extent.prefix))
-    if summary is None:
-        start, end = segment.extent.start_offset, segment.next_offset
-        return LeftOut(where, 0, 0, segment.missing, True, start, end)
-    end = None if summary.last_offset is None else summary.last_offset + 1
-    size = summary.records_bytes
-    return LeftOut(where, 0, size, segment.missing, True, summary.first_offset, end)
+        position = seek(folder, segment, start, max_record_bytes)
+        yield from read_segment(
+            folder, name, start=position, end=segment.end, max_record_bytes=max_record_bytes
+        )
 
 
 def _changed(
-    folder: Folder, segment: SegmentAt, start: int, max_record_bytes: int, wrong: str
+    folder: Folder,
+    segment: SegmentExtent,
+    summary: SegmentSummary,
+    start: int,
+    max_record_bytes: int,
+    wrong: str,
 ) -> Iterator[FoundRecord | LeftOut]:
     """The records that can be proved in a segment that differs from the commit."""
-    summary = segment.summary
-    assert summary is not None
-    where = folder.where(records_name(segment.extent.prefix))
+    name, end = records_name(segment.prefix), summary.next_offset
     last = start - 1 if summary.first_offset is None else max(start, summary.first_offset) - 1
     whole = True
     try:
         for piece in _salvaged(folder, segment, start, max_record_bytes):
             if isinstance(piece, FoundRecord):
-                last = max(last, piece.placed.record.offset)
+                last = max(last, piece.record.offset)
             else:
                 whole = whole and not piece.damage
             yield piece
     except DamagedBackup as damage:
         # Of a compressed or encrypted file, which cannot be read behind the damage.
         whole, wrong = False, damage.reason
-    end = None if summary.last_offset is None else summary.last_offset + 1
     if end is not None and last + 1 < end:
         sealed = not folder.original
-        size = 0 if sealed else folder.size(records_name(segment.extent.prefix)) or 0
-        yield LeftOut(where, size, summary.records_bytes - size, wrong, True, last + 1, end)
+        size = 0 if sealed else folder.size(name) or 0
+        left = summary.records_bytes - size
+        yield LeftOut(folder.where(name), size, left, wrong, True, last + 1, end)
     elif whole and (end is not None or wrong != OTHER_BYTES):
         # Every record is well-formed, so nothing shows which of them was changed.
-        yield _in_doubt(folder, segment, wrong)
+        yield _in_doubt(folder, segment, summary, wrong)
 
 
-def _in_doubt(folder: Folder, segment: SegmentAt, wrong: str) -> LeftOut:
+def _in_doubt(
+    folder: Folder, segment: SegmentExtent, summary: SegmentSummary, wrong: str
+) -> LeftOut:
     """A segment whose records are all given, though nothing shows which of them was changed."""
-    summary = segment.summary
-    assert summary is not None
-    where = folder.where(records_name(segment.extent.prefix))
-    end = None if summary.last_offset is None else summary.last_offset + 1
+    where, reason = folder.where(records_name(segment.prefix)), f"{wrong}{IN_DOUBT}"
     size, first = summary.records_bytes, summary.first_offset
-    return LeftOut(where, 0, size, f"{wrong}{IN_DOUBT}", True, first, end)
+    return LeftOut(where, 0, size, reason, True, first, summary.next_offset)
 
 
 def _salvaged(
-    folder: Folder, segment: SegmentAt, start: int, max_record_bytes: int
+    folder: Folder, segment: SegmentExtent, start: int, max_record_bytes: int
 ) -> Iterator[FoundRecord | LeftOut]:
-    extent, summary = segment.extent, segment.summary
-    first = extent.start_offset
-    if summary is not None and summary.first_offset is not None:
-        first = summary.first_offset
-    where = folder.where(records_name(extent.prefix))
-    for piece in salvaged(
-        folder,
-        extent.prefix,
-        start_offset=first,
-        next_offset=segment.next_offset,
-        end=extent.end,
-        start=start,
-        max_record_bytes=max_record_bytes,
-        committed=summary is not None,
-    ):
+    where = folder.where(records_name(segment.prefix))
+    for piece in salvaged(folder, segment, start, max_record_bytes):
         yield piece if isinstance(piece, FoundRecord) else _left_out(where, piece)
 
 
@@ -403,10 +350,9 @@ def read_extents(folder: Folder, extents: Sequence[SegmentExtent], start: int) -
     Raises:
         DamagedBackup: the extents are damaged.
     """
-    later = [number for number, extent in enumerate(extents) if extent.start_offset <= start]
-    for extent in extents[later[-1] if later else 0 :]:
+    for extent in needed(extents, start):
         position = seek(folder, extent, start, MAX_RECORD_BYTES)
         name = records_name(extent.prefix)
-        for placed in read_segment(folder, name, start=position, end=extent.end):
-            if placed.record.offset >= start:
-                yield placed.record
+        for found in read_segment(folder, name, start=position, end=extent.end):
+            if found.record.offset >= start:
+                yield found.record

@@ -21,7 +21,7 @@ from breakglass.services.topic_backup.segment_index import IndexedRecord, encode
 from breakglass.services.topic_backup.segment_reader import (
     FIRST_POSITION,
     MAGIC,
-    Placed,
+    FoundRecord,
     read_segment,
 )
 
@@ -100,7 +100,7 @@ def write_partition_index(
     folder.replace(partition_index_name(partition), [partition_index.encode(entries)])
 
 
-def write_segment_index(folder: Folder, prefix: str, placed: Iterable[Placed]) -> None:
+def write_segment_index(folder: Folder, prefix: str, placed: Iterable[FoundRecord]) -> None:
     """Write the index of a whole segment."""
     entries = (encode_entry(IndexedRecord.of(one)) for one in placed)
     folder.replace(segment_index_name(prefix), chain([MAGIC], entries))
@@ -135,7 +135,7 @@ class _Walk:
         self.end = FIRST_POSITION
         self.damage: DamagedBackup | None = None
 
-    def __iter__(self) -> Iterator[Placed]:
+    def __iter__(self) -> Iterator[FoundRecord]:
         try:
             for placed in self._read:
                 yield placed

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from breakglass.services.errors import BreakglassError, DamagedBackup
 from breakglass.services.topic_backup import partition_index
-from breakglass.services.topic_backup.folder import AppendFolder, storage_errors
+from breakglass.services.topic_backup.folder import AppendFolder, storage_errors, write_at
 from breakglass.services.topic_backup.layout import Segment, records_name, segment_index_name
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.reindex import write_partition_index, write_segment_index
@@ -102,98 +103,79 @@ def resume(
         DamagedBackup: files are shorter than was committed, have other bytes, or have damage that
             a killed writer does not explain.
     """
-    return _Resume(folder, partition, committed).run(segments)
-
-
-class _Resume:
-    def __init__(
-        self, folder: AppendFolder, partition: int, committed: PartitionSummary | None
-    ) -> None:
-        self._folder = folder
-        self._partition = partition
-        self._committed = committed
-        self._cuts: list[Cut] = []
-        self._digest: _Hash | None = None
-        self._accounted = committed.next_offset if committed else None
-
-    def run(self, on_disk: Sequence[Segment]) -> Resumed:
-        self._drop_lone_indexes(on_disk)
-        # Before the oldest committed segment is what a prune that was killed has not removed yet.
-        done = self._committed.segments if self._committed else ()
-        oldest = min((segment.start_offset for segment in done), default=0)
-        segments = [
-            segment for segment in on_disk if segment.has_records and segment.start_offset >= oldest
-        ]
-        self._check_all_there(segments)
-        last = segments[-1] if segments else None
-        summaries = tuple(self._segment(segment, last=segment is last) for segment in segments)
-        latest = -1
-        for segment in summaries:
-            if segment.first_offset is None or segment.last_offset is None:
-                continue
-            if segment.first_offset <= latest:
-                where = self._folder.where(records_name(segment.prefix))
-                reason = f"offset {segment.first_offset} follows offset {latest}"
-                raise DamagedBackup(where, FIRST_POSITION, reason)
-            latest = segment.last_offset
-        if segments:
-            wanted = tuple(
-                partition_index.SegmentEntry(segment.prefix, segment.start_offset)
-                for segment in segments
-            )
-            try:
-                held: tuple[partition_index.SegmentEntry, ...] | None
-                held = partition_index.read(self._folder, self._partition)
-            except BreakglassError:
-                held = None
-            if held != wanted:
-                write_partition_index(self._folder, self._partition, wanted)
-        return Resumed(summaries, self._digest, tuple(self._cuts), self._unproved(summaries))
-
-    def _unproved(self, summaries: Sequence[SegmentSummary]) -> tuple[Unproved, ...]:
-        known = self._committed or PartitionSummary(self._partition, None, ())
-        begins: int | None = None
-        end = 0
-        for segment in summaries:
-            done = known.segment(segment.start_offset)
-            last = done.last_offset if done is not None else None
-            if segment.last_offset is not None and segment.last_offset != last:
-                first = segment.first_offset if last is None else last + 1
-                begins, end = (first if begins is None else begins), segment.last_offset + 1
-        if begins is None:
-            return known.unproved
-        return Unproved(begins, end, UNVOUCHED).after(known.unproved)
-
-    def _drop_lone_indexes(self, segments: Sequence[Segment]) -> None:
-        for segment in segments:
-            if not segment.has_records:
-                self._folder.remove(segment_index_name(segment.prefix))
-
-    def _check_all_there(self, segments: Sequence[Segment]) -> None:
-        """Check that only the oldest committed segments are missing, before those present."""
-        there = {segment.start_offset for segment in segments}
-        oldest = min(there, default=0)
-        for done in self._committed.segments if self._committed else ():
-            gone = done.start_offset not in there and (done.count or not there)
-            if gone and (done.start_offset >= oldest or not there):
-                where = self._folder.where(records_name(done.prefix))
-                raise DamagedBackup(where, 0, "it was committed and is not there")
-
-    def _segment(self, segment: Segment, *, last: bool) -> SegmentSummary:
-        done = self._committed.segment(segment.start_offset) if self._committed else None
-        size = self._folder.size(records_name(segment.prefix)) or 0
-        if done and size == done.records_bytes and not last:
-            return done
-        if size == 0 and not done:
+    for segment in segments:
+        if not segment.has_records:
+            folder.remove(segment_index_name(segment.prefix))
+    # Before the oldest committed segment is what a prune that was killed has not removed yet.
+    done = committed.segments if committed else ()
+    oldest = min((segment.start_offset for segment in done), default=0)
+    there = [one for one in segments if one.has_records and one.start_offset >= oldest]
+    _check_all_there(folder, done, there)
+    cuts: list[Cut] = []
+    digest: _Hash | None = None
+    accounted = committed.next_offset if committed else None
+    summaries = []
+    for segment in there:
+        known = committed.segment(segment.start_offset) if committed else None
+        size = folder.size(records_name(segment.prefix)) or 0
+        if known and size == known.records_bytes and segment is not there[-1]:
+            summaries.append(known)
+            continue
+        if size == 0 and not known:
             size = len(MAGIC)
-            self._folder.replace(records_name(segment.prefix), [MAGIC])
-        tail = _Tail(self._folder, segment, size, done, self._accounted)
-        summary = tail.walk()
-        self._accounted = tail.accounted
-        self._cuts += tail.cut()
-        if last:
-            self._digest = tail.digest
-        return summary
+            folder.replace(records_name(segment.prefix), [MAGIC])
+        tail = _Tail(folder, segment, size, known, accounted)
+        summaries.append(tail.walk())
+        accounted = tail.accounted
+        cuts += tail.cut()
+        digest = tail.digest
+    latest = -1
+    for summary in summaries:
+        if summary.first_offset is None or summary.last_offset is None:
+            continue
+        if summary.first_offset <= latest:
+            where = folder.where(records_name(summary.prefix))
+            reason = f"offset {summary.first_offset} follows offset {latest}"
+            raise DamagedBackup(where, FIRST_POSITION, reason)
+        latest = summary.last_offset
+    if there:
+        wanted = tuple(
+            partition_index.SegmentEntry(segment.prefix, segment.start_offset) for segment in there
+        )
+        held: tuple[partition_index.SegmentEntry, ...] | None = None
+        with suppress(BreakglassError):
+            held = partition_index.read(folder, partition)
+        if held != wanted:
+            write_partition_index(folder, partition, wanted)
+    known_part = committed or PartitionSummary(partition, None, ())
+    return Resumed(tuple(summaries), digest, tuple(cuts), _unproved(known_part, summaries))
+
+
+def _check_all_there(
+    folder: AppendFolder, committed: Sequence[SegmentSummary], segments: Sequence[Segment]
+) -> None:
+    """Check that only the oldest committed segments are missing, before those present."""
+    there = {segment.start_offset for segment in segments}
+    oldest = min(there, default=0)
+    for done in committed:
+        gone = done.start_offset not in there and (done.count or not there)
+        if gone and (done.start_offset >= oldest or not there):
+            where = folder.where(records_name(done.prefix))
+            raise DamagedBackup(where, 0, "it was committed and is not there")
+
+
+def _unproved(known: PartitionSummary, summaries: Sequence[SegmentSummary]) -> tuple[Unproved, ...]:
+    begins: int | None = None
+    end = 0
+    for segment in summaries:
+        done = known.segment(segment.start_offset)
+        last = done.last_offset if done is not None else None
+        if segment.last_offset is not None and segment.last_offset != last:
+            first = segment.first_offset if last is None else last + 1
+            begins, end = (first if begins is None else begins), segment.last_offset + 1
+    if begins is None:
+        return known.unproved
+    return Unproved(begins, end, UNVOUCHED).after(known.unproved)
 
 
 class _Tail:
@@ -288,9 +270,5 @@ class _Tail:
         size = self._folder.size(name) or 0
         if size <= to:
             return []
-        file = self._folder.append(name, to)
-        try:
-            file.sync()
-        finally:
-            file.close()
+        write_at(self._folder, name, to)
         return [Cut(self._folder.where(name), to, size - to)]

@@ -1,15 +1,22 @@
 """Reads, hashes and copies the committed bytes of a segment's files in chunks.
 
+Whether a committed segment's bytes are unchanged is checked once for each state of the file: a
+process that checks an unchanged file again gets the first answer; in an object store, only if the
+store proves that the object is unchanged. A failed read is repeated each time, because the next
+request may succeed.
+
 Small parts are appended to a small segment, so that frequent runs produce few segments.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 
-from breakglass.services.errors import DamagedBackup
-from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
+from breakglass.services.errors import BreakglassError, DamagedBackup
+from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors, write_at
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.part import NewSegment, SegmentPart, followed_by, placed
 from breakglass.services.topic_backup.segment_index import ENTRY
@@ -90,10 +97,10 @@ def appended(folder: LocalFolder, last: SegmentSummary, new: NewSegment) -> Segm
     if digest.hexdigest() != last.sha256:
         return None
     records = chunks(folder, part.records, part.records_bytes, len(MAGIC))
-    _write_behind(folder, name, last.records_bytes, records)
+    write_at(folder, name, last.records_bytes, records)
     entries = moved_entries(folder, part.index, part.count, last.records_bytes - FIRST_POSITION)
     at = FIRST_POSITION + last.count * ENTRY.size
-    _write_behind(folder, segment_index_name(last.prefix), at, entries)
+    write_at(folder, segment_index_name(last.prefix), at, entries)
     folder.remove(part.records)
     folder.remove(part.index)
     behind = placed(new, last.prefix, part.first_offset, None)
@@ -103,12 +110,137 @@ def appended(folder: LocalFolder, last: SegmentSummary, new: NewSegment) -> Segm
     return followed_by(last, behind, digest.hexdigest())
 
 
-def _write_behind(folder: LocalFolder, name: str, at: int, content: Iterable[bytes]) -> None:
-    """Write *content* at byte *at* of a file, durably, over bytes that were never committed."""
-    file = folder.append(name, at)
+OTHER_BYTES = "its bytes are not those that were committed (SHA-256)"
+MOST_KEPT = 4096
+BLOCK_BYTES = 1024 * 1024
+
+_known: dict[Hashable, str] = {}
+"""Answers by question, file, state of the file and committed figures."""
+_blocks: dict[str, bytes] = {}
+"""The SHA-256 of each `BLOCK_BYTES` of records files, one after the other, by that of the file."""
+
+
+def altered(folder: Folder, segment: SegmentSummary) -> str:
+    """What is wrong with the records file of *segment*; empty if nothing is."""
     try:
-        for chunk in content:
-            file.write(chunk)
-        file.sync()
-    finally:
-        file.close()
+        prefix, size, committed = segment.prefix, segment.records_bytes, segment.sha256
+        answer = partial(_judged, folder, prefix, size, committed)
+        return remembered(folder, segment, "altered", answer)
+    except BreakglassError as error:
+        return str(error)
+
+
+def remembered(
+    folder: Folder, segment: SegmentSummary, question: str, answer: Callable[[], str]
+) -> str:
+    """The *answer* about the records file of *segment*, computed once for each state of the file.
+
+    Raises: as *answer*; then nothing is remembered.
+        StorageError: the state of the file cannot be read.
+    """
+    name = records_name(segment.prefix)
+    state = folder.state(name)
+    if state is None:
+        return answer()
+    # The address alone is not enough: another key decrypts the file to other bytes.
+    place = folder.where(name) if isinstance(folder, LocalFolder) else (folder, name)
+    key = (question, place, state, segment.records_bytes, segment.sha256)
+    if key not in _known:
+        found = answer()
+        if len(_known) >= MOST_KEPT:
+            _known.clear()
+        _known[key] = found
+    return _known[key]
+
+
+def known_blocks(segment: SegmentSummary) -> bytes:
+    """The SHA-256 of each block of the records file of *segment*, if its bytes were checked here.
+
+    They prove what is read later: a store may answer each request with other bytes.
+    """
+    return _blocks.get(segment.sha256, b"")
+
+
+def blocks_of(folder: Folder, prefix: str, size: int, committed: str) -> bytes:
+    """The same of the segment that was *committed* with that SHA-256; its file is read if need be.
+
+    Raises:
+        DamagedBackup: its bytes are not those that were committed.
+        StorageError: they cannot be read.
+    """
+    why = "" if committed in _blocks else _judged(folder, prefix, size, committed)
+    if why:
+        raise DamagedBackup(folder.where(records_name(prefix)), 0, why)
+    return _blocks[committed]
+
+
+def judged(
+    folder: Folder, segment: SegmentSummary, see: Callable[[bytes], None] = lambda _: None
+) -> str:
+    """Like `altered`, without the memory; *see* is called with each chunk that is read."""
+    try:
+        return _judged(folder, segment.prefix, segment.records_bytes, segment.sha256, see)
+    except BreakglassError as error:
+        return str(error)
+
+
+def _judged(
+    folder: Folder,
+    prefix: str,
+    committed_bytes: int,
+    committed: str,
+    see: Callable[[bytes], None] = lambda _: None,
+) -> str:
+    name, blocks, held = records_name(prefix), list[bytes](), bytearray()
+
+    def add(chunk: bytes) -> None:
+        see(chunk)
+        held.extend(chunk)
+        while len(held) >= BLOCK_BYTES:
+            blocks.append(hashlib.sha256(held[:BLOCK_BYTES]).digest())
+            del held[:BLOCK_BYTES]
+
+    try:
+        size = folder.size(name)
+        if size is None:
+            return "the manifest has this segment, the folder has not"
+        if size < committed_bytes:
+            return f"it has {size:,} bytes, and {committed_bytes:,} were committed"
+        digest = sha256(folder, name, committed_bytes, add)
+    except DamagedBackup as error:
+        return f"byte {error.position}: {error.reason}"
+    if digest != committed:
+        return OTHER_BYTES
+    if len(_blocks) >= MOST_KEPT:
+        _blocks.clear()
+    _blocks[digest] = b"".join([*blocks, *([hashlib.sha256(held).digest()] if held else [])])
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentExtent:
+    """How much of one segment is read, be it present or missing."""
+
+    prefix: str
+    start_offset: int
+    end: int | None
+    """Where to stop in the records file; None: after the last complete record."""
+    next_offset: int | None = None
+    """The segment's offsets are lower; None: no segment follows."""
+    summary: SegmentSummary | None = None
+    """The segment as it was committed; None without a manifest."""
+    missing: str = ""
+    """Why the segment cannot be read; empty: it can."""
+
+    def altered(self, folder: Folder) -> str:
+        """What is wrong with the committed bytes; empty if nothing is, or without a manifest."""
+        if self.summary is None or self.missing:
+            return self.missing
+        return altered(folder, self.own_summary)
+
+    @property
+    def own_summary(self) -> SegmentSummary:
+        """The summary with the name of the file: names may pad the same offset differently."""
+        assert self.summary is not None
+        same = self.summary.prefix == self.prefix
+        return self.summary if same else replace(self.summary, prefix=self.prefix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import BinaryIO, NamedTuple
 
 from breakglass.services.errors import DamagedBackup, UnsupportedSchema
@@ -21,13 +22,30 @@ FIRST_POSITION = len(MAGIC)
 CHUNK_BYTES = 1024 * 1024
 
 
-class Placed(NamedTuple):
-    """A record and its place in the file."""
+class Proof(StrEnum):
+    """Why bytes are accepted as a record that was written."""
+
+    COMMITTED = "the segment has the bytes that were committed"
+    INDEX = "the index names each record at its place"
+    BEHIND_STRAY = "the index names where each record ends, behind stray bytes"
+    LAST = "the index names it, and the bytes behind it begin no record"
+    SHIFTED = "the index names each record, all of them at another place than it says"
+    BETWEEN = "records fill the bytes between two that the index names"
+    WALKED = "each record ends where the next begins"
+
+
+class FoundRecord(NamedTuple):
+    """A record, its place in the file, and why it is accepted."""
 
     record: Record
     position: int
     length: int
     """How many bytes."""
+    proof: Proof = Proof.COMMITTED
+
+    @property
+    def offset(self) -> int:
+        return self.record.offset
 
     @property
     def end(self) -> int:
@@ -60,7 +78,7 @@ def read_segment(
     start: int = FIRST_POSITION,
     end: int | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
-) -> Iterator[Placed]:
+) -> Iterator[FoundRecord]:
     """The records of file *name* in the bytes ``[start, end)``; by default, to its end.
 
     *start* must be the start of a record. Offsets must rise. All records before damage are
@@ -91,19 +109,20 @@ class _Reading:
         self._chunk = b""
         self._chunk_start = 0
 
-    def records(self, start: int, end: int) -> Iterator[Placed]:
+    def records(self, start: int, end: int) -> Iterator[FoundRecord]:
         position, last_offset = start, -1
         if start < end:
             self._load(start, CHUNK_BYTES, end)
         while position < end:
             placed = self._next(position, end)
-            if placed.record.offset <= last_offset:
-                reason = f"offset {placed.record.offset} follows offset {last_offset}"
+            offset = placed.record.offset
+            if offset <= last_offset:
+                reason = f"offset {offset} follows offset {last_offset}"
                 raise DamagedBackup(self._where, position, reason)
             yield placed
-            position, last_offset = placed.end, placed.record.offset
+            position, last_offset = placed.end, offset
 
-    def _next(self, position: int, end: int) -> Placed:
+    def _next(self, position: int, end: int) -> FoundRecord:
         while True:
             base = self._chunk_start
             try:
@@ -120,7 +139,7 @@ class _Reading:
                     self._where, base + error.at, error.reason, torn=error.torn
                 ) from None
             else:
-                return Placed(record, position, base + after - position)
+                return FoundRecord(record, position, base + after - position)
 
     def _load(self, position: int, size: int, end: int) -> None:
         """Load at least *size* bytes from *position*, or up to the end of the file."""

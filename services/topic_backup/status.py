@@ -9,12 +9,11 @@ from uuid import UUID
 from breakglass.services.topic_backup import group_history, verified
 from breakglass.services.topic_backup.catalog import HeldTopic, held_topics, newest
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
-from breakglass.services.topic_backup.folder_contents import missing_of
+from breakglass.services.topic_backup.folder_contents import FoundFiles, found_files, missing_of
 from breakglass.services.topic_backup.layout import folder_name
 from breakglass.services.topic_backup.manifest import read_manifest
-from breakglass.services.topic_backup.originals import FoundFiles, found_files
 from breakglass.services.topic_backup.store.store import Store
-from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary
+from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary, added
 from breakglass.services.topic_backup.verification import lacks_last, uncommitted
 from breakglass.services.topic_backup.verified import Verified
 
@@ -164,22 +163,16 @@ def _partition(folder: Folder, held: PartitionSummary, names: Collection[str]) -
     lost = missing_of(names, folder, held, sizes=isinstance(folder, LocalFolder))
     wrong = {one.prefix for one in lost}
     kept = [segment for segment in held.segments if segment.prefix not in wrong]
-    gaps: dict[str, int] = {}
-    for segment in held.segments:
-        for reason, count in segment.missing.items():
-            gaps[reason] = gaps.get(reason, 0) + count
-    firsts = [segment.first_offset for segment in held.segments if segment.first_offset is not None]
-    lasts = [segment.last_offset for segment in held.segments if segment.last_offset is not None]
     return PartitionStatus(
         partition=held.partition,
-        first_offset=firsts[0] if firsts else None,
-        last_offset=lasts[-1] if lasts else None,
+        first_offset=held.first_offset,
+        last_offset=held.records_end - 1 if held.first_offset is not None else None,
         next_offset=held.next_offset,
         records=sum(summary.count for summary in kept),
         bytes=sum(summary.records_bytes for summary in kept),
         segments=len(kept),
         damage=tuple(str(one.what) for one in lost),
-        gaps=gaps,
+        gaps=added(*(segment.missing for segment in held.segments)),
         unproved=tuple(map(str, held.unproved)),
         lost_offsets=held.lost,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -31,6 +32,14 @@ class GapReason(StrEnum):
 
 EXPECTED = frozenset({GapReason.COMPACTION, GapReason.CONTROL, GapReason.ABORTED})
 """Reasons that leave no record missing for a read_committed consumer."""
+
+
+def added(*counts: Mapping[str, int]) -> dict[str, int]:
+    """The sum of some *counts*, each by its reason."""
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,11 @@ class SegmentSummary:
     """Missing offsets before, between and after the records; the first `MAX_GAPS` gaps."""
     missing: Mapping[str, int] = field(default_factory=dict)
     """All missing offsets, by reason."""
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset after the last record; None without records."""
+        return None if self.last_offset is None else self.last_offset + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +186,12 @@ class PartitionSummary:
         unlisted = counted - sum(gap.end - gap.start for gap in lost)
         more = (f"and {unlisted:,} more",) if unlisted > 0 else ()
         return (*(gap.offsets for gap in lost), *more)
+
+    @property
+    def first_offset(self) -> int | None:
+        """The offset of the first record; None without records."""
+        firsts = (one.first_offset for one in self.segments)
+        return next((first for first in firsts if first is not None), None)
 
     @property
     def records_end(self) -> int:

@@ -110,13 +110,7 @@ class TopicWriter:
     ) -> None:
         """Open or create the folder of the topic under *root*.
 
-        Raises:
-            UsageError: the name is not valid for a topic, or the folder belongs to the topic before
-                it was deleted and created again.
-            WrongCluster: the folder belongs to another cluster.
-            AlreadyRunning: another process is writing to the folder.
-            MalformedInput, UnsupportedSchema: the folder's manifest cannot be read.
-            StorageError: the folder cannot be written.
+        Raises: as `claim`; UsageError if the name is not valid for a topic.
         """
         self._max_segment_bytes = max_segment_bytes
         self._mutex = threading.Lock()

@@ -16,7 +16,6 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.topic_backup import group_history, partition_index, verified
 from breakglass.services.topic_backup.batch_log import read_batch_log
 from breakglass.services.topic_backup.folder import Folder
-from breakglass.services.topic_backup.index_proof import IndexProof
 from breakglass.services.topic_backup.layout import (
     MANIFEST,
     batch_log_name,
@@ -26,8 +25,8 @@ from breakglass.services.topic_backup.layout import (
 )
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from breakglass.services.topic_backup.reader import NOT_COMMITTED, LeftOut, PartitionReader
-from breakglass.services.topic_backup.segment_index import SegmentIndex, open_index
-from breakglass.services.topic_backup.soundness import OTHER_BYTES, judged
+from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, judged
+from breakglass.services.topic_backup.segment_index import IndexProof, SegmentIndex, open_index
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 _IN_RUN = re.compile(r"run-([0-9]{10,19})-", re.ASCII)

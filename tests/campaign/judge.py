@@ -6,6 +6,10 @@
 - **put back**: a saved record is not in its topic afterwards, or is there twice, or what was there
   has changed.
 
+- **group**: a group goes on past records that it has not read, and no word names it; or the offset
+  that it is offered does.
+- **open**: a partition has a transaction without an end, and `transactions list` does not name it.
+
 Findings of other kinds are made where they are noticed: **changed** (a setting, or the order of an
 assignment, is not as it was), **hung** (a command did not end), **unfinished** (a command that was
 killed left something that its resumption did not finish). `breakglass.bookkeeping.judge` has the
@@ -16,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from breakglass.bookkeeping.folders import DiskReading, Name
 from breakglass.bookkeeping.judge import JudgeFinding, missing_records
@@ -58,6 +63,45 @@ def missing_findings(
         yield JudgeFinding(
             kind, name, f"{len(records)} records ({some}) are in neither log nor rescue"
         )
+
+
+def check_groups(
+    group: str,
+    committed: Mapping[Name, int],
+    unread: Mapping[Name, Collection[str]],
+    logs: Mapping[Name, FolderLog],
+    said: Mapping[str, Any],
+    text: str,
+) -> Iterator[JudgeFinding]:
+    """What `groups past-end --json` leaves out; *unread* are digests of what no group has read."""
+    moves = {_place(move): move["to"] for move in said["past_end"]}
+    named = {*moves, *map(_place, said["left"])}
+    # Of a group without leader epochs a sentence says what its place rests on.
+    doubted = f"group {group} commits no leader epochs" in text
+    for name, offset in committed.items():
+        if name not in logs or said["unread"] or said["offline"]:
+            continue
+        log = logs[name]
+        skipped = [r.offset for r in log.records if r.offset < offset and r.digest in unread[name]]
+        stands = f"the group stands at {offset} of {log.end}, and has not read {len(skipped)} below"
+        said_so = doubted or name in named or "{}-{}".format(*name) in text
+        if (skipped or offset > log.end) and not said_so:
+            yield JudgeFinding("group", name, f"{stands}; nothing says so")
+        if skipped and moves.get(name, 0) > min(skipped):
+            yield JudgeFinding("group", name, f"{stands}, and is offered {moves[name]}")
+
+
+def check_open(logs: Mapping[Name, FolderLog], said: Mapping[str, Any]) -> Iterator[JudgeFinding]:
+    """The led partitions whose open transactions `transactions list --json` does not name."""
+    named = set(map(_place, said["open"]))
+    for name, log in logs.items():
+        if log.pending and name not in named and not said["unread"]:
+            yield JudgeFinding("open", name, f"{len(log.pending)} records of it are not named")
+
+
+def _place(one: Mapping[str, Any]) -> Name:
+    place = one if "topic" in one else one["partition"]
+    return place["topic"], place["partition"]
 
 
 def check_put_back(

@@ -66,6 +66,9 @@ def _with_more(incident: LabIncident) -> LabIncident:
     elif lost and random.random() < 0.3:
         more["returning"] = random.choice(lost)
     more["midway"] = random.random() < 0.5
+    more["group_epochs"] = incident.seed % 3 > 0
+    if not any(step.act is Happening.COMMIT for step in steps):
+        steps.insert(random.randint(1, len(steps)), Step(Happening.COMMIT))
     more["one_address"] = random.random() < 0.3
     labels = {"never written"} if topics[0].never else set[str]()
     labels |= {step.act.value for step in steps}

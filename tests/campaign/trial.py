@@ -11,18 +11,28 @@ from confluent_kafka import KafkaException
 
 from breakglass.bookkeeping.folders import DiskReading, Name
 from breakglass.bookkeeping.judge import JudgeFinding, check_said
-from breakglass.bookkeeping.log_files import NO_LOG, DamagedLog, FolderLog, HeldRecord
+from breakglass.bookkeeping.log_files import NO_LOG, DamagedLog, FolderLog, HeldRecord, digest
+from breakglass.bookkeeping.producer import Book
 from breakglass.bookkeeping.saved import SavedRecord, read_rescues
 from breakglass.bookkeeping.settings import ClusterState, changes, read_cluster
 from breakglass.services.errors import LabError, Unreachable
 from breakglass.services.lab.incidents.incident import LabIncident, Way
-from breakglass.services.lab.incidents.wreck import Wreck
+from breakglass.services.lab.incidents.wreck import GROUP, Wreck
 from tests.campaign.by_breakglass import Operator, shell_of
 from tests.campaign.by_kafka import Runbook
 from tests.campaign.commands import HUNG, Shell
-from tests.campaign.judge import Saved, check_missing, check_put_back, missing_findings
+from tests.campaign.judge import (
+    Saved,
+    check_groups,
+    check_missing,
+    check_open,
+    check_put_back,
+    missing_findings,
+)
+from tests.campaign.second_round import FIRST_ROUND
 from tests.campaign.sentences import check_rescued, check_sentences, unjudged
 
+INTERNAL = {"__consumer_offsets", "__transaction_state"}
 HANG_SECONDS = 300.0
 """It only ends a wait in vain."""
 PLAY_FAILURES = (LabError, Unreachable, DamagedLog, KafkaException)
@@ -163,6 +173,8 @@ def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
         unrecovered = {name for name in scene.offline if name not in operator.elected}
         lost = _lost(wreck, _required(scene, ()), first)
         earlier += missing_findings(lost, unrecovered)
+        # What a group cannot have read has later timestamps than its commit.
+        wreck.time_ms = int(time.time() * 1000)
         wreck.happen(incident.again)
         shell.machine += incident.elsewhere
         scene, operator.curable = _scene(wreck), incident.curable
@@ -195,6 +207,7 @@ def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
         *_said(wreck, operator, shell),
         *_changed(wreck, scene),
         *_unfinished(operator, shell),
+        *_left_behind(wreck, shell),
         *_hung(shell),
     ]
     spent, put = 0.0, 0
@@ -282,8 +295,7 @@ def _lost(
 
 
 def _compacted(incident: LabIncident) -> frozenset[str]:
-    internal = {"__consumer_offsets", "__transaction_state"}
-    return frozenset({topic.name for topic in incident.topics if topic.compacted} | internal)
+    return frozenset({topic.name for topic in incident.topics if topic.compacted} | INTERNAL)
 
 
 def _said(wreck: Wreck, operator: Operator, shell: Shell) -> Iterator[JudgeFinding]:
@@ -330,6 +342,37 @@ def _unfinished(operator: Operator, shell: Shell) -> Iterator[JudgeFinding]:
             yield JudgeFinding(
                 "unfinished", None, f"resume has more to do: {again.err.strip()[-300:]}"
             )
+
+
+def _left_behind(wreck: Wreck, shell: Shell) -> Iterator[JudgeFinding]:
+    """Groups and transactions that the recovery left as they are not to be, and did not name."""
+    if wreck.incident.seed <= FIRST_ROUND:
+        return
+    disks = wreck.read()
+    logs = {
+        name: disks.held(name).get(state.leader, NO_LOG)
+        for name, state in wreck.partitions().items()
+        if state.leader is not None and name[0] not in INTERNAL
+    }
+    listed = shell.breakglass("transactions", "list", "--json")
+    if listed.document:
+        yield from check_open(logs, listed.document)
+    if wreck.book.commits:
+        told = shell.breakglass("groups", "past-end", "--json")
+        committed = wreck.book.committed(GROUP)
+        unread = {name: _unread_at(wreck.book, name, offset) for name, offset in committed.items()}
+        if told.document:
+            yield from check_groups(GROUP, committed, unread, logs, told.document, told.err)
+
+
+def _unread_at(book: Book, name: Name, offset: int) -> frozenset[str]:
+    """Digests of what was written after the group had committed *offset*."""
+    known = book.commits.get(name, {}).get(offset, len(book.acked))
+    return frozenset(
+        digest(record.key, record.value)
+        for record in book.acked[known:]
+        if (record.topic, record.partition) == name
+    )
 
 
 def _hung(shell: Shell) -> Iterator[JudgeFinding]:

@@ -18,7 +18,7 @@ from kafka.record.util import calc_crc32c
 from breakglass.services.errors import BreakglassError
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup import consumer_offsets, manifest, partition_index
-from breakglass.services.topic_backup.batch_header import ATTRIBUTES_AT, BATCH_HEADER, read_headers
+from breakglass.services.topic_backup.batches import ATTRIBUTES_AT, BATCH_HEADER, read_headers
 from breakglass.services.topic_backup.compression import decompress
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix

@@ -24,7 +24,7 @@ from breakglass.services.guard.journal_view import read as read_journal
 from breakglass.services.metastore.side_file import verify_backup
 from breakglass.services.pipeline.restore.state import FILE, read_state
 from breakglass.services.topic_backup import partition_index, pending, verified
-from breakglass.services.topic_backup.batch_header import read_headers
+from breakglass.services.topic_backup.batches import read_headers
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from breakglass.services.topic_backup.batch_header import read_headers
-from breakglass.services.topic_backup.batches import MAX_BATCH_BYTES, RecordBatch, decode_batch
+from breakglass.services.topic_backup.batches import (
+    MAX_BATCH_BYTES,
+    RecordBatch,
+    decode_batch,
+    read_headers,
+)
 
 
 def decode_batches(

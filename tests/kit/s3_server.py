@@ -26,6 +26,7 @@ LOOPBACK = "127.0.0.1"
 SECONDS = DEADLINE_SECONDS
 BUCKET = "backups"
 HOP_BY_HOP = {"connection", "date", "server", "transfer-encoding"}
+CHECKSUM = "x-amz-checksum-"
 MOST_REFUSALS = 2
 UNAVAILABLE = b"<Error><Code>ServiceUnavailable</Code><Message>Try again.</Message></Error>"
 
@@ -44,11 +45,13 @@ class S3:
     """Once so many objects were put, nothing is answered any more."""
     silent: bool = False
     """Requests are accepted and not answered; their connections are closed when it ends."""
+    fickle: bool = False
+    """A records file that was read once has other bytes."""
     requests: int = field(default=0, init=False)
     refused: int = field(default=0, init=False)
     puts: int = field(default=0, init=False)
-    records_read: int = field(default=0, init=False)
-    """Bytes of records files that clients were given."""
+    records_read: Counter[str] = field(default_factory=Counter, init=False)
+    """Bytes of each records file that clients were given."""
     _refusals: Counter[str] = field(default_factory=Counter, init=False)
     """How often each request was refused, by the id that it keeps when it is sent again."""
     answers: threading.Event = field(default_factory=threading.Event, init=False)
@@ -62,16 +65,21 @@ class S3:
 
     @contextmanager
     def failing(
-        self, *, every: int = 0, after: int | None = None, silent: bool = False
+        self,
+        *,
+        every: int = 0,
+        after: int | None = None,
+        silent: bool = False,
+        fickle: bool = False,
     ) -> Iterator[None]:
         """Make it fail while the block runs."""
         self.refused = self.puts = 0
         self.answers.clear()
-        self.every, self.after, self.silent = every, after, silent
+        self.every, self.after, self.silent, self.fickle = every, after, silent, fickle
         try:
             yield
         finally:
-            self.every, self.after, self.silent = 0, None, False
+            self.every, self.after, self.silent, self.fickle = 0, None, False, False
             self.answers.set()
 
     def verdict(self, method: str, request: str) -> str:
@@ -90,10 +98,12 @@ class S3:
                 return "refused"
             return "passes"
 
-    def count_records(self, size: int) -> None:
-        """Note that a client was given *size* bytes of a records file."""
+    def of_records(self, path: str, content: bytes, whole: int) -> bytes:
+        """What a client is given for *content* of a records file of *whole* bytes."""
         with self._mutex:
-            self.records_read += size
+            read = self.records_read[path]
+            self.records_read[path] += len(content)
+        return content[:-1] + b"?" if self.fickle and read >= whole else content
 
 
 @contextmanager
@@ -179,9 +189,14 @@ class _Handler(BaseHTTPRequestHandler):
             connection.request(self.command, self.path, body, dict(self.headers.items()))
             answer = connection.getresponse()
             content = answer.read()
-            if self.command == "GET" and self.path.partition("?")[0].endswith("_records"):
-                self.s3.count_records(len(content))
-            self._answer(answer.status, answer.getheaders(), content)
+            path = self.path.partition("?")[0]
+            if self.command == "GET" and path.endswith("_records"):
+                whole = answer.getheader("Content-Range", f"/{len(content)}").rpartition("/")[2]
+                content = self.s3.of_records(path, content, int(whole))
+            headers = answer.getheaders()
+            if self.s3.fickle:
+                headers = [one for one in headers if not one[0].lower().startswith(CHECKSUM)]
+            self._answer(answer.status, headers, content)
 
     def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         self.send_response_only(status)

@@ -23,7 +23,7 @@ HEAVY = {
 }
 TERMINAL = {"textual", "rich", "typer"}
 FRONT = {"breakglass.console", "breakglass.screens"}
-ENTRIES = sorted({f"breakglass.{entry.target.partition(':')[0]}" for entry in COMMANDS})
+ENTRIES = sorted({entry.path for entry in COMMANDS})
 MOST_MODULES = 500
 """What --help, --version and completion load together, the standard library included."""
 SEPARATELY = """

@@ -21,7 +21,7 @@ from breakglass.services.recovery.timeline.saving import save_timeline
 from breakglass.services.regular_file import replace_regular
 from breakglass.services.rights import make_folders
 from breakglass.services.topic_backup.folder import LocalAppendFile, LocalFolder
-from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
+from breakglass.services.topic_backup.store.blobs import LocalBlobs
 from tests.unit.recovery.plans import SAFE, planned
 
 WRITERS: dict[str, Callable[[Path], object]] = {

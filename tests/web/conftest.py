@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.console.web.access import Access
 from breakglass.console.web.listener import serve_until
-from breakglass.console.web.server import SHUTDOWN_SECONDS, Dashboard
+from breakglass.console.web.server import SHUTDOWN_SECONDS, Access, Dashboard
 from tests.screens.turns import keys_without_clocks
 from tests.web.browser import Page, browser
 

@@ -14,9 +14,8 @@ import psutil
 import pytest
 from aiohttp import ClientSession, CookieJar, WSServerHandshakeError
 
-from breakglass.console.web.access import Access
 from breakglass.console.web.listener import HEADERS, HttpListener, serve_until
-from breakglass.console.web.server import SESSIONS, Dashboard
+from breakglass.console.web.server import SESSIONS, Access, Dashboard
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.web.conftest import ServeDashboard
 
@@ -99,7 +98,7 @@ async def test_s01_the_page_holds_nothing_and_a_key_takes_the_token_and_the_page
 async def test_s01_a_key_opens_one_console_and_ends_when_its_page_is_loaded_again(
     client: ClientSession, serve_dashboard: ServeDashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("breakglass.console.web.access.KEYS", 2)
+    monkeypatch.setattr("breakglass.console.web.server.KEYS", 2)
     own = f"http://127.0.0.1:{await serve_dashboard(here(), IDLE)}"
     first = await entered(client, own)
     async with client.ws_connect(f"{own}/ws", headers=first):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from breakglass.console.web.access import Access
 from breakglass.console.web.listener import HttpListener
+from breakglass.console.web.server import Access
 from tests.kit.waiting import wait_until
 from tests.web.browser import Page, browser
 from tests.web.conftest import ServeDashboard

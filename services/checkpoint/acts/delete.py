@@ -10,7 +10,6 @@ from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import (
     BackupStore,
     Retention,
-    candidates,
     expired,
 )
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
@@ -64,7 +63,7 @@ class DeleteCheckpoint(Act[StoredCheckpoint | None]):
                 ("State", found.state),
                 ("After it", _left(others)),
             ),
-            tuple(map(str, _partitions(found))),
+            tuple(map(str, found.topic_partitions)),
             tuple(_remarks(found)),
             found,
         )
@@ -72,7 +71,7 @@ class DeleteCheckpoint(Act[StoredCheckpoint | None]):
     def carry_out(
         self, front: Front, means: Means, frozen: Frozen[StoredCheckpoint | None]
     ) -> Ending:
-        partitions = [] if frozen.plan is None else list(_partitions(frozen.plan))
+        partitions = [] if frozen.plan is None else frozen.plan.topic_partitions
         items = {partition: {"checkpoint": self.id} for partition in partitions}
         with announced(
             means.journal, DELETE_CHECKPOINT, items, front.tell, store=self.store.address
@@ -102,7 +101,7 @@ class DeleteExpired(Act[Expired]):
 
     def freeze(self, front: Front) -> Frozen[Expired]:  # noqa: ARG002
         stored = self.store.all()
-        going = expired(candidates(stored), self.limits, now_ms())
+        going = expired(stored, self.limits, now_ms())
         left = self.store.deleted_with_rest()
         asked = (ConsentPhrase(f"delete {len(going):,} checkpoints"),) if going else ()
         others = [checkpoint for checkpoint in stored if checkpoint.id not in going]
@@ -141,12 +140,6 @@ def _journal_of(store: BackupStore, stored: Sequence[StoredCheckpoint]) -> str:
     takes = (checkpoint.take for checkpoint in stored)
     clusters = (take.cluster_id for take in takes if take is not None and take.cluster_id)
     return next(clusters, f"store {store.address}")
-
-
-def _partitions(found: StoredCheckpoint) -> Iterator[TopicPartition]:
-    for partition in found.partitions:
-        if partition.subject is not None:
-            yield TopicPartition(partition.subject.topic, partition.subject.partition)
 
 
 def _left(others: Sequence[StoredCheckpoint]) -> str:

@@ -1,64 +1,60 @@
-"""Retention that a server of checkpoints holds back: suspended by an act, released at the end.
-
-Holds retention back for the checkpoints of a server, and releases it when they have ended.
+"""Suspends the retention of topics for checkpoints by one act, and restores it by another.
 
 A hold has the name of the request that reserved the checkpoint, so that another process finds out
 from the store whether the checkpoint has ended: a restarted server, or `checkpoint finish`.
-
-Suspends the retention of topics for a checkpoint that a server takes.
-
-`acts.take.ReleaseRetention` ends what this act begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.holding import RetentionHolder
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.store.documents import TakeDocument
 from breakglass.services.guard.act import Act, ActStep, Ending, Front, Frozen, Means, announced
-from breakglass.services.guard.steps import HOLD_RETENTION
+from breakglass.services.guard.steps import HOLD_RETENTION, RELEASE_RETENTION
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition
 
 ENDED = (Status.COMPLETED, Status.FAILED)
 
 
-@dataclass(frozen=True, slots=True)
-class ServedHolds:
-    """The holds of one server on one cluster."""
+def release_ended(
+    store: BackupStore, held: Collection[str], release: Callable[[str], object]
+) -> None:
+    """Release the holds of checkpoints of *store* that are completed, failed or deleted.
 
-    store: BackupStore
-    suspend: Callable[[str], object]
-    release: Callable[[str], object]
-    held: Callable[[], Collection[str]]
-    """The requests that hold back the retention of the cluster's topics."""
+    *held* are the requests that hold back the retention of a cluster's topics. Holds of other
+    requests are left: another process, or another store, has use for them.
 
-    def hold(self, take: TakeDocument) -> None:
-        """Suspend retention for a checkpoint that is reserved and not started yet.
+    Raises: as `RetentionHolder.release`; AlreadyRunning, StorageError.
+    """
+    for request in sorted(held):
+        id = store.id_of(request)
+        if id is None:
+            continue
+        found = store.read(id)
+        if found is None or found.status in ENDED:
+            release(request)
 
-        Raises: as `RetentionHolder.hold`; AlreadyRunning.
-        """
-        self.suspend(take.request)
 
-    def release_ended(self) -> None:
-        """Release the holds of checkpoints of the store that are completed, failed or deleted.
-
-        Holds of other requests are left: another process, or another store, has use for them.
-
-        Raises: as `RetentionHolder.release`; AlreadyRunning, StorageError.
-        """
-        for request in sorted(self.held()):
-            id = self.store.id_of(request)
-            if id is None:
-                continue
-            found = self.store.read(id)
-            if found is None or found.status in ENDED:
-                self.release(request)
+def suspend(
+    front: Front,
+    means: Means,
+    holder: RetentionHolder,
+    topics: Collection[str],
+    items: Mapping[TopicPartition, Mapping[str, object]],
+    /,
+    **details: Any,
+) -> None:
+    """Suspend the retention of *topics*; *items* and *details* are for the journal."""
+    request = holder.request
+    with announced(means.journal, HOLD_RETENTION, items, front.tell, request_id=request, **details):
+        holder.hold(topics)
+    front.tell(ActStep(f"retention is suspended: {', '.join(topics)}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +81,33 @@ class HoldRetention(Act[None]):
         ):
             client.describe(Deadline.after(patience.COMMAND))
             holder = RetentionHolder(client, markers, self.control_topic, self.request)
-            details = {"request_id": self.request, "topics": topics}
-            with announced(means.journal, HOLD_RETENTION, {}, front.tell, **details):
-                holder.hold(topics)
-        front.tell(ActStep(f"retention is suspended: {', '.join(topics)}"))
+            suspend(front, means, holder, topics, {}, topics=topics)
         return Ending()
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRetention(Act[None]):
+    """Restore the retention of topics that was suspended in the name of *request*."""
+
+    doing: ClassVar[str] = "releasing retention"
+    control_topic: str
+    request: str
+
+    def freeze(self, front: Front) -> Frozen[None]:
+        with front.reading() as client:
+            cluster_id = client.describe(Deadline.after(patience.COMMAND)).cluster_id
+        return Frozen(cluster_id, (), (("Request", self.request),))
+
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[None]) -> Ending:
+        """Restore the settings; the ending's value names the topics."""
+        with (
+            front.reading() as client,
+            means.cluster.markers(frozen.cluster_id, holding=True) as markers,
+        ):
+            client.describe(Deadline.after(patience.COMMAND))
+            holder = RetentionHolder(client, markers, self.control_topic, self.request)
+            with announced(means.journal, RELEASE_RETENTION, {}, front.tell, held_for=self.request):
+                released = holder.release()
+        for topic in released:
+            front.tell(ActStep(f"topic {topic} has its own retention again"))
+        return Ending(value=released)

@@ -11,7 +11,6 @@ from breakglass.services import patience
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.wording import (
     RestoreAsked,
-    new_names,
     promise,
     settings_given,
     settings_told,
@@ -30,6 +29,7 @@ from breakglass.services.pipeline.acts.restore import (
     targets_of,
 )
 from breakglass.services.state_folder import state_folder
+from breakglass.services.topic_backup.store.store import open_store
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.spark.restore import CheckpointPlan
@@ -58,20 +58,18 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
             Refused: the checkpoint is gone, or cannot be restored; it is to be restored elsewhere,
                 and the addresses lead to its own cluster.
         """
-        from breakglass.services.checkpoint.spark.restore import CheckpointRestoreOptions, make_plan
+        from breakglass.services.checkpoint.spark.restore import make_plan
 
         found = self.store.read(self.id)
         if found is None:
             raise Refused(f"checkpoint {self.id} is gone: look at the list again.")
-        renamed = new_names(found, self.asked.renamed, self.asked.suffix)
-        options = CheckpointRestoreOptions(renamed, self.asked.resume)
         with front.reading() as client:
             cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
             elsewhere = tuple(self._elsewhere(found, cluster_id))
             folder = self.progress or (
                 (front.state_folder or state_folder()) / "restores" / file_name(cluster_id)
             )
-            plan = make_plan(client, self.store, self.id, options, folder)
+            plan = make_plan(client, self.store, self.id, self.asked, folder)
         return Frozen(
             cluster_id,
             (ConsentPhrase(plan.phrase + f" of cluster {cluster_id}" * self.elsewhere),),
@@ -103,7 +101,6 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
     def carry_out(self, front: Front, means: Means, frozen: Frozen[CheckpointPlan]) -> Ending:
         """Restore topics and groups; the ending's value is the list of `TopicRestored`."""
         from breakglass.services.checkpoint.spark.restore import restore
-        from breakglass.services.topic_backup.store.store import open_store
 
         plan, cluster_id = frozen.plan, frozen.cluster_id
         store = open_store(plan.copies[0].store.address)

@@ -6,6 +6,8 @@ They are text: ``breakglass-sn`` is the id; ``breakglass-origin`` is the input a
 ``TOPIC-ID:PARTITION:OFFSET:INDEX:GROUP``, empty for records from outside. The topic id identifies
 the timeline, so offsets of a restored topic are never confused with offsets before the restore.
 
+The metadata of a participant's committed offset: the checkpoint that its partition reached (H3).
+
 The control topic: ids that were taken, the checkpoint of each partition, and restores.
 
 It is one compacted partition next to the checkpointed topics. It is small, and always read as a
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any
@@ -130,6 +133,17 @@ def _number(value: bytes | None) -> int | None:
         return None
     number = int(value)
     return number if number <= LARGEST else None
+
+
+METADATA = "breakglass sn="
+_METADATA = re.compile(rf"{METADATA}([0-9]{{1,19}})", re.ASCII)
+
+
+def sn_of(metadata: str | None) -> int:
+    """The id that was committed with an offset; 0 if none was committed."""
+    # In a transaction, librdkafka appends the NUL of its C string to the metadata.
+    match = _METADATA.fullmatch((metadata or "").rstrip("\0"))
+    return int(match[1]) if match else 0
 
 
 CONTROL_TOPIC = "breakglass-checkpoints"
@@ -293,8 +307,8 @@ def control_of(
         elif isinstance(found, RetentionHold):
             held[found.topic_id, found.request] = found
     kept = {key: one for key, one in held.items() if one.settings is not None}
-    told = {owner: tuple(some) for owner, some in noted.items()}
-    return Control(latest, created, told, restored, kept)
+    notes = {owner: tuple(some) for owner, some in noted.items()}
+    return Control(latest, created, notes, restored, kept)
 
 
 def _parsed(
@@ -309,34 +323,34 @@ def _parsed(
             topic_id, number, group = rest.split("/", 2)
             saved = body["state"]
             state = None if saved is None else base64.b64decode(saved, validate=True)
-            told = body.get("known")
-            known = None if told is None else tuple(map(_last_of, told))
+            rows = body.get("known")
+            known = (
+                None
+                if rows is None
+                else tuple(
+                    LastOf(str(of), int(partition), str(name), int(offset), int(index))
+                    for of, partition, name, offset, index in rows
+                )
+            )
             position = int(body["position"])
             return Created(group, topic_id, int(number), _id(body["id"]), position, state, known)
         if kind == "held":
-            return _held(rest, body)
+            topic_id, request = rest.split("/", 1)
+            held = body["settings"]
+            settings = (
+                None
+                if held is None
+                else {
+                    str(name): None if value is None else str(value) for name, value in held.items()
+                }
+            )
+            return RetentionHold(topic_id, request, str(body["topic"]), settings)
         if kind == "restored":
             moved = {int(number): moved_from(some) for number, some in body["moved"].items()}
             return RestoredTopic(rest, _id(body["id"]), moved)
         return None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-
-
-def _last_of(told: Any) -> LastOf:
-    topic_id, partition, group, offset, index = told
-    return LastOf(str(topic_id), int(partition), str(group), int(offset), int(index))
-
-
-def _held(rest: str, body: Any) -> RetentionHold:
-    topic_id, request = rest.split("/", 1)
-    told = body["settings"]
-    settings = (
-        None
-        if told is None
-        else {str(name): None if value is None else str(value) for name, value in told.items()}
-    )
-    return RetentionHold(topic_id, request, str(body["topic"]), settings)
 
 
 def _id(value: int) -> int:

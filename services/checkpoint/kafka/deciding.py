@@ -7,7 +7,7 @@ first decision that was stored stays valid.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from breakglass.services.checkpoint.kafka.evidence import evidence_of, require_u
 from breakglass.services.checkpoint.kafka.groups import drained, read_by, read_named_groups
 from breakglass.services.checkpoint.kafka.logs import (
     Ends,
+    Lineages,
     Logs,
     ReadLineages,
     Sought,
@@ -28,13 +29,12 @@ from breakglass.services.checkpoint.kafka.logs import (
     read_logs,
     settled,
 )
-from breakglass.services.checkpoint.kafka.owners import await_owners, places, with_states
+from breakglass.services.checkpoint.kafka.owners import await_owners, topic_ids, with_states
 from breakglass.services.checkpoint.kafka.topics import (
     NO_LEADER,
     Histories,
     epochs_before,
     incarnation,
-    of,
     read_histories,
     require_same_log,
     subjects,
@@ -101,14 +101,12 @@ class Decider:
             ClusterError, Unreachable: the topics' settings cannot be read.
         """
         if take.level is not Level.VECTOR:
-            topics = sorted({partition.topic for partition in take.partitions})
-            require_uncompacted(self.client.sender, topics, Deadline.after(patience.COMMAND))
+            require_uncompacted(self.client.sender, take.topics, Deadline.after(patience.COMMAND))
 
     def _decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
         self.require_kept(take)
-        numbered = {of(partition): partition.number for partition in take.partitions}
-        topics = sorted({partition.topic for partition in take.partitions})
-        logs = read_logs(self.client, topics, Deadline.after(patience.COMMAND))
+        numbered = take.numbers
+        logs = read_logs(self.client, take.topics, Deadline.after(patience.COMMAND))
         if take.incarnation != incarnation(logs.states):
             raise EvidenceChanged(
                 "topics were deleted and created again since the checkpoint was asked for: take "
@@ -121,10 +119,13 @@ class Decider:
             )
         evidence = evidence_of(take, logs, self.control_topic)
         ends = {partition: started.positions[number] for partition, number in numbered.items()}
-        floors = {partition: take.floors[number] for partition, number in numbered.items()}
+        floors = take.floors_of_logs
         # Read the epochs before any record, so that a log that is replaced later is noticed.
         histories = _histories(logs, ends)
-        _require_same(started, numbered, histories)
+        for partition, number in numbered.items():
+            if number in started.epochs:
+                last = EpochStart(started.epochs[number], started.positions[number] - 1)
+                require_same_log(partition, [last], histories.get(partition, NO_LEADER))
         if started.transactions is not None:
             # Read after the take's, so that there is less to read.
             take = replace(take, transactions=started.transactions)
@@ -135,11 +136,11 @@ class Decider:
         task = _Task(self, take, logs, numbered, floors, ends, histories)
         match take.level:
             case Level.VECTOR:
-                found = task.vector()
+                found = task.as_read()
             case Level.VERIFIED:
                 found = task.verified()
             case Level.ORDERED:
-                found = task.ordered(started.offsets)
+                found = task.as_read(started.offsets)
             case Level.COORDINATED:
                 found = task.coordinated()
             case Level.TRANSACTIONAL:
@@ -150,29 +151,6 @@ class Decider:
 def _histories(logs: Logs, ends: Ends) -> Histories:
     offsets = {one: end - 1 for one, end in ends.items()}
     return read_histories(logs, offsets, Deadline.after(patience.COMMAND))
-
-
-def _require_same(
-    started: StartedDocument, numbered: Mapping[TopicPartition, int], histories: Histories
-) -> None:
-    """Return if the logs are the logs in which the checkpoint was started.
-
-    Raises: as `require_same_log`.
-    """
-    for partition, number in numbered.items():
-        if number in started.epochs:
-            last = EpochStart(started.epochs[number], started.positions[number] - 1)
-            require_same_log(partition, [last], histories.get(partition, NO_LEADER))
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The lineage of the records after the floors."""
-
-    records: Mapping[str, Sequence[Lineage]]
-    """By the group that wrote the records."""
-    histories: Histories
-    """Leader epochs, read before the records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,22 +165,13 @@ class _Task:
     histories: Histories
     """Leader epochs, read before any record."""
 
-    @property
-    def topics(self) -> list[str]:
-        return sorted({partition.topic for partition in self.take.partitions})
-
-    def vector(self) -> CutDocument:
+    def as_read(self, offsets: Mapping[str, Offsets] | None = None) -> CutDocument:
+        """The ends as they were read; *offsets* were read before them. None: they are read now."""
         # Copies contain committed records only, so a transaction that is open here must end first.
-        settled(self.how.client, self.topics, Deadline.after(self.how.drain_seconds))
-        standing = self._standing([*self.take.writing, *self.take.readers])
-        return self._as_read({name: self._numbers(ends) for name, ends in standing.items()})
-
-    def ordered(self, offsets: Mapping[str, Offsets]) -> CutDocument:
-        """The ends as they were read, and the *offsets* that were read before them."""
-        settled(self.how.client, self.topics, Deadline.after(self.how.drain_seconds))
-        return self._as_read(offsets)
-
-    def _as_read(self, offsets: Mapping[str, Offsets]) -> CutDocument:
+        settled(self.how.client, self.take.topics, Deadline.after(self.how.drain_seconds))
+        if offsets is None:
+            standing = self._standing([*self.take.writing, *self.take.readers])
+            offsets = {name: self._numbers(ends) for name, ends in standing.items()}
         cut = self._numbers(self.told)
         groups = {
             name: GroupCut(policy, dict(offsets[name]))
@@ -247,7 +216,7 @@ class _Task:
         }
         sought = replace(self._sought, ends=ends, offsets=within)
         read = self._read(self.how.read_lineages, deadline, sought)
-        cut = greatest_common_cut(self._numbers(self.floors), ends, committed, read.records)
+        cut = greatest_common_cut(self._numbers(self.floors), ends, committed, read[0])
         processed = {
             name: {one: min(offset, cut[one]) for one, offset in offsets.items()}
             for name, offsets in committed.items()
@@ -267,9 +236,9 @@ class _Task:
         reader = TransactionReader(
             how.client, take, self.numbered, self.floors, self.told, read_contents, how.wait
         )
-        read = reader.transactions(deadline)
+        transactions, plain = reader.transactions(deadline)
         ends = self._numbers(self.told)
-        found = transaction_cut(ends, take.transactions.offsets, read.transactions, read.plain)
+        found = transaction_cut(ends, take.transactions.offsets, transactions, plain)
         groups = {
             name: GroupCut(policy, found.offsets.get(name, {}))
             for name, policy in take.writing.items()
@@ -292,7 +261,7 @@ class _Task:
         how, take = self.how, self.take
         control = read_control(how.client, how.control_topic, deadline, take.id) or Control()
         starts = self._numbers(self.logs.starts(deadline))
-        return with_states(take, found, places(take, self.logs.states), starts, control)
+        return with_states(take, found, topic_ids(self.logs.states), starts, control)
 
     def _drained(
         self, groups: Collection[str], cut: Ends, deadline: Deadline
@@ -304,29 +273,37 @@ class _Task:
         deadline = Deadline.after(patience.COMMAND)
         return read_named_groups(self.how.client, groups, self.numbered, deadline)
 
-    def _read(self, read: ReadLineages, deadline: Deadline, sought: Sought) -> _Read:
-        """The lineage of the records from the floors to the current log ends."""
-        logs, ends = settled(self.how.client, self.topics, deadline)
+    def _read(
+        self, read: ReadLineages, deadline: Deadline, sought: Sought
+    ) -> tuple[Lineages, Histories]:
+        """The lineage of the records from the floors to the current log ends.
+
+        With the leader epochs, which are read before the records.
+        """
+        logs, ends = settled(self.how.client, self.take.topics, deadline)
         histories = _histories(logs, ends)
-        return _Read(read(logs, self.floors, ends, sought), histories)
+        return read(logs, self.floors, ends, sought), histories
 
     @property
     def _sought(self) -> Sought:
         """Every record of the groups."""
-        there = places(self.take, self.logs.states)
-        causes = {(one.topic_id, one.partition.partition): number for number, one in there.items()}
+        ids = topic_ids(self.logs.states)
+        causes = {(ids[one], one.partition): number for one, number in self.numbered.items()}
         external = frozenset(self.take.external)
         return Sought(self.numbered, causes, tuple(self.take.writing), external=external)
 
-    def _document(self, cut: Offsets, processed: Mapping[str, Offsets], read: _Read) -> CutDocument:
+    def _document(
+        self, cut: Offsets, processed: Mapping[str, Offsets], read: tuple[Lineages, Histories]
+    ) -> CutDocument:
+        records, histories = read
         groups: dict[str, GroupCut] = {}
         waiting: dict[int, list[int]] = {}
         for name, policy in self.take.writing.items():
             offsets = dict(processed[name])
             if policy is GroupPolicy.AT_LEAST_ONCE:
-                offsets = lowered_offsets(cut, offsets, read.records[name])
+                offsets = lowered_offsets(cut, offsets, records[name])
             else:
-                for lineage in channel_state(cut, offsets, read.records[name]):
+                for lineage in channel_state(cut, offsets, records[name]):
                     waiting.setdefault(lineage.partition, []).append(lineage.offset)
             groups[name] = GroupCut(policy, offsets)
         groups |= self._readers(cut)
@@ -338,7 +315,7 @@ class _Task:
             groups,
             in_transit,
             epochs=epochs_before(self.numbered, cut, self.histories),
-            in_transit_epochs=epochs_before(self.numbered, last, read.histories),
+            in_transit_epochs=epochs_before(self.numbered, last, histories),
         )
 
     def _readers(self, cut: Offsets) -> dict[str, GroupCut]:

@@ -1,7 +1,5 @@
 """What logs, groups and settings show of who takes part, and what refuses a checkpoint.
 
-Checks of a take: every group and record is accounted for, and none can be compacted away.
-
 Compaction may remove records that the checkpoint needs before they are copied.
 
 Lists the groups of every kind on a checkpoint's topics (H10).
@@ -23,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import Control, stamp_of
@@ -35,17 +32,15 @@ from breakglass.services.checkpoint.kafka.logs import (
     read_logs,
 )
 from breakglass.services.checkpoint.kafka.owners import read_ids
-from breakglass.services.checkpoint.kafka.topics import of
-from breakglass.services.checkpoint.promises import flows_elsewhere, group_faults, unstamped_topics
+from breakglass.services.checkpoint.promises import require_declared
 from breakglass.services.checkpoint.protocol.flows import (
     CheckpointEvidence,
     Committing,
     GroupEvidence,
-    GroupFlow,
     TopicEvidence,
     WriterKind,
 )
-from breakglass.services.checkpoint.store.documents import GroupPolicy, Level, TakeDocument
+from breakglass.services.checkpoint.store.documents import Level, TakeDocument
 from breakglass.services.errors import BreakglassError, ClusterError, Refused, TimedOut
 from breakglass.services.kafka.cluster.group_offsets import (
     GroupOffsets,
@@ -62,43 +57,9 @@ from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.committed_log import CommittedBatch, CommittedLog
 from breakglass.services.recovery.internal_topics.records import StateKind, change_of
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord, SchemaReader
-from breakglass.services.topic_backup.batch_header import BatchHeader
+from breakglass.services.topic_backup.batches import BatchHeader
 from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.record import Record
-
-
-class _Asked(Protocol):
-    """What a checkpoint is asked to contain, before and after it is stored."""
-
-    @property
-    def level(self) -> Level: ...
-    @property
-    def groups(self) -> Mapping[str, GroupPolicy]: ...
-    @property
-    def external(self) -> tuple[str, ...]: ...
-    @property
-    def flows(self) -> tuple[GroupFlow, ...]: ...
-
-
-def require_declared(take: _Asked, evidence: CheckpointEvidence) -> None:
-    """Return if the take's promise can hold by the *evidence* (H10).
-
-    Every group on the topics has to be saved or declared, whatever its kind: a group that is
-    missing would be restored without offsets. The prefixes of the logs have to say what led to
-    their records, even if nothing was written while the checkpoint was taken.
-
-    Raises:
-        Refused: a group is not named, or a record has an unknown cause.
-    """
-    faults = list(group_faults(evidence.groups, take.groups))
-    if take.level in (Level.COORDINATED, Level.VERIFIED):
-        inside = [topic for topic in evidence.topics if topic.topic not in take.external]
-        faults += unstamped_topics(inside)
-    if take.level is Level.ORDERED:
-        faults += flows_elsewhere(evidence.groups, take.flows)
-    if faults:
-        raise Refused(f"unverifiable: {faults[0]}")
-
 
 POLICY, LAG = "cleanup.policy", "min.compaction.lag.ms"
 NEVER = 2**63 - 1
@@ -124,48 +85,46 @@ def require_uncompacted(sender: Sender, topics: Sequence[str], deadline: Deadlin
 
 def compacted(sender: Sender, topics: Sequence[str], deadline: Deadline) -> frozenset[str]:
     """Those of *topics* from which records may be compacted away now. Raises as above."""
-    # The two settings of each topic, from whatever source.
     from breakglass.services.kafka.wire.messages.reading import (
         DescribeConfigsResponse,
         settings_request,
     )
 
+    # The two settings of each topic, from whatever source.
     request = settings_request(TOPIC_RESOURCE, topics, [POLICY, LAG])
     answer = sender.call(ANY_BROKER, request, DescribeConfigsResponse, deadline)
-    return frozenset(
-        topic
-        for topic, settings in {
-            result.resource_name: _values(result) for result in answer.results
-        }.items()
-        if "compact" in settings.get(POLICY, "") and int(settings.get(LAG, "0")) < NEVER
-    )
-
-
-def _values(result: Any) -> Mapping[str, str]:
-    if result.error_code:
+    found: set[str] = set()
+    for result in answer.results:
         name = result.resource_name
-        doing = f"reading whether topic {name} is compacted"
-        raise cluster_error(result.error_code, doing, f"DESCRIBE_CONFIGS on topic {name}")
-    found = {config.name: config.value for config in result.configs if config.value is not None}
-    if POLICY not in found:
-        raise ClusterError(
-            f"topic {result.resource_name} does not say whether it is compacted: try again"
-        )
-    return found
+        if result.error_code:
+            doing = f"reading whether topic {name} is compacted"
+            raise cluster_error(result.error_code, doing, f"DESCRIBE_CONFIGS on topic {name}")
+        settings = {one.name: one.value for one in result.configs if one.value is not None}
+        if POLICY not in settings:
+            raise ClusterError(f"topic {name} does not say whether it is compacted: try again")
+        if "compact" in settings[POLICY] and int(settings.get(LAG, "0")) < NEVER:
+            found.add(name)
+    return frozenset(found)
 
 
 LAST_COMMITS = 1_000
 """Offsets at the end of a partition of that topic that are searched for commits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Commits:
     """The commits of one group in the last part of its log."""
 
     plain: int = 0
     transactional: int = 0
-    producers: frozenset[int] = frozenset()
+    producers: set[int] = field(default_factory=set)
     """Producer ids of its transactions."""
+
+    def add(self, header: BatchHeader) -> None:
+        self.transactional += header.transactional
+        self.plain += not header.transactional
+        if header.transactional:
+            self.producers.add(header.producer_id)
 
     @property
     def way(self) -> Committing:
@@ -215,22 +174,16 @@ def _read(
         ends = Logs(client, (state,))
         start, end = ends.starts(deadline)[partition], ends.stable_ends(deadline)[partition]
         log = CommittedLog(client.sender, state.leader, partition)
-        for group, header in _commits(log, max(start, end - LAST_COMMITS), end):
-            if group in groups:
-                found[group] = _counted(found.get(group, Commits()), header)
+        for batch in log.batches(max(start, end - LAST_COMMITS), end):
+            # Each batch counts once for each group whose offsets it commits.
+            for group in groups & {_committing(record) for record in batch.records(log.where)}:
+                found.setdefault(group, Commits()).add(batch.header)
         open_after = ends.high_watermarks(deadline)[partition] > end
         if open_after and groups - found.keys() and not settled.passed:
             raise TimedOut(f"a transaction stays open in {partition}: try again", "open")
         return found
 
     return until(deadline, read)
-
-
-def _commits(log: CommittedLog, start: int, end: int) -> Iterator[tuple[str, BatchHeader]]:
-    """Each batch with offsets of a group, once for each such group."""
-    for batch in log.batches(start, end):
-        named = {_committing(record) for record in batch.records(log.where)}
-        yield from ((group, batch.header) for group in named if group is not None)
 
 
 def _committing(record: Record) -> str | None:
@@ -244,20 +197,12 @@ def _committing(record: Record) -> str | None:
     return change.key.name
 
 
-def _counted(before: Commits, header: BatchHeader) -> Commits:
-    if not header.transactional:
-        return Commits(before.plain + 1, before.transactional, before.producers)
-    producers = before.producers | {header.producer_id}
-    return Commits(before.plain, before.transactional + 1, producers)
-
-
 NOT_KNOWN = "?"
 CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 
 
 @dataclass(slots=True)
 class _Seen:
-    coordinator: int
     kind: str
     protocol: str
     state: str
@@ -280,58 +225,44 @@ def read_groups(
         ClusterError, NotAuthorized, Unreachable: a coordinator cannot be read.
     """
     partitions = [state.partition for state in logs.states]
-    topics = frozenset(partition.topic for partition in partitions)
+
+    def require_coordinated() -> None:
+        # Groups without a coordinator are in no list.
+        if unseen := offline_offsets(client, deadline):
+            raise TimedOut(
+                f"groups of {unseen[0]} cannot be read (it is offline): elect its leader, then try "
+                "again",
+                "it is offline",
+            )
+
     # All brokers are read again while one of them does not answer for its groups: where that
     # broker is dead, other brokers coordinate its groups after a while.
-    _require_coordinated(client, deadline)
-    seen = until(deadline, lambda: _groups_now(client, partitions, topics, deadline))
-    _require_coordinated(client, deadline)
+    require_coordinated()
+    seen = until(deadline, lambda: _groups_now(client, partitions, deadline))
+    require_coordinated()
     on_topics = {name: group for name, group in sorted(seen.items()) if group.topics}
     ids = frozenset(state.topic_id.hex for state in logs.states)
-    noted = {group for group, topic_id, _ in control.created if topic_id in ids}
-    ours = {name for name in on_topics if name in noted or _stamps(client, name, partitions)}
+    ours = {group for group, topic_id, _ in control.created if topic_id in ids} & on_topics.keys()
+    for name in on_topics.keys() - ours:
+        if read_ids(client.sender, name, partitions, Deadline.after(patience.COMMAND)):
+            ours.add(name)
     commits = read_commits(client, on_topics.keys() - ours, deadline)
-    return tuple(
-        GroupEvidence(
-            name,
-            group.kind,
-            group.state,
-            tuple(sorted(group.topics)),
-            Committing.PARTICIPANT if name in ours else commits.get(name, Commits()).way,
-            _written(commits.get(name, Commits()).producers, producers),
+    found = []
+    for name, group in on_topics.items():
+        own = commits.get(name, Commits())
+        way = Committing.PARTICIPANT if name in ours else own.way
+        writes = (topic for topic, writers in producers.items() if own.producers & set(writers))
+        reads = tuple(sorted(group.topics))
+        found.append(
+            GroupEvidence(name, group.kind, group.state, reads, way, tuple(sorted(writes)))
         )
-        for name, group in on_topics.items()
-    )
-
-
-def _stamps(client: ReadClient, group: str, partitions: Sequence[TopicPartition]) -> bool:
-    deadline = Deadline.after(patience.COMMAND)
-    return bool(read_ids(client.sender, group, partitions, deadline))
-
-
-def _written(
-    committing: Collection[int], producers: Mapping[str, Collection[int]]
-) -> tuple[str, ...]:
-    found = (topic for topic, writers in producers.items() if set(writers) & set(committing))
-    return tuple(sorted(found))
-
-
-def _require_coordinated(client: ReadClient, deadline: Deadline) -> None:
-    """Raise TimedOut if groups have no coordinator, and are therefore in no list."""
-    if unseen := offline_offsets(client, deadline):
-        raise TimedOut(
-            f"groups of {unseen[0]} cannot be read (it is offline): elect its leader, then try "
-            "again",
-            "it is offline",
-        )
+    return tuple(found)
 
 
 def _groups_now(
-    client: ReadClient,
-    partitions: Sequence[TopicPartition],
-    topics: Collection[str],
-    deadline: Deadline,
+    client: ReadClient, partitions: Sequence[TopicPartition], deadline: Deadline
 ) -> dict[str, _Seen]:
+    topics = {partition.topic for partition in partitions}
     found: dict[str, _Seen] = {}
     for broker in client.describe(deadline).brokers:
         if broker.fenced is True:
@@ -342,7 +273,7 @@ def _groups_now(
             for group in offsets.keys() & listed.keys():
                 listed[group].topics.add(partition.topic)
         for name, assigned in _assigned(client, broker.id, listed, deadline):
-            listed[name].topics |= assigned & set(topics)
+            listed[name].topics |= assigned & topics
         found |= listed
     return found
 
@@ -376,7 +307,6 @@ def _listed(client: ReadClient, broker: int, deadline: Deadline) -> dict[str, _S
         raise cluster_error(answer.error_code, "listing groups", "DESCRIBE on the groups")
     return {
         group.group_id: _Seen(
-            broker,
             (getattr(group, "group_type", "") or NOT_KNOWN).lower(),
             group.protocol_type or "",
             getattr(group, "group_state", "") or NOT_KNOWN,
@@ -389,33 +319,41 @@ def _assigned(
     client: ReadClient, broker: int, groups: Mapping[str, _Seen], deadline: Deadline
 ) -> Iterator[tuple[str, set[str]]]:
     """The topics to which the members of each group are assigned, or on which it has progress."""
-    by_kind: dict[str, list[str]] = {}
-    for name, group in groups.items():
-        by_kind.setdefault(group.kind, []).append(name)
-    classic = [
-        name
-        for kind in (CLASSIC, NOT_KNOWN)
-        for name in by_kind.get(kind, ())
-        if groups[name].protocol == "consumer"
-    ]
-    if classic:
-        yield from _classic(client, broker, classic, deadline)
-    if CONSUMER in by_kind:
-        yield from _consumer(client, broker, by_kind[CONSUMER], deadline)
-    if SHARE in by_kind:
-        yield from _share(client, broker, by_kind[SHARE], deadline)
-
-
-def _classic(
-    client: ReadClient, broker: int, names: Sequence[str], deadline: Deadline
-) -> Iterator[tuple[str, set[str]]]:
     from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 
-    request = DescribeGroupsRequest(groups=list(names))
-    answer = client.sender.call(broker, request, DescribeGroupsResponse, deadline)
-    for group in answer.groups:
-        for member in group.members:
-            yield group.group_id, assigned_topics(bytes(member.member_assignment or b""))
+    from breakglass.services.kafka.wire.messages.group_details import (
+        ConsumerGroupDescribeRequest,
+        ConsumerGroupDescribeResponse,
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsResponse,
+    )
+
+    def named(*kinds: str) -> list[str]:
+        return [name for name, group in groups.items() if group.kind in kinds]
+
+    if classic := [name for name in named(CLASSIC, NOT_KNOWN) if groups[name].protocol == CONSUMER]:
+        request = DescribeGroupsRequest(groups=classic)
+        answer = client.sender.call(broker, request, DescribeGroupsResponse, deadline)
+        for group in answer.groups:
+            for member in group.members:
+                yield group.group_id, assigned_topics(bytes(member.member_assignment or b""))
+    if consumer := named(CONSUMER):
+        request = ConsumerGroupDescribeRequest(
+            group_ids=consumer, include_authorized_operations=False
+        )
+        answer = client.sender.call(broker, request, ConsumerGroupDescribeResponse, deadline)
+        for group in answer.groups:
+            for member in group.members:
+                assigned = member.assignment.topic_partitions
+                yield group.group_id, {topic.topic_name for topic in assigned}
+    if share := named(SHARE):
+        asked = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+        request = DescribeShareGroupOffsetsRequest(
+            groups=[asked(group_id=name, topics=None) for name in share]
+        )
+        answer = client.sender.call(broker, request, DescribeShareGroupOffsetsResponse, deadline)
+        for group in answer.groups:
+            yield group.group_id, {topic.topic_name for topic in group.topics}
 
 
 def assigned_topics(assignment: bytes) -> set[str]:
@@ -433,41 +371,6 @@ def assigned_topics(assignment: bytes) -> set[str]:
         # Another protocol that calls itself "consumer": its commits still show its topics.
         return set()
     return found
-
-
-def _consumer(
-    client: ReadClient, broker: int, names: Sequence[str], deadline: Deadline
-) -> Iterator[tuple[str, set[str]]]:
-    from breakglass.services.kafka.wire.messages.group_details import (
-        ConsumerGroupDescribeRequest,
-        ConsumerGroupDescribeResponse,
-    )
-
-    request = ConsumerGroupDescribeRequest(
-        group_ids=list(names), include_authorized_operations=False
-    )
-    answer = client.sender.call(broker, request, ConsumerGroupDescribeResponse, deadline)
-    for group in answer.groups:
-        for member in group.members:
-            assigned = member.assignment.topic_partitions
-            yield group.group_id, {topic.topic_name for topic in assigned}
-
-
-def _share(
-    client: ReadClient, broker: int, names: Sequence[str], deadline: Deadline
-) -> Iterator[tuple[str, set[str]]]:
-    from breakglass.services.kafka.wire.messages.group_details import (
-        DescribeShareGroupOffsetsRequest,
-        DescribeShareGroupOffsetsResponse,
-    )
-
-    group_class = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
-    request = DescribeShareGroupOffsetsRequest(
-        groups=[group_class(group_id=name, topics=None) for name in names]
-    )
-    answer = client.sender.call(broker, request, DescribeShareGroupOffsetsResponse, deadline)
-    for group in answer.groups:
-        yield group.group_id, {topic.topic_name for topic in group.topics}
 
 
 LAST_OFFSETS = 100
@@ -493,19 +396,17 @@ class _Found:
                 continue
             self.records += 1
             self.outside_transactions |= not header.transactional
-            if stamp is not None:
-                self.writers.add(WriterKind.PARTICIPANT)
-            else:
-                self.writers.add(_writer(batch))
-                self.unstamped = self.unstamped or f"{partition} at offset {record.offset}"
             if header.transactional:
                 self.producers.add(header.producer_id)
-
-
-def _writer(batch: CommittedBatch) -> WriterKind:
-    if batch.header.transactional:
-        return WriterKind.TRANSACTIONAL
-    return WriterKind.IDEMPOTENT if batch.header.producer_id >= 0 else WriterKind.UNKNOWN
+            if stamp is not None:
+                self.writers.add(WriterKind.PARTICIPANT)
+                continue
+            self.unstamped = self.unstamped or f"{partition} at offset {record.offset}"
+            if header.transactional:
+                self.writers.add(WriterKind.TRANSACTIONAL)
+            else:
+                idempotent = header.producer_id >= 0
+                self.writers.add(WriterKind.IDEMPOTENT if idempotent else WriterKind.UNKNOWN)
 
 
 def read_evidence(
@@ -540,8 +441,8 @@ def evidence_of(take: TakeDocument, logs: Logs, control_topic: str) -> Checkpoin
 def _before_floors(take: TakeDocument, logs: Logs, control_topic: str) -> CheckpointEvidence:
     deadline = Deadline.after(patience.COMMAND)
     stable = logs.stable_ends(deadline)
-    floors = {of(partition): take.floors[partition.number] for partition in take.partitions}
-    ends = {partition: min(floor, stable[partition]) for partition, floor in floors.items()}
+    floors = take.floors_of_logs.items()
+    ends = {partition: min(floor, stable[partition]) for partition, floor in floors}
     return evidence_before(logs, ends, control_topic, deadline)
 
 
@@ -556,7 +457,15 @@ def evidence_before(
     starts = logs.starts(deadline)
     found = {topic: _Found() for topic in topics}
     for partition, end in ends.items():
-        _look(logs, partition, starts[partition], end, found[partition.topic])
+        # Further back while there are only markers.
+        log, shown, upto = committed_log(logs, partition), found[partition.topic], end
+        size = LAST_OFFSETS
+        before, start = shown.records, starts[partition]
+        while upto > start and shown.records == before:
+            begin = max(start, end - size)
+            for batch in log.batches(begin, upto):
+                shown.add(partition, batch, upto)
+            upto, size = begin, FURTHER * size
     control = read_control(client, control_topic, deadline) or Control()
     producers: Mapping[str, set[int]] = {topic: shown.producers for topic, shown in found.items()}
     groups = read_groups(client, logs, control, producers, deadline)
@@ -577,14 +486,3 @@ def evidence_before(
         ),
         groups,
     )
-
-
-def _look(logs: Logs, partition: TopicPartition, start: int, end: int, found: _Found) -> None:
-    """Add the last records before *end*; further back while there are only markers."""
-    log, before, size = committed_log(logs, partition), found.records, LAST_OFFSETS
-    upto = end
-    while upto > start and found.records == before:
-        begin = max(start, end - size)
-        for batch in log.batches(begin, upto):
-            found.add(partition, batch, upto)
-        upto, size = begin, FURTHER * size

@@ -24,11 +24,6 @@ Standing = Mapping[str, Mapping[TopicPartition, int]]
 """Committed offsets by group."""
 
 
-def _unlooked(_partition: TopicPartition, _start: int, _end: int) -> bool:
-    """Do not search: the range may contain a record."""
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class GroupLag:
     """What a group has not processed of a cut."""
@@ -81,17 +76,13 @@ def _coordinators(client: ReadClient, groups: Iterable[str], deadline: Deadline)
     return {group: find_coordinator(client.sender, group, deadline) for group in groups}
 
 
-def _nothing(partition: TopicPartition, start: int, end: int, empty: Empty) -> bool:
-    return end - start <= NEAR and empty(partition, start, end)
-
-
 def read_by(group: Mapping[TopicPartition, int], cut: Ends) -> dict[TopicPartition, int]:
     """The part of *cut* in the topics on which the group has committed an offset."""
     topics = {partition.topic for partition in group}
     return {one: end for one, end in cut.items() if one.topic in topics}
 
 
-def lags(standing: Standing, cut: Ends, empty: Empty = _unlooked) -> tuple[GroupLag, ...]:
+def lags(standing: Standing, cut: Ends, empty: Empty = lambda *_: False) -> tuple[GroupLag, ...]:
     """The groups that have not committed up to *cut*.
 
     *empty* says whether a short range has nothing that a group processes: the offset of a stopped
@@ -101,9 +92,9 @@ def lags(standing: Standing, cut: Ends, empty: Empty = _unlooked) -> tuple[Group
     for group, offsets in sorted(standing.items()):
         wanted = read_by(offsets, cut)
         behind = tuple(
-            (one, offsets.get(one, 0), end)
+            (one, at, end)
             for one, end in wanted.items()
-            if offsets.get(one, 0) < end and not _nothing(one, offsets.get(one, 0), end, empty)
+            if (at := offsets.get(one, 0)) < end and not (end - at <= NEAR and empty(one, at, end))
         )
         if behind or not wanted:
             found.append(GroupLag(group, behind))
@@ -116,7 +107,7 @@ def drained(
     cut: Ends,
     deadline: Deadline,
     wait: Callable[[float], None],
-    empty: Empty = _unlooked,
+    empty: Empty = lambda *_: False,
 ) -> dict[str, dict[TopicPartition, int]]:
     """The offsets of *groups* once each has committed up to *cut* (H5); *empty* as in `lags`.
 

@@ -88,7 +88,10 @@ class RetentionHolder:
         others = {hold.topic_id for hold in known.held.values() if hold.request != self.request}
         released = []
         for hold in mine:
-            if hold.topic_id not in others and self._is_there(hold, deadline):
+            if hold.topic_id not in others and any(
+                state.topic_id.hex == hold.topic_id
+                for state in self.client.partitions((hold.topic,), deadline)
+            ):
                 assert hold.settings is not None
                 back, defaults = put_back(
                     hold.settings, self._own([hold.topic], deadline)[hold.topic]
@@ -98,10 +101,6 @@ class RetentionHolder:
                 released.append(hold.topic)
             self._note(RetentionHold(hold.topic_id, hold.request, hold.topic, None), deadline)
         return tuple(released)
-
-    def _is_there(self, one: RetentionHold, deadline: Deadline) -> bool:
-        states = self.client.partitions((one.topic,), deadline)
-        return any(state.topic_id.hex == one.topic_id for state in states)
 
     def _own(self, topics: Collection[str], deadline: Deadline) -> dict[str, TopicConfig]:
         told = read_topic_configs(self.client.sender, sorted(topics), deadline)

@@ -16,9 +16,9 @@ The lineage of records after a checkpoint's floors, by the group that wrote them
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import (
@@ -98,16 +98,12 @@ class Logs:
             if isinstance(end, Unanswered):
                 raise end.error
             if isinstance(end, Unknown):
-                raise _unlisted(partition, end)
+                message = f"the end of {partition} cannot be read ({end.reason}): try again"
+                if isinstance(end, OffsetError) and retriable(end.code):
+                    raise TimedOut(message, end.reason)
+                raise ClusterError(message)
             ends[partition] = end
         return ends
-
-
-def _unlisted(partition: TopicPartition, error: Unknown) -> Exception:
-    message = f"the end of {partition} cannot be read ({error.reason}): try again"
-    if isinstance(error, OffsetError) and retriable(error.code):
-        return TimedOut(message, error.reason)
-    return ClusterError(message)
 
 
 def read_logs(client: ReadClient, topics: Sequence[str], deadline: Deadline) -> Logs:
@@ -118,20 +114,21 @@ def read_logs(client: ReadClient, topics: Sequence[str], deadline: Deadline) -> 
         TimedOut: a partition has no leader until the deadline.
     """
     client.describe(deadline)
-    return until(deadline, lambda: _led(client, topics, deadline))
 
+    def read() -> Logs:
+        found = client.partitions(topics, deadline)
+        states = sorted(found, key=lambda partition: partition.partition)
+        absent = sorted(set(topics) - {state.partition.topic for state in states})
+        if absent:
+            raise UsageError(f"There is no topic {', '.join(absent)}: check the spelling.")
+        offline = [state.partition for state in states if state.leader is None]
+        if offline:
+            raise TimedOut(
+                f"{offline[0]} is offline: run `breakglass triage`, then try again", "no leader"
+            )
+        return Logs(client, tuple(states))
 
-def _led(client: ReadClient, topics: Sequence[str], deadline: Deadline) -> Logs:
-    states = sorted(client.partitions(topics, deadline), key=lambda partition: partition.partition)
-    absent = sorted(set(topics) - {state.partition.topic for state in states})
-    if absent:
-        raise UsageError(f"There is no topic {', '.join(absent)}: check the spelling.")
-    offline = [state.partition for state in states if state.leader is None]
-    if offline:
-        raise TimedOut(
-            f"{offline[0]} is offline: run `breakglass triage`, then try again", "no leader"
-        )
-    return Logs(client, tuple(states))
+    return until(deadline, read)
 
 
 def read_ends(client: ReadClient, topics: Sequence[str], deadline: Deadline) -> tuple[Logs, Ends]:
@@ -157,22 +154,22 @@ def settled(client: ReadClient, topics: Sequence[str], deadline: Deadline) -> tu
         TimedOut: a transaction stays open.
     """
     _, wanted = read_ends(client, topics, Deadline.after(patience.REQUEST))
-    return until(deadline, lambda: _stable(client, topics, wanted))
 
+    def read() -> tuple[Logs, Ends]:
+        # Ask even when little time is left, so that the error names the open transaction.
+        ask = Deadline.after(patience.REQUEST)
+        logs = read_logs(client, topics, ask)
+        stable = logs.stable_ends(ask)
+        behind = [one for one, end in wanted.items() if stable[one] < end]
+        if behind:
+            raise TimedOut(
+                f"a transaction stays open in {behind[0]} ({len(behind)} partitions): see "
+                "`kafka-transactions.sh find-hanging`",
+                "a transaction is open",
+            )
+        return logs, wanted
 
-def _stable(client: ReadClient, topics: Sequence[str], wanted: Ends) -> tuple[Logs, Ends]:
-    # Ask even when little time is left, so that the error names the open transaction.
-    ask = Deadline.after(patience.REQUEST)
-    logs = read_logs(client, topics, ask)
-    stable = logs.stable_ends(ask)
-    behind = [one for one, end in wanted.items() if stable[one] < end]
-    if behind:
-        raise TimedOut(
-            f"a transaction stays open in {behind[0]} ({len(behind)} partitions): see "
-            "`kafka-transactions.sh find-hanging`",
-            "a transaction is open",
-        )
-    return logs, wanted
+    return until(deadline, read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,17 +253,14 @@ def read_cut(
         ClusterError: the log does not contain the marker any more.
         Refused and others: as `scan`.
     """
-    found = cut(_ids(scan(logs, partition, floor, marker + 1, external)), id)
+    records = scan(logs, partition, floor, marker + 1, external)
+    found = cut(((record.offset, record.stamp.sn) for record in records), id)
     if found is None:
         raise ClusterError(
             f"the marker at offset {marker} of {partition} is gone: its log was cut; take a "
             "checkpoint with a new id"
         )
     return found
-
-
-def _ids(records: Iterable[StampedRecord]) -> Iterator[tuple[int, int]]:
-    return ((record.offset, record.stamp.sn) for record in records)
 
 
 def nothing_to_process(
@@ -289,20 +283,18 @@ def read_control(
     """
     if not client.partitions((topic,), deadline):
         return None
-    return until(deadline, lambda: control_of(_records(client, topic, deadline), since))
 
+    def records() -> Iterator[tuple[bytes | None, bytes | None]]:
+        logs, ends = settled(client, (topic,), deadline)
+        (partition,) = (state.partition for state in logs.states)
+        start, end = logs.starts(deadline)[partition], ends[partition]
+        log = committed_log(logs, partition)
+        if start < end:
+            for batch in log.batches(start, end):
+                for record in batch.records(log.where):
+                    yield record.key, record.value
 
-def _records(
-    client: ReadClient, topic: str, deadline: Deadline
-) -> Iterator[tuple[bytes | None, bytes | None]]:
-    logs, ends = settled(client, (topic,), deadline)
-    (partition,) = (state.partition for state in logs.states)
-    start, end = logs.starts(deadline)[partition], ends[partition]
-    log = committed_log(logs, partition)
-    if start < end:
-        for batch in log.batches(start, end):
-            for record in batch.records(log.where):
-                yield record.key, record.value
+    return until(deadline, lambda: control_of(records(), since))
 
 
 def ensure_control(client: ReadClient, topics: TopicClient, topic: str, deadline: Deadline) -> None:
@@ -318,19 +310,19 @@ def ensure_control(client: ReadClient, topics: TopicClient, topic: str, deadline
             # Another process may have created it in between.
             if not client.partitions((topic,), deadline):
                 raise
-    until(deadline, lambda: _require(client, topic, deadline))
 
+    def require() -> None:
+        try:
+            logs = read_logs(client, (topic,), deadline)
+        except UsageError as error:
+            raise TimedOut(str(error), "the topic is not there yet") from None
+        if len(logs.states) != 1:
+            raise ClusterError(
+                f"topic {topic} has {len(logs.states)} partitions and a control topic has one: "
+                "name another one"
+            )
 
-def _require(client: ReadClient, topic: str, deadline: Deadline) -> None:
-    try:
-        logs = read_logs(client, (topic,), deadline)
-    except UsageError as error:
-        raise TimedOut(str(error), "the topic is not there yet") from None
-    if len(logs.states) != 1:
-        raise ClusterError(
-            f"topic {topic} has {len(logs.states)} partitions and a control topic has one: name "
-            "another one"
-        )
+    until(deadline, require)
 
 
 def write_control(
@@ -397,24 +389,19 @@ class Sought:
             )
         origin = RecordLineage(number, cause.place.offset, cause.index)
         found = Lineage(self.numbers[partition], offset, origin)
-        return (cause.group, found) if self._counts(cause.group, found) else None
-
-    def _counts(self, group: str, one: Lineage) -> bool:
         if self.ends is None or self.offsets is None:
-            return True
-        return needed(one, self.ends, self.offsets.get(group, {}))
+            return cause.group, found
+        counts = needed(found, self.ends, self.offsets.get(cause.group, {}))
+        return (cause.group, found) if counts else None
 
 
-class ReadLineages(Protocol):
-    """Reads the lineage of records of many partitions."""
+ReadLineages: TypeAlias = Callable[[Logs, Ends, Ends, Sought], Lineages]
+"""Reads the lineage of offsets in ``[start, end)``, where the end is at most the stable end.
 
-    def __call__(self, logs: Logs, starts: Ends, ends: Ends, sought: Sought) -> Lineages:
-        """The lineage of offsets in ``[start, end)``, where *end* is at most the stable end.
-
-        Raises:
-            Refused: the lineage of a record is unknown, or a group is not named (H10).
-            EvidenceChanged, ClusterError, Unreachable, PipelineError: a log cannot be read.
-        """
+Raises:
+    Refused: the lineage of a record is unknown, or a group is not named (H10).
+    EvidenceChanged, ClusterError, Unreachable, PipelineError: a log cannot be read.
+"""
 
 
 def read_here(logs: Logs, starts: Ends, ends: Ends, sought: Sought) -> Lineages:

@@ -15,20 +15,16 @@ owner has saved, and the metadata of the committed offsets says what the group h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.kafka.control import Control, Created
+from breakglass.services.checkpoint.kafka.control import METADATA, Control, Created, sn_of
 from breakglass.services.checkpoint.kafka.logs import read_control, read_logs
-from breakglass.services.checkpoint.kafka.topics import of
-from breakglass.services.checkpoint.participant.positions import METADATA, sn_of
 from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
-    GroupCut,
     Level,
     NumberedPartition,
     TakeDocument,
@@ -46,31 +42,19 @@ States = Mapping[int, Mapping[str, bytes]]
 """By the partition's number and the group."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointPartition:
-    """A partition of a checkpoint, as the control topic names it."""
-
-    partition: TopicPartition
-    topic_id: str
-
-    def key(self, group: str) -> tuple[str, str, int]:
-        """The key under which the owner in *group* records its state."""
-        return group, self.topic_id, self.partition.partition
+TopicIds = Mapping[TopicPartition, str]
+"""The id of each partition's topic, as the control topic names it."""
 
 
-def places(take: TakeDocument, states: Iterable[PartitionState]) -> dict[int, CheckpointPartition]:
-    """The partitions of a checkpoint by number, as the cluster has them."""
-    ids = {state.partition: state.topic_id.hex for state in states}
-    return {
-        partition.number: CheckpointPartition(of(partition), ids[of(partition)])
-        for partition in take.partitions
-    }
+def topic_ids(states: Iterable[PartitionState]) -> TopicIds:
+    """The topic id of each partition, as the cluster has them."""
+    return {state.partition: state.topic_id.hex for state in states}
 
 
 def with_states(
     take: TakeDocument,
     cut: CutDocument,
-    places: Mapping[int, CheckpointPartition],
+    ids: TopicIds,
     starts: Mapping[int, int],
     control: Control,
 ) -> CutDocument:
@@ -82,37 +66,25 @@ def with_states(
     Raises:
         Refused: retention has removed records that the replay needs.
     """
-    groups = {
-        name: _promised(take, cut, name, group, places, starts, control)
-        for name, group in cut.groups.items()
-    }
+    groups = dict(cut.groups)
+    for name, group in cut.groups.items():
+        states, replayed = [], []
+        for partition, number in take.numbers.items():
+            key = name, ids[partition], partition.partition
+            last = control.created.get(key)
+            if last is None or last.state is None:
+                continue
+            end = cut.positions[number]
+            found = _saved_at(take, end, key, control)
+            offset = group.offsets.get(number, end)
+            if found is not None:
+                states.append(number)
+            if found is None or found.position > offset:
+                if starts[number]:
+                    raise Refused(_not_replayed(take.level, name, partition, offset, found))
+                replayed.append(number)
+        groups[name] = replace(group, states=tuple(states), replayed=tuple(replayed))
     return replace(cut, groups=groups)
-
-
-def _promised(
-    take: TakeDocument,
-    cut: CutDocument,
-    name: str,
-    group: GroupCut,
-    places: Mapping[int, CheckpointPartition],
-    starts: Mapping[int, int],
-    control: Control,
-) -> GroupCut:
-    states, replayed = [], []
-    for number, place in sorted(places.items()):
-        last = control.created.get(place.key(name))
-        if last is None or last.state is None:
-            continue
-        end = cut.positions[number]
-        found = _saved_at(take, end, place.key(name), control)
-        offset = group.offsets.get(number, end)
-        if found is not None:
-            states.append(number)
-        if found is None or found.position > offset:
-            if starts[number]:
-                raise Refused(_not_replayed(take.level, name, place, offset, found))
-            replayed.append(number)
-    return replace(group, states=tuple(states), replayed=tuple(replayed))
 
 
 def _saved_at(
@@ -131,55 +103,50 @@ def _saved_at(
 
 
 def _not_replayed(
-    level: Level, group: str, place: CheckpointPartition, offset: int, found: Created | None
+    level: Level, group: str, partition: TopicPartition, offset: int, found: Created | None
 ) -> str:
     gone = "retention has removed what it would be replayed from"
     if level is not Level.COORDINATED:
         return (
-            f"unverifiable: group {group} goes on at {offset} in {place.partition} with a state "
+            f"unverifiable: group {group} goes on at {offset} in {partition} with a state "
             f"that it saves at coordinated checkpoints alone, and {gone}: take a coordinated one "
             f"with --group {group}=exactly-once"
         )
     if found is None:
         return (
             f"unverifiable: another checkpoint was taken since, and what group {group} had "
-            f"saved for this one in {place.partition} is gone; {gone}: take the next one"
+            f"saved for this one in {partition} is gone; {gone}: take the next one"
         )
     return (
-        f"unverifiable: group {group} goes on at {offset} in {place.partition}, before the state "
+        f"unverifiable: group {group} goes on at {offset} in {partition}, before the state "
         f"that it saved at {found.position}, and {gone}: take one with --group {group}="
         "exactly-once"
     )
 
 
 def promised_states(
-    take: TakeDocument,
-    cut: CutDocument,
-    places: Mapping[int, CheckpointPartition],
-    control: Control,
+    take: TakeDocument, cut: CutDocument, ids: TopicIds, control: Control
 ) -> States:
     """The states that *cut* lists.
 
     Raises:
         EvidenceChanged: a state is gone.
     """
-    return {
-        number: dict(_states(take, cut, number, place, control)) for number, place in places.items()
-    }
-
-
-def _states(
-    take: TakeDocument, cut: CutDocument, number: int, place: CheckpointPartition, control: Control
-) -> Iterator[tuple[str, bytes]]:
-    for name, group in cut.groups.items():
-        if number in group.states:
-            found = _saved_at(take, cut.positions[number], place.key(name), control)
+    states: dict[int, dict[str, bytes]] = {}
+    for partition, number in take.numbers.items():
+        states[number] = {}
+        for name, group in cut.groups.items():
+            if number not in group.states:
+                continue
+            key = name, ids[partition], partition.partition
+            found = _saved_at(take, cut.positions[number], key, control)
             if found is None or found.state is None:
                 raise EvidenceChanged(
-                    f"what group {name} had saved at checkpoint {take.id} in {place.partition} is "
-                    "gone from the control topic: take a checkpoint with a new id"
+                    f"what group {name} had saved at checkpoint {take.id} in {partition} is gone "
+                    "from the control topic: take a checkpoint with a new id"
                 )
-            yield name, found.state
+            states[number][name] = found.state
+    return states
 
 
 PAUSE_SECONDS = 0.1
@@ -241,35 +208,25 @@ def _late(
 ) -> dict[str, list[TopicPartition]]:
     """The partitions of each group whose owners have not reached the checkpoint."""
     deadline = Deadline.after(patience.COMMAND)
-    topics = sorted({partition.topic for partition in take.partitions})
-    ids = {
-        state.partition: state.topic_id.hex for state in read_logs(client, topics, deadline).states
-    }
+    ids = topic_ids(read_logs(client, take.topics, deadline).states)
     control = read_control(client, control_topic, deadline) or Control()
     saving = {group for (group, _, _), one in control.created.items() if one.state is not None}
     found = {}
     for group, partitions in read.items():
-        if group not in saving and not _members(client, group, partitions, deadline):
-            continue
+        if group not in saving:
+            # A group without state has to reach the checkpoint if it has active participants.
+            broker = find_coordinator(client.sender, group, deadline)
+            live = group in live_groups(client.sender, broker, deadline)
+            if not live or not read_ids(client.sender, group, list(partitions), deadline):
+                continue
         behind = [
             partition
             for partition in sorted(partitions)
-            if max(_created(control, [group], ids[partition], partition.partition), default=0)
-            < take.id
+            if max(_created(control, [group], ids, partition), default=0) < take.id
         ]
         if behind:
             found[group] = behind
     return found
-
-
-def _members(
-    client: ReadClient, group: str, partitions: Collection[TopicPartition], deadline: Deadline
-) -> bool:
-    """Whether the group has active participants."""
-    broker = find_coordinator(client.sender, group, deadline)
-    if group not in live_groups(client.sender, broker, deadline):
-        return False
-    return bool(read_ids(client.sender, group, list(partitions), deadline))
 
 
 def come_to(
@@ -284,23 +241,25 @@ def come_to(
     """
     deadline = Deadline.after(patience.COMMAND)
     topics = sorted({partition.topic for partition in partitions})
-    logs = read_logs(client, topics, deadline)
-    ids = {state.partition: state.topic_id.hex for state in logs.states}
+    ids = topic_ids(read_logs(client, topics, deadline).states)
     control = read_control(client, control_topic, deadline) or Control()
-    found = {partition.number: NO_CHECKPOINT for partition in partitions}
     processed = [read_ids(client.sender, group, list(ids), deadline) for group in groups]
-    for subject in partitions:
-        partition = of(subject)
-        created = _created(control, groups, ids[partition], partition.partition)
-        beside = (document.get(partition, NO_CHECKPOINT) for document in processed)
-        found[subject.number] = max([*created, *beside], default=NO_CHECKPOINT)
-    return found
+    return {
+        subject.number: max(
+            [
+                *_created(control, groups, ids, subject.topic_partition),
+                *(one.get(subject.topic_partition, NO_CHECKPOINT) for one in processed),
+            ],
+            default=NO_CHECKPOINT,
+        )
+        for subject in partitions
+    }
 
 
 def _created(
-    control: Control, groups: Iterable[str], topic_id: str, partition: int
+    control: Control, groups: Iterable[str], ids: TopicIds, partition: TopicPartition
 ) -> Iterable[int]:
-    keys = ((group, topic_id, partition) for group in groups)
+    keys = ((group, ids[partition], partition.partition) for group in groups)
     return (control.created[key].id for key in keys if key in control.created)
 
 
@@ -312,37 +271,32 @@ def read_ids(
     Raises:
         TimedOut: the group coordinator does not answer.
     """
-    return until(deadline, lambda: _ask(sender, group, partitions, deadline))
-
-
-def _ask(
-    sender: Sender, group: str, partitions: Sequence[TopicPartition], deadline: Deadline
-) -> Mapping[TopicPartition, int]:
     from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
-    broker = find_coordinator(sender, group, deadline)
     group_class = OffsetFetchRequest.OffsetFetchRequestGroup
     request = OffsetFetchRequest(
         groups=[group_class(group_id=group, topics=None, member_epoch=-1)], require_stable=False
     )
-    answer = sender.call(broker, request, OffsetFetchResponse, deadline, max_version=9)
-    told = only(answer.groups, f"b{broker}")
-    if told.error_code:
-        raise _unread(group, told.error_code)
-    return dict(_ids(told, frozenset(partitions)))
 
+    def read() -> dict[TopicPartition, int]:
+        broker = find_coordinator(sender, group, deadline)
+        answer = sender.call(broker, request, OffsetFetchResponse, deadline, max_version=9)
+        found = only(answer.groups, f"b{broker}")
+        if found.error_code:
+            why = describe_error(found.error_code)
+            message = f"group {group} cannot be read ({why}): try again"
+            passes = retriable(found.error_code)
+            raise TimedOut(message, why) if passes else ClusterError(message)
+        metadata = {
+            TopicPartition(topic.name, one.partition_index): one.metadata or ""
+            for topic in found.topics
+            for one in topic.partitions
+            if not one.error_code
+        }
+        return {
+            partition: sn_of(text)
+            for partition, text in metadata.items()
+            if partition in partitions and text.startswith(METADATA)
+        }
 
-def _ids(told: Any, wanted: frozenset[TopicPartition]) -> Iterable[tuple[TopicPartition, int]]:
-    for topic in told.topics:
-        for one in topic.partitions:
-            partition = TopicPartition(topic.name, one.partition_index)
-            ours = (one.metadata or "").startswith(METADATA)
-            if partition in wanted and ours and not one.error_code:
-                yield partition, sn_of(one.metadata)
-
-
-def _unread(group: str, code: int) -> Exception:
-    message = f"group {group} cannot be read ({describe_error(code)}): try again"
-    if retriable(code):
-        return TimedOut(message, describe_error(code))
-    return ClusterError(message)
+    return until(deadline, read)

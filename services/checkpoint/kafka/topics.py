@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.coordinator import Scope
 from breakglass.services.checkpoint.kafka.control import (
-    CONTROL_TOPIC,
     Control,
     marker_headers,
     stamp_of,
@@ -34,7 +31,7 @@ from breakglass.services.checkpoint.kafka.logs import (
     settled,
     write_control,
 )
-from breakglass.services.checkpoint.promises import flow_faults
+from breakglass.services.checkpoint.promises import WantedCheckpoint, require_declared
 from breakglass.services.checkpoint.protocol.flows import (
     FlowCycle,
     GroupFlow,
@@ -58,22 +55,12 @@ from breakglass.services.errors import (
     ReadOnly,
     Refused,
     TimedOut,
-    UsageError,
 )
 from breakglass.services.kafka.marker_client import MarkerClient, Small
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.replica_reader import ReplicaReader
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import EpochHistory, PartitionState, TopicPartition, Unknown
 from breakglass.services.topic_backup.summary import EpochStart
-
-
-@dataclass(frozen=True, slots=True)
-class OrderedReading:
-    """Offsets by group, and ends, of which none is older than what leads to it."""
-
-    offsets: Mapping[str, Mapping[TopicPartition, int]]
-    ends: Ends
 
 
 def stages_of(
@@ -96,8 +83,8 @@ def stages_of(
 
 def read_in_order(
     client: ReadClient, stages: Iterable[ReadingStage], readers: Collection[str], deadline: Deadline
-) -> OrderedReading:
-    """The offsets and ends, read in the order of *stages*.
+) -> tuple[dict[str, Ends], Ends]:
+    """Offsets by group, and ends, read in the order of *stages*: none is older than its cause.
 
     A partition in which a group has committed nothing counts from the start of its log, for a
     restored group would begin there by its own setting, perhaps at the end. Of *readers* that is
@@ -106,7 +93,7 @@ def read_in_order(
     Raises:
         ClusterError, NotAuthorized, Unreachable: something cannot be read.
     """
-    offsets: dict[str, dict[TopicPartition, int]] = {}
+    offsets: dict[str, Ends] = {}
     ends: Ends = {}
     for stage in stages:
         for flow in stage.flows:
@@ -114,21 +101,15 @@ def read_in_order(
             offsets.setdefault(flow.group, {}).update(found)
         if stage.topics:
             ends |= read_ends(client, stage.topics, deadline)[1]
-    return OrderedReading(offsets, ends)
+    return offsets, ends
 
 
-def _offsets(
-    client: ReadClient, flow: GroupFlow, deadline: Deadline, *, all_inputs: bool
-) -> dict[TopicPartition, int]:
+def _offsets(client: ReadClient, flow: GroupFlow, deadline: Deadline, *, all_inputs: bool) -> Ends:
     logs = read_logs(client, flow.inputs, deadline)
     partitions = [state.partition for state in logs.states]
     committed = read_named_groups(client, [flow.group], partitions, deadline)[flow.group]
-    read = {partition.topic for partition in committed}
-    missing = [
-        partition
-        for partition in partitions
-        if partition not in committed and (all_inputs or partition.topic in read)
-    ]
+    topics = {partition.topic for partition in (partitions if all_inputs else committed)}
+    missing = [one for one in partitions if one not in committed and one.topic in topics]
     if not missing:
         return committed
     starts = until(deadline, lambda: read_logs(client, flow.inputs, deadline).starts(deadline))
@@ -159,23 +140,16 @@ def read_histories(
         replicas = logs.client.replicas_on(leader)
         replicas.read(partitions, deadline)
         for depth in DEPTHS:
-            replicas.deepen(_short(replicas, partitions, offsets), depth, deadline)
+            # Those whose history does not reach back far enough yet.
+            histories = {partition: replicas.history(partition) for partition in partitions}
+            short = [
+                one
+                for one, history in histories.items()
+                if isinstance(history, EpochHistory) and history.complete_from > offsets[one]
+            ]
+            replicas.deepen(short, depth, deadline)
         found.update({partition: replicas.history(partition) for partition in partitions})
     return found
-
-
-def _short(
-    replicas: ReplicaReader,
-    partitions: Mapping[TopicPartition, UUID],
-    offsets: Mapping[TopicPartition, int],
-) -> list[TopicPartition]:
-    """The partitions whose history does not reach back far enough yet."""
-    histories = {partition: replicas.history(partition) for partition in partitions}
-    return [
-        one
-        for one, history in histories.items()
-        if isinstance(history, EpochHistory) and history.complete_from > offsets[one]
-    ]
 
 
 def require_same_log(
@@ -213,47 +187,6 @@ TAIL = 100
 """Offsets at the end of a log that are searched for ids."""
 
 
-@dataclass(frozen=True, slots=True)
-class WantedCheckpoint:
-    """What a checkpoint is to contain."""
-
-    level: Level
-    topics: tuple[str, ...]
-    groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
-    control_topic: str = CONTROL_TOPIC
-    external: tuple[str, ...] = ()
-    """Topics that are written from outside alone."""
-    flows: tuple[GroupFlow, ...] = ()
-    """The topology of an ordered checkpoint."""
-    drain_seconds: float = patience.DRAIN
-    """Seconds for open transactions to end, before a transactional checkpoint reads its ends."""
-
-    @property
-    def writing(self) -> tuple[str, ...]:
-        """The groups that write into the topics."""
-        return tuple(name for name, policy in self.groups.items() if policy.writes)
-
-    def require_coherent(self) -> None:
-        """Return if the options agree with each other.
-
-        Raises:
-            UsageError: no topic is named, or an option names a topic that --topics does not.
-            Refused: an ordered checkpoint cannot be taken with these flows.
-        """
-        if not self.topics:
-            raise UsageError("No topic is named: give --topics.")
-        absent = sorted(set(self.external) - set(self.topics))
-        if absent:
-            raise UsageError(
-                f"--external names {', '.join(absent)}, not among --topics: check the spelling."
-            )
-        if self.level is Level.ORDERED:
-            for fault in flow_faults(self.topics, self.groups, self.flows):
-                raise Refused(fault)
-        elif self.flows:
-            raise UsageError(f"--flow is of the level ordered, and the level is {self.level}.")
-
-
 class KafkaTopics:
     """`coordinator.Topics` of what is *wanted*; a coordinated checkpoint requires *markers*."""
 
@@ -261,11 +194,13 @@ class KafkaTopics:
         self, client: ReadClient, markers: MarkerClient | None, wanted: WantedCheckpoint
     ) -> None:
         self._client, self._markers, self._wanted = client, markers, wanted
+        self._control_topic = wanted.how.control_topic
         self._noted: set[int] = set()
-        self._reading: OrderedReading | None = None
+        self._offsets: Mapping[str, Ends] = {}
+        """Of an ordered checkpoint."""
         self._floors: TransactionFloors | None = None
 
-    def scope(self) -> Scope:
+    def scope(self) -> TakeDocument:
         """The current partitions and log ends, read before the checkpoint writes anything.
 
         Raises:
@@ -278,22 +213,27 @@ class KafkaTopics:
         logs, ends = read_ends(self._client, self._wanted.topics, deadline)
         found = subjects(logs.states)
         transactions = None
+        numbers = {partition.topic_partition: partition.number for partition in found}
         if self._wanted.level is Level.TRANSACTIONAL:
             from breakglass.services.checkpoint.kafka.transactions import read_floors
 
-            numbers = {of(partition): partition.number for partition in found}
             transactions = read_floors(self._client, logs, self._wanted.writing, numbers, deadline)
             ends = {place: transactions.stable[number] for place, number in numbers.items()}
-        return Scope(
-            self._wanted.level,
+        level = self._wanted.level
+        assert level is not None
+        return TakeDocument(
+            NO_CHECKPOINT,
+            level,
             found,
-            self._wanted.groups,
-            {partition.number: ends[of(partition)] for partition in found},
-            self._client.describe(deadline).cluster_id,
-            incarnation(logs.states),
-            self._wanted.external,
-            transactions,
-            self._wanted.flows,
+            request="",
+            created_at_ms=0,
+            cluster_id=self._client.describe(deadline).cluster_id,
+            incarnation=incarnation(logs.states),
+            groups=self._wanted.groups,
+            floors={number: ends[partition] for partition, number in numbers.items()},
+            external=self._wanted.external,
+            transactions=transactions,
+            flows=self._wanted.flows,
         )
 
     def latest_id(self) -> int:
@@ -305,22 +245,18 @@ class KafkaTopics:
             ClusterError, Unreachable: they cannot be read.
         """
         deadline = Deadline.after(patience.COMMAND)
-        control = read_control(self._client, self._wanted.control_topic, deadline) or Control()
-        known = control.latest_id > NO_CHECKPOINT
-        in_logs = until(deadline, lambda: self._id_at_the_ends(deadline, quietest_alone=known))
-        return max(control.latest_id, in_logs)
+        control = read_control(self._client, self._control_topic, deadline) or Control()
 
-    def _id_at_the_ends(self, deadline: Deadline, *, quietest_alone: bool) -> int:
-        """The greatest id in the last records of each topic's shortest log, or of all logs.
+        def read() -> int:
+            logs = read_logs(self._client, self._wanted.topics, deadline)
+            starts, ends = logs.starts(deadline), logs.stable_ends(deadline)
+            if control.latest_id > NO_CHECKPOINT:
+                # A checkpoint has a marker in every partition: the last record of a quiet one.
+                ends = quietest(starts, ends)
+            tails = {one: max(starts[one], end - TAIL) for one, end in ends.items()}
+            return max(_ids_between(logs, tails, ends), default=NO_CHECKPOINT)
 
-        A checkpoint has a marker in every partition: it is the last record of a quiet partition.
-        """
-        logs = read_logs(self._client, self._wanted.topics, deadline)
-        starts, ends = logs.starts(deadline), logs.stable_ends(deadline)
-        if quietest_alone:
-            ends = quietest(starts, ends)
-        tails = {one: max(starts[one], end - TAIL) for one, end in ends.items()}
-        return max(_ids_between(logs, tails, ends), default=NO_CHECKPOINT)
+        return max(control.latest_id, until(deadline, read))
 
     def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
         """Write the checkpoint's markers, or read the log ends, in order for an ordered one.
@@ -332,14 +268,16 @@ class KafkaTopics:
         """
         deadline = Deadline.after(patience.COMMAND)
         logs = read_logs(self._client, self._wanted.topics, deadline)
-        wanted = {of(partition): partition.number for partition in partitions}
+        wanted = {partition.topic_partition: partition.number for partition in partitions}
         states = [state for state in logs.states if state.partition in wanted]
         if len(states) < len(wanted):
             raise EvidenceChanged(
                 "partitions are gone since the checkpoint was asked for: take one with a new id"
             )
         if self._wanted.level is Level.COORDINATED:
-            markers = self._armed()
+            markers = self._markers
+            if markers is None:
+                raise ReadOnly("a coordinated checkpoint writes into its topics: add --write")
             until(deadline, lambda: self._look_first(deadline))
             self._note(markers, id, deadline)
             key = b"breakglass-checkpoint-%d-%s" % (id, uuid4().hex.encode())
@@ -348,14 +286,16 @@ class KafkaTopics:
         elif self._wanted.level is Level.TRANSACTIONAL:
             from breakglass.services.checkpoint.kafka.transactions import read_window
 
-            window = read_window(
-                self._client, self._wanted.writing, wanted, self._wanted.drain_seconds
-            )
+            seconds = self._wanted.how.drain_seconds
+            window = read_window(self._client, self._wanted.writing, wanted, seconds)
             self._floors = window.floors
             positions = {partition: window.ends[partition] for partition in wanted}
         elif self._wanted.level is Level.ORDERED:
-            self._reading = self._in_order(deadline)
-            positions = {partition: self._reading.ends[partition] for partition in wanted}
+            groups, topics = self._wanted.groups, self._wanted.topics
+            readers = [name for name, policy in groups.items() if policy is GroupPolicy.READER]
+            stages = stages_of(self._wanted.flows, readers, topics)
+            self._offsets, ends = read_in_order(self._client, stages, readers, deadline)
+            positions = {partition: ends[partition] for partition in wanted}
         else:
             _, ends = read_ends(self._client, self._wanted.topics, deadline)
             positions = {partition: ends[partition] for partition in wanted}
@@ -369,31 +309,19 @@ class KafkaTopics:
 
         Raises: Refused; and as `read_evidence`.
         """
-        from breakglass.services.checkpoint.kafka.evidence import (
-            read_evidence,
-            require_declared,
-            require_uncompacted,
-        )
+        from breakglass.services.checkpoint.kafka.evidence import read_evidence, require_uncompacted
 
         wanted = self._wanted
-        found = read_evidence(self._client, wanted.topics, wanted.control_topic, deadline)
+        found = read_evidence(self._client, wanted.topics, self._control_topic, deadline)
         require_declared(wanted, found)
         require_uncompacted(self._client.sender, wanted.topics, deadline)
 
-    def _in_order(self, deadline: Deadline) -> OrderedReading:
-        wanted = self._wanted
-        readers = [name for name, policy in wanted.groups.items() if policy is GroupPolicy.READER]
-        stages = stages_of(wanted.flows, readers, wanted.topics)
-        return read_in_order(self._client, stages, readers, deadline)
-
     def offsets(self, partitions: Sequence[NumberedPartition]) -> Mapping[str, Mapping[int, int]]:
         """The offsets that `start` read for an ordered checkpoint, by group and number."""
-        if self._reading is None:
-            return {}
-        numbers = {of(partition): partition.number for partition in partitions}
+        numbers = {partition.topic_partition: partition.number for partition in partitions}
         return {
             group: {numbers[one]: offset for one, offset in offsets.items() if one in numbers}
-            for group, offsets in self._reading.offsets.items()
+            for group, offsets in self._offsets.items()
         }
 
     def transactions(self) -> TransactionFloors | None:
@@ -413,13 +341,12 @@ class KafkaTopics:
         if take.level is not Level.COORDINATED:
             return NO_CHECKPOINT
         deadline = Deadline.after(patience.COMMAND)
-        control = read_control(self._client, self._wanted.control_topic, deadline) or Control()
+        control = read_control(self._client, self._control_topic, deadline) or Control()
         if control.latest_id <= take.id:
             return NO_CHECKPOINT
         logs, _ = settled(self._client, self._wanted.topics, deadline)
-        floors = {of(partition): take.floors[partition.number] for partition in take.partitions}
-        markers = {of(partition): positions[partition.number] for partition in take.partitions}
-        return max(_ids_between(logs, floors, markers), default=NO_CHECKPOINT)
+        markers = {partition: positions[number] for partition, number in take.numbers.items()}
+        return max(_ids_between(logs, take.floors_of_logs, markers), default=NO_CHECKPOINT)
 
     def epochs(
         self, partitions: Sequence[NumberedPartition], positions: Mapping[int, int]
@@ -430,26 +357,26 @@ class KafkaTopics:
             ClusterError, Unreachable: the leaders cannot be asked.
         """
         deadline = Deadline.after(patience.COMMAND)
-        wanted = {of(partition): positions[partition.number] - 1 for partition in partitions}
-        histories = until(deadline, lambda: self._histories(wanted, deadline))
+        wanted = {
+            partition.topic_partition: positions[partition.number] - 1 for partition in partitions
+        }
+
+        def read() -> Histories:
+            logs = read_logs(self._client, self._wanted.topics, deadline)
+            return read_histories(logs, wanted, deadline)
+
+        histories = until(deadline, read)
         return epochs_before(
-            {of(partition): partition.number for partition in partitions}, positions, histories
+            {partition.topic_partition: partition.number for partition in partitions},
+            positions,
+            histories,
         )
-
-    def _histories(self, wanted: Ends, deadline: Deadline) -> Histories:
-        logs = read_logs(self._client, self._wanted.topics, deadline)
-        return read_histories(logs, wanted, deadline)
-
-    def _armed(self) -> MarkerClient:
-        if self._markers is None:
-            raise ReadOnly("a coordinated checkpoint writes into its topics: add --write")
-        return self._markers
 
     def _note(self, markers: MarkerClient, id: int, deadline: Deadline) -> None:
         """Write the id to the control topic, before any record carries the id."""
         if id in self._noted:
             return
-        topic = self._wanted.control_topic
+        topic = self._control_topic
         ensure_control(self._client, markers.topics, topic, deadline)
         record = take_record(id, now_ms())
         write_control(self._client, markers, topic, record, deadline)
@@ -463,11 +390,6 @@ def subjects(states: Iterable[PartitionState]) -> tuple[NumberedPartition, ...]:
         NumberedPartition(number, one.topic, one.partition)
         for number, one in enumerate(ordered, start=1)
     )
-
-
-def of(subject: NumberedPartition) -> TopicPartition:
-    """The partition of a subject."""
-    return TopicPartition(subject.topic, subject.partition)
 
 
 def incarnation(states: Iterable[PartitionState]) -> str:

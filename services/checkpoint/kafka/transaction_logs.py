@@ -19,10 +19,10 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.kafka.logs import Ends, Logs, read_ends, read_logs
+from breakglass.services.checkpoint.kafka.logs import Ends, Logs, read_ends
 from breakglass.services.checkpoint.protocol.transactions import (
     BatchKind,
     BatchRow,
@@ -33,12 +33,22 @@ from breakglass.services.errors import LogBeginsLater, MalformedMessage, Refused
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import TRANSACTION_STATE, TopicPartition
 from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
-from breakglass.services.pipeline.batches.log_range import LogRange, fetches_in
+from breakglass.services.pipeline.batches.tasks import LogRange, fetches_in
 from breakglass.services.pipeline.batches.varints import NotByColumns
-from breakglass.services.topic_backup.batch_header import BatchHeader, read_headers
-from breakglass.services.topic_backup.batches import ControlType, decode_batch
+from breakglass.services.recovery.internal_topics.records import (
+    DECIDED,
+    TransactionalState,
+    change_of,
+)
+from breakglass.services.recovery.internal_topics.wire import NotThatRecord
+from breakglass.services.topic_backup.batches import (
+    BatchHeader,
+    ControlType,
+    decode_batch,
+    read_headers,
+)
 from breakglass.services.topic_backup.older_messages import message_header
 from breakglass.services.topic_backup.record import Record
 
@@ -69,20 +79,15 @@ class LoggedBatches:
     commits: dict[TopicPartition, list[CommitRow]] = field(default_factory=dict)
 
 
-class ReadContents(Protocol):
-    """Reads what ranges of logs contain."""
+ReadContents: TypeAlias = Callable[[Logs, Ends, Ends, Collection[str]], LoggedBatches]
+"""Reads the contents of ``[start, end)`` of logs, where the end is at most the stable end.
 
-    def __call__(
-        self, logs: Logs, starts: Ends, ends: Ends, groups: Collection[str]
-    ) -> LoggedBatches:
-        """The contents of ``[start, end)`` of each log, where *end* is at most the stable end.
+Commits are those of the given groups alone.
 
-        Commits are those of *groups* alone.
-
-        Raises:
-            Refused: retention has removed the start of a range.
-            ClusterError, Unreachable, PipelineError: a log cannot be read.
-        """
+Raises:
+    Refused: retention has removed the start of a range.
+    ClusterError, Unreachable, PipelineError: a log cannot be read.
+"""
 
 
 def read_contents_here(
@@ -112,16 +117,11 @@ def whole_range(
         with closing(fetches_in(client, wanted, seconds)) as fetches:
             yield from fetches
     except LogBeginsLater as error:
-        raise gone(wanted.partition) from error
-
-
-def gone(partition: TopicPartition) -> Refused:
-    """The error for a log that no longer has what was to be read."""
-    return Refused(
-        f"unverifiable: records of {partition} were removed while the checkpoint was decided, by "
-        "retention or by the application, as Kafka Streams does in repartition topics: take a "
-        "checkpoint with a new id"
-    )
+        raise Refused(
+            f"unverifiable: records of {wanted.partition} were removed while the checkpoint was "
+            "decided, by retention or by the application, as Kafka Streams does in repartition "
+            "topics: take a checkpoint with a new id"
+        ) from error
 
 
 def rows_in(fetched: FetchedBatches, wanted: LogRange) -> list[BatchRow]:
@@ -227,24 +227,12 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
     return data[at + 2 : end].decode(), end
 
 
-STATE_TOPIC = "__transaction_state"
 PAUSE_SECONDS = 0.02
-PREPARE_COMMIT, PREPARE_ABORT = 2, 3
+UNDER_WAY = ("PrepareCommit", "PrepareAbort")
 """States in which the coordinator has decided, and markers are missing (TransactionState.java)."""
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorRecord:
-    """One record of a coordinator's log."""
-
-    producer_id: int
-    state: int
-    """As in TransactionState.java."""
-    logs: frozenset[TopicPartition]
-    """The partitions of the transaction so far; none once it is complete."""
-
-
-def coordinator_record(record: Record) -> CoordinatorRecord | None:
+def transaction_state(record: Record) -> TransactionalState | None:
     """The content of a record of ``__transaction_state``; None if it removes an id.
 
     Raises:
@@ -253,62 +241,15 @@ def coordinator_record(record: Record) -> CoordinatorRecord | None:
     if record.value is None:
         return None
     try:
-        return _Value(record.value).read()
-    except (struct.error, IndexError, ValueError):
+        change = change_of(TRANSACTION_STATE, record)
+    except NotThatRecord:
         raise MalformedMessage(
-            f"the record at offset {record.offset} of {STATE_TOPIC} cannot be read; check it with "
-            "kafka-dump-log.sh --transaction-log-decoder"
+            f"the record at offset {record.offset} of {TRANSACTION_STATE} cannot be read; check it "
+            "with kafka-dump-log.sh --transaction-log-decoder"
         ) from None
-
-
-@dataclass(slots=True)
-class _Value:
-    """Reads a value of TransactionLogValue.json, version 0 or 1 (which has compact fields)."""
-
-    data: bytes
-    at: int = 0
-
-    def read(self) -> CoordinatorRecord:
-        compact = self._number(">h") >= 1
-        producer_id, _epoch = self._number(">q"), self._number(">h")
-        self._number(">i")  # the transaction's timeout
-        state = self._number(">b")
-        logs = [
-            TopicPartition(topic, number)
-            for _ in range(self._length(compact=compact))
-            for topic, numbers in [self._partitions(compact=compact)]
-            for number in numbers
-        ]
-        return CoordinatorRecord(producer_id, state, frozenset(logs))
-
-    def _partitions(self, *, compact: bool) -> tuple[str, list[int]]:
-        length = self._uvarint() - 1 if compact else self._number(">h")
-        topic = self.data[self.at : self.at + length].decode()
-        self.at += length
-        numbers = [self._number(">i") for _ in range(self._length(compact=compact))]
-        for _ in range(self._uvarint() if compact else 0):
-            self._uvarint()
-            self.at += self._uvarint()
-        return topic, numbers
-
-    def _length(self, *, compact: bool) -> int:
-        return max(0, self._uvarint() - 1 if compact else self._number(">i"))
-
-    def _number(self, layout: str) -> int:
-        (found,) = struct.unpack_from(layout, self.data, self.at)
-        self.at += struct.calcsize(layout)
-        return int(found)
-
-    def _uvarint(self) -> int:
-        found = shift = 0
-        while shift < 35:
-            byte = self.data[self.at]
-            self.at += 1
-            found |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return found
-            shift += 7
-        raise ValueError(found)
+    assert change is not None
+    assert isinstance(change.value, TransactionalState)
+    return change.value
 
 
 @dataclass(slots=True)
@@ -376,55 +317,43 @@ class HistoryReader:
 
     def _continue(self) -> None:
         deadline = Deadline.after(patience.COMMAND)
-        logs, ends = read_ends(self._client, (STATE_TOPIC,), deadline)
+        logs, ends = read_ends(self._client, (TRANSACTION_STATE,), deadline)
         for partition, start in self._read_to.items():
             if start < ends[partition]:
-                for record in _records(logs, partition, start, ends[partition]):
-                    self._take(record)
+                for state in _states(logs, partition, start, ends[partition]):
+                    producer = self._producers.get(state.producer_id)
+                    if producer is not None:
+                        deciding = state.status in UNDER_WAY
+                        if deciding and not producer.deciding:
+                            commits = DECIDED[state.status]
+                            made = DecidedTransaction(frozenset(state.partitions), commits)
+                            producer.decided.append(made)
+                        producer.deciding = deciding
                 self._read_to[partition] = ends[partition]
 
-    def _take(self, record: CoordinatorRecord) -> None:
-        producer = self._producers.get(record.producer_id)
-        if producer is None:
-            return
-        deciding = record.state in (PREPARE_COMMIT, PREPARE_ABORT)
-        if deciding and not producer.deciding:
-            producer.decided.append(DecidedTransaction(record.logs, record.state == PREPARE_COMMIT))
-        producer.deciding = deciding
 
-
-def _records(
+def _states(
     logs: Logs, partition: TopicPartition, start: int, end: int
-) -> Iterator[CoordinatorRecord]:
+) -> Iterator[TransactionalState]:
     """The records of a coordinator's log. Raises Refused if compaction has removed some."""
     states = {state.partition: state for state in logs.states}
     wanted = LogRange(partition, states[partition].topic_id, logs.leader(partition), start, end)
+    compacted = Refused(
+        f"unverifiable: compaction has removed what {partition} records of transactions, so they "
+        "cannot be distinguished: take a checkpoint with a new id"
+    )
     at = start
     try:
         with closing(fetches_in(logs.client, wanted)) as fetches:
             for fetched in fetches:
                 for record in records_of(fetched, start, end):
                     if record.offset > at:
-                        raise _compacted(partition)
+                        raise compacted
                     at = record.offset + 1
-                    found = coordinator_record(record)
+                    found = transaction_state(record)
                     if found is not None:
                         yield found
     except LogBeginsLater:
-        raise _compacted(partition) from None
+        raise compacted from None
     if at < end:
-        raise _compacted(partition)
-
-
-def _compacted(partition: TopicPartition) -> Refused:
-    return Refused(
-        f"unverifiable: compaction has removed what {partition} records of transactions, so they "
-        "cannot be distinguished: take a checkpoint with a new id"
-    )
-
-
-def state_logs(client: ReadClient, deadline: Deadline) -> Logs | None:
-    """The coordinators' logs; None if the cluster has none, as before its first transaction."""
-    if not client.partitions((STATE_TOPIC,), deadline):
-        return None
-    return read_logs(client, (STATE_TOPIC,), deadline)
+        raise compacted

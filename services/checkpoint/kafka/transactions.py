@@ -28,12 +28,10 @@ from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.logs import Ends, Logs, read_ends, read_logs, settled
 from breakglass.services.checkpoint.kafka.transaction_logs import (
-    STATE_TOPIC,
     CommitRow,
     HistoryReader,
     LoggedBatches,
     ReadContents,
-    state_logs,
 )
 from breakglass.services.checkpoint.protocol.transactions import (
     ENDINGS,
@@ -55,7 +53,7 @@ from breakglass.services.errors import BreakglassError, Refused, TimedOut
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import TRANSACTION_STATE, TopicPartition
 from breakglass.services.topic_backup.consumer_offsets import log_of
 
 FEW = 10_000
@@ -100,9 +98,9 @@ def read_floors(
         wanted = {log_of(name, OFFSETS_TOPIC, len(offsets.states)) for name in groups}
         ends = offsets.stable_ends(deadline)
         internal = {partition: ends[partition] for partition in sorted(wanted)}
-    coordinators = state_logs(client, deadline)
-    if coordinators is not None:
-        internal |= coordinators.high_watermarks(deadline)
+    # Before the first transaction the cluster has no coordinators' logs.
+    if client.partitions((TRANSACTION_STATE,), deadline):
+        internal |= read_logs(client, (TRANSACTION_STATE,), deadline).high_watermarks(deadline)
     standing = read_named_groups(client, groups, numbers, deadline)
     found: dict[str, dict[int, int]] = {}
     for partition, end in internal.items():
@@ -131,11 +129,19 @@ def read_window(
         ClusterError, NotAuthorized, Unreachable: logs or groups cannot be read.
     """
     topics = sorted({partition.topic for partition in numbers})
+
+    def read_now(deadline: Deadline) -> TransactionFloors:
+        def read() -> TransactionFloors:
+            logs = read_logs(client, topics, deadline)
+            return read_floors(client, logs, groups, numbers, deadline)
+
+        return until(deadline, read)
+
     floors: list[TransactionFloors] = []
     found: TransactionWindow | None = None
     while len(floors) < MOST_ENDINGS:
         try:
-            floors.append(_floors_now(client, topics, groups, numbers))
+            floors.append(read_now(Deadline.after(patience.COMMAND)))
             settled(client, topics, Deadline.after(seconds))
             if len(floors) < ENDINGS:
                 continue
@@ -157,29 +163,6 @@ def worth_another(offsets: int, before: int | None) -> bool:
     return offsets > FEW and (before is None or offsets <= WORTHWHILE * before)
 
 
-def _floors_now(
-    client: ReadClient,
-    topics: Sequence[str],
-    groups: Sequence[str],
-    numbers: Mapping[TopicPartition, int],
-) -> TransactionFloors:
-    deadline = Deadline.after(patience.COMMAND)
-
-    def read() -> TransactionFloors:
-        return read_floors(client, read_logs(client, topics, deadline), groups, numbers, deadline)
-
-    return until(deadline, read)
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionsRead:
-    """The transactions after the floors, and the records outside any transaction."""
-
-    transactions: tuple[LoggedTransaction, ...]
-    plain: Mapping[int, tuple[Stretch, ...]]
-    """By the number of the partition."""
-
-
 @dataclass(frozen=True, slots=True)
 class TransactionReader:
     """Reads the transactions of one checkpoint."""
@@ -192,8 +175,12 @@ class TransactionReader:
     read: ReadContents
     wait: Callable[[float], None]
 
-    def transactions(self, deadline: Deadline) -> TransactionsRead:
-        """Every transaction that may have to be left out at the ends.
+    def transactions(
+        self, deadline: Deadline
+    ) -> tuple[tuple[LoggedTransaction, ...], dict[int, tuple[Stretch, ...]]]:
+        """Every transaction that may have to be left out at the ends; records outside any.
+
+        The latter by the number of their partition.
 
         Raises:
             Refused: transactions cannot be distinguished, a record has an unknown cause, or a group
@@ -208,7 +195,9 @@ class TransactionReader:
         producers = by_order(runs)
         histories: dict[int, ProducerHistory] = {}
         if producers:
-            reader = HistoryReader(self.client, self._internal(STATE_TOPIC), producers, self.wait)
+            reader = HistoryReader(
+                self.client, self._internal(TRANSACTION_STATE), producers, self.wait
+            )
             reader.anchor(self._topics, deadline)
             # Up to what the producers are anchored to.
             self._continue(contents, ends, deadline)
@@ -220,10 +209,8 @@ class TransactionReader:
                     f"producer {min(late)} began while transactions were read: try again",
                     "a producer began",
                 )
-        return TransactionsRead(
-            tuple(self._joined(contents, tuple(named(runs, histories)))),
-            {self.numbers[log]: stretches for log, stretches in plain.items()},
-        )
+        joined = tuple(self._joined(contents, tuple(named(runs, histories))))
+        return joined, {self.numbers[log]: stretches for log, stretches in plain.items()}
 
     @property
     def _topics(self) -> list[str]:
@@ -262,20 +249,18 @@ class TransactionReader:
         for log, rows in contents.batches.items():
             own, outside = runs_of(log, rows)
             runs += own
-            if log.topic != OFFSETS_TOPIC:
-                plain[log] = self._from_outside(log, outside)
+            if log.topic == OFFSETS_TOPIC:
+                continue
+            within = tuple(each for each in outside if each[0] < self.ends[log])
+            if within and log.topic not in self.take.external:
+                raise Refused(
+                    f"unverifiable: the record at offset {within[0][0]} of {log} was written "
+                    "outside any transaction, so nothing says what led to it: declare the topic "
+                    "with --external where it is written from outside alone, or take its writer's "
+                    "topics at another level"
+                )
+            plain[log] = within
         return runs, plain
-
-    def _from_outside(self, log: TopicPartition, some: tuple[Stretch, ...]) -> tuple[Stretch, ...]:
-        within = tuple(each for each in some if each[0] < self.ends[log])
-        if within and log.topic not in self.take.external:
-            raise Refused(
-                f"unverifiable: the record at offset {within[0][0]} of {log} was written outside "
-                "any transaction, so nothing says what led to it: declare the topic with "
-                "--external where it is written from outside alone, or take its writer's topics "
-                "at another level"
-            )
-        return within
 
     def _joined(
         self, contents: LoggedBatches, runs: Sequence[tuple[TransactionName, ProducerRun]]
@@ -296,21 +281,19 @@ class TransactionReader:
                 name = _writer(written, row) or TransactionName(
                     NO_PRODUCER, log.partition, row.position
                 )
-                commits.setdefault(name, []).append(self._commit(log, row))
+                read = TopicPartition(row.topic, row.partition)
+                number = self.numbers.get(read)
+                if number is None:
+                    raise Refused(
+                        f"unverifiable: group {row.group} also reads {read.topic}, which is not in "
+                        "the checkpoint: add it to --topics"
+                    )
+                commit = OffsetCommit(log.partition, row.position, row.group, number, row.offset)
+                commits.setdefault(name, []).append(commit)
         for name in sorted({*parts, *commits}):
             own = tuple(commits.get(name, ()))
             if own or parts.get(name):
                 yield LoggedTransaction(name, parts.get(name, {}), own)
-
-    def _commit(self, log: TopicPartition, row: CommitRow) -> OffsetCommit:
-        read = TopicPartition(row.topic, row.partition)
-        number = self.numbers.get(read)
-        if number is None:
-            raise Refused(
-                f"unverifiable: group {row.group} also reads {read.topic}, which is not in the "
-                "checkpoint: add it to --topics"
-            )
-        return OffsetCommit(log.partition, row.position, row.group, number, row.offset)
 
 
 def _writer(

@@ -30,14 +30,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import (
     CONTROL_TOPIC,
+    METADATA,
     Control,
     Created,
+    LastOf,
+    RecordAddress,
+    RecordOrigin,
+    RestoredTopic,
     Stamp,
     control_of,
+    sn_of,
     stamp_of,
     stamped,
 )
-from breakglass.services.checkpoint.participant.positions import InputPosition, KnownRecords, sn_of
 from breakglass.services.checkpoint.protocol import participant as protocol
 from breakglass.services.checkpoint.protocol.participant import CheckpointState, replay
 from breakglass.services.checkpoint.protocol.values import CheckpointRecord, Intent
@@ -82,6 +87,75 @@ class Output:
     partition: int | None = None
     """None: the producer partitions by the key."""
     headers: Headers = field(default=())
+
+
+InputWriter = tuple[str, int, str]
+"""Topic id and partition of the input, and the group that reads the input."""
+
+
+class KnownRecords:
+    """The records of one partition, as far as it was read.
+
+    A writer processes its input in order and writes to a partition in that order, without gaps. So
+    a record that is not after the writer's last record is a duplicate.
+    """
+
+    def __init__(self, lasts: Iterable[LastOf] = ()) -> None:
+        """Begin with the *lasts* that were recorded before."""
+        self._last: dict[InputWriter, tuple[int, int]] = {
+            (last.topic_id, last.partition, last.group): (last.offset, last.index) for last in lasts
+        }
+
+    @property
+    def lasts(self) -> tuple[LastOf, ...]:
+        """The last record of each writer, to be recorded with a saved state."""
+        return tuple(LastOf(*writer, *at) for writer, at in self._last.items())
+
+    def take(self, stamp: Stamp) -> bool:
+        """Add a record; returns whether it occurs for the first time."""
+        cause = stamp.cause
+        if cause is None:
+            return True
+        writer = cause.place.topic_id, cause.place.partition, cause.group
+        at = cause.place.offset, cause.index
+        last = self._last.get(writer)
+        if last is not None and at <= last:
+            return False
+        self._last[writer] = at
+        return True
+
+
+@dataclass(slots=True)
+class InputPosition:
+    """One input partition."""
+
+    partition: TopicPartition
+    topic_id: str
+    next_offset: int
+    checkpoint: CheckpointState
+    """The checkpoint that the partition has reached: every output carries its id."""
+    restored: RestoredTopic | None = None
+    known: KnownRecords = field(default_factory=KnownRecords)
+
+    @property
+    def sn(self) -> int:
+        """The id that every output carries."""
+        return self.checkpoint.id
+
+    @property
+    def metadata(self) -> str:
+        """The metadata of a committed offset: without it, cuts would contain orphans."""
+        return f"{METADATA}{self.sn}"
+
+    def causes(self, offset: int, index: int, group: str) -> tuple[RecordOrigin, RecordOrigin]:
+        """The cause that an output of the record at *offset* names, and its current address.
+
+        The two differ for a record that a restore has moved and that is processed again: its
+        outputs must be recognized as the earlier outputs.
+        """
+        here = RecordAddress(self.topic_id, self.partition.partition, offset)
+        before = self.restored and self.restored.original(self.partition.partition, offset)
+        return RecordOrigin(before or here, index, group), RecordOrigin(here, index, group)
 
 
 class Application(Protocol):
@@ -173,11 +247,16 @@ class Outputs:
 
     def send(self, output: Output, stamps: Stamps) -> None:
         """Send a record; waits while the producer's queue is full."""
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                self._failure = error
+
         arguments: dict[str, Any] = {
             "key": output.key,
             "value": output.value,
             "headers": [*output.headers, *stamps],
-            "on_delivery": self._delivered,
+            "on_delivery": delivered,
         }
         if output.partition is not None:
             arguments["partition"] = output.partition
@@ -200,10 +279,6 @@ class Outputs:
         if self._failure is not None or left:
             why = "no answer" if self._failure is None else self._failure.str()
             raise ClusterError(f"outputs were not written ({why}): they are written again")
-
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            self._failure = error
 
 
 def commit_offsets(consumer: Consumer, positions: Iterable[InputPosition]) -> None:
@@ -394,7 +469,11 @@ class Starting:
         Raises:
             Unreachable, ClusterError: the log cannot be read.
         """
-        saved = self._saved(member.group, position)
+        # The last state that was saved at or before the position.
+        key = (member.group, position.topic_id, position.partition.partition)
+        saved = self.control.created.get(key)
+        if saved is not None and (saved.state is None or saved.position > position.next_offset):
+            saved = None
         application.begin(position.partition, None if saved is None else saved.state)
         start = None
         if saved is not None and saved.known is not None:
@@ -409,14 +488,6 @@ class Starting:
             new = stamp is None or (not stamp.marker and position.known.take(stamp))
             if new and record.offset >= since:
                 application.replay(record)
-
-    def _saved(self, group: str, position: InputPosition) -> Created | None:
-        """The last state that was saved at or before *position*."""
-        key = (group, position.topic_id, position.partition.partition)
-        found = self.control.created.get(key)
-        if found is None or found.state is None:
-            return None
-        return found if found.position <= position.next_offset else None
 
 
 def read_starting(
@@ -528,7 +599,14 @@ class Participant:
         messages = self._consumer.consume(self._as.batch, seconds)
         if self._failure is not None:
             raise self._failure
-        taken = [message for message in messages if not _passing(message)]
+        taken = []
+        for message in messages:
+            error: KafkaError | None = message.error()
+            if error is None:
+                taken.append(message)
+            elif error.fatal() or not (error.retriable() or error.name().startswith("_")):
+                # Raises ClusterError: the error is permanent.
+                at_end(message)
         for message in taken:
             self._take(input_of(message))
         self._commit()
@@ -549,14 +627,11 @@ class Participant:
         stamp = stamp_of(record.headers) or NO_STAMP
         self._come_to(stamp.sn, position)
         if not stamp.marker and position.known.take(stamp):
-            self._process(record, position)
+            for index, output in enumerate(self._application.process(record)):
+                cause, source = position.causes(record.offset, index, self._as.group)
+                self._writer.write(output, stamped(position.sn, cause, source))
         position.next_offset = record.offset + 1
         self._dirty = True
-
-    def _process(self, record: Input, position: InputPosition) -> None:
-        for index, output in enumerate(self._application.process(record)):
-            cause, source = position.causes(record.offset, index, self._as.group)
-            self._writer.write(output, stamped(position.sn, cause, source))
 
     def _come_to(self, id: int, position: InputPosition) -> None:
         """Do what the protocol requires before a record with this *id*; mostly nothing."""
@@ -627,17 +702,3 @@ class Participant:
             found = self._positions.pop(TopicPartition(partition.topic, partition.partition), None)
             if found is not None:
                 self._application.end(found.partition)
-
-
-def _passing(message: Message) -> bool:
-    """Whether the message is a transient error and not a record.
-
-    Raises:
-        ClusterError: the error is permanent.
-    """
-    error = message.error()
-    if error is None:
-        return False
-    if error.fatal() or not (error.retriable() or error.name().startswith("_")):
-        return not at_end(message)
-    return True

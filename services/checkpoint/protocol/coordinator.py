@@ -70,11 +70,6 @@ def take(id: int, partitions: Sequence[int], seen: Iterable[int]) -> Take | NotH
     return Take(id, tuple(partitions))
 
 
-def resume(id: int, partitions: Sequence[int]) -> Take:
-    """Resume a take that is known to be the same, after a lost answer or a failover."""
-    return Take(id, tuple(partitions))
-
-
 def acknowledge(take: Take, partition: int, answer: Acknowledge) -> Take:
     """A partition has answered; repeated answers and answers to another take change nothing."""
     if answer.checkpoint != take.id or partition not in take.partitions:

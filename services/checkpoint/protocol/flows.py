@@ -27,11 +27,16 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 
-@dataclass(frozen=True, slots=True)
-class GroupFlow:
-    """Topics that a group reads, and the topics into which it writes what they lead to."""
+class StoredValue:
+    """A value in a document of a store: a document with another field than its own is refused."""
 
+    __slots__ = ()
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFlow(StoredValue):
+    """Topics that a group reads, and the topics into which it writes what they lead to."""
 
     group: str
     inputs: tuple[str, ...]
@@ -105,9 +110,6 @@ def _cycle(flows: Sequence[GroupFlow], topics: Collection[str]) -> FlowCycle:
     return FlowCycle(tuple(around), tuple(groups))
 
 
-_STRICT: Mapping[str, Any] = {"extra": "forbid"}
-
-
 class WriterKind(StrEnum):
     """Who wrote a record, as its batch shows it."""
 
@@ -135,10 +137,8 @@ class Committing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicEvidence:
+class TopicEvidence(StoredValue):
     """The last part of a topic's logs."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     topic: str
     partitions: int
@@ -156,10 +156,8 @@ class TopicEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupEvidence:
+class GroupEvidence(StoredValue):
     """A group on the topics: with offsets there, or with members that are assigned there."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     name: str
     kind: str
@@ -179,10 +177,8 @@ class GroupEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointEvidence:
+class CheckpointEvidence(StoredValue):
     """Everything that a promise depends on, at one moment."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     topics: tuple[TopicEvidence, ...]
     groups: tuple[GroupEvidence, ...]

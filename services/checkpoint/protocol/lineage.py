@@ -43,25 +43,23 @@ def diverged(partition: TopicPartition, wanted: Iterable[EpochStart], now: Epoch
 
     Offsets that retention has removed prove nothing, and are not reported.
     """
-    reasons = (_rewritten(partition, start, now) for start in wanted)
-    return next((reason for reason in reasons if reason), "")
-
-
-def _rewritten(partition: TopicPartition, one: EpochStart, now: EpochHistory) -> str:
-    found = now.epoch_at(one.offset)
-    if one.offset < now.complete_from or found == one.epoch:
-        return ""
-    later = [held for held in now.ranges if held.epoch > one.epoch]
-    if found is None:
-        end = now.ranges[-1].end if now.ranges else now.complete_from
-        is_now = f"is gone: the log ends at {end} in epoch {now.last_written}"
-    else:
-        is_now = f"is of epoch {found} now"
-        end = later[0].start if later else one.offset
-    return (
-        f"leader epoch diverged: offset {one.offset} of {partition} was of epoch {one.epoch} when "
-        f"the checkpoint was cut and {is_now}; an unclean election cut the log at {end}: {NEW_ID}"
-    )
+    for one in wanted:
+        found = now.epoch_at(one.offset)
+        if one.offset < now.complete_from or found == one.epoch:
+            continue
+        later = [held for held in now.ranges if held.epoch > one.epoch]
+        if found is None:
+            end = now.ranges[-1].end if now.ranges else now.complete_from
+            is_now = f"is gone: the log ends at {end} in epoch {now.last_written}"
+        else:
+            is_now = f"is of epoch {found} now"
+            end = later[0].start if later else one.offset
+        return (
+            f"leader epoch diverged: offset {one.offset} of {partition} was of epoch {one.epoch} "
+            f"when the checkpoint was cut and {is_now}; an unclean election cut the log at {end}: "
+            f"{NEW_ID}"
+        )
+    return ""
 
 
 Offsets = Mapping[int, int]
@@ -119,19 +117,15 @@ def greatest_cut(
     while True:
         rounds += 1
         offsets = {one: min(committed.get(one, 0), end) for one, end in cut.items()}
-        lowered = _lowered(cut, offsets, read)
+        lowered = dict(cut)
+        for record in read:
+            within = record.offset < lowered[record.partition]
+            if within and not _processed(record.origin, offsets):
+                lowered[record.partition] = record.offset
         if lowered == cut:
             rolled_back = {one: ends[one] - end for one, end in cut.items()}
             return LoweredCut(cut, offsets, rolled_back, rounds)
         cut = lowered
-
-
-def _lowered(cut: Offsets, offsets: Offsets, records: Iterable[Lineage]) -> dict[int, int]:
-    found = dict(cut)
-    for record in records:
-        if record.offset < found[record.partition] and not _processed(record.origin, offsets):
-            found[record.partition] = record.offset
-    return found
 
 
 def _processed(origin: RecordLineage | None, offsets: Offsets) -> bool:

@@ -60,13 +60,6 @@ class Acknowledge:
     """False: an earlier request or a message has already started it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FailUnfinished:
-    """Record as failed what a former owner left unfinished: see `values.unfinished`."""
-
-    checkpoint: int
-
-
 Arrival: TypeAlias = AppendCreate | AppendCommand
 Effect: TypeAlias = TakeCopy | AppendFollowUp | Acknowledge
 
@@ -124,8 +117,3 @@ def replay(state: CheckpointState, event: CheckpointRecord) -> CheckpointState:
     if event.intent is Intent.CREATED and event.id > state.id:
         return CheckpointState(event.id, event.position)
     return state
-
-
-def recover(state: CheckpointState) -> FailUnfinished | None:
-    """A new owner has replayed all events, and is about to process."""
-    return FailUnfinished(state.id) if state.id != NO_CHECKPOINT else None

@@ -16,7 +16,7 @@ its copies, because an isolated worker may still complete its own copy.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -118,7 +118,8 @@ def partition_failure(backup: PartitionBackup) -> str | None:
     """Why the partition has no backup and never will; None if it has or may have a backup."""
     if backup.failure is not None:
         return backup.failure
-    if _completed_differ(backup.copies):
+    digests = {copy.digest for copy in backup.copies if copy.status is Status.COMPLETED}
+    if len(digests) > 1:
         return DIFFERENT_COPIES
     best = counting_copy(backup)
     if best is None or best.status is not Status.FAILED:
@@ -146,11 +147,6 @@ def checkpoint_status(partitions: Iterable[Status]) -> Status:
     if Status.DOES_NOT_EXIST in found or not found:
         return Status.DOES_NOT_EXIST
     return Status.COMPLETED
-
-
-def _completed_differ(copies: Collection[Copy]) -> bool:
-    digests = {copy.digest for copy in copies if copy.status is Status.COMPLETED}
-    return len(digests) > 1
 
 
 RETRIES = 3
@@ -220,9 +216,10 @@ def unfinished(backups: Iterable[tuple[int, PartitionBackup]], last: int) -> tup
     checkpoints any more, so an incomplete copy of them stays incomplete.
     """
     found = {last: PartitionBackup(0)} | dict(backups)
-    return tuple(id for id, backup in sorted(found.items()) if id <= last and not _decided(backup))
-
-
-def _decided(backup: PartitionBackup) -> bool:
-    completed = any(copy.status is Status.COMPLETED for copy in backup.copies)
-    return completed or backup.failure is not None
+    return tuple(
+        id
+        for id, backup in sorted(found.items())
+        if id <= last
+        and backup.failure is None
+        and all(copy.status is not Status.COMPLETED for copy in backup.copies)
+    )

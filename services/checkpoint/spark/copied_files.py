@@ -18,7 +18,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from breakglass.services.checkpoint.kafka.control import MovedRecords, moved_from, moved_rows
-from breakglass.services.checkpoint.store.documents import ManifestDocument, StoredFile
+from breakglass.services.checkpoint.store.documents import StoredFile
 from breakglass.services.checkpoint.store.files import blobs_at, stored_file
 from breakglass.services.errors import MalformedInput, StorageError
 from breakglass.services.topic_backup.folder import Folder, read_bounded
@@ -90,59 +90,44 @@ def channel_store(where: str) -> Store:
     return open_store(f"{where}/{CHANNEL}")
 
 
-def manifest_of(
-    where: str,
-    topic: str,
-    number: int,
-    position: int,
-    *,
-    start: int,
-    cluster_id: str | None,
-    incarnation: str | None,
-    tool_version: str,
-    states: Mapping[str, bytes],
-    moved: Sequence[MovedRecords],
-    parts: Iterable[SegmentPart],
-) -> ManifestDocument:
-    """The manifest of the files below *where*; segments by the hashes from when they were written.
+def write_snapshot(
+    where: str, states: Mapping[str, bytes], moved: Sequence[MovedRecords]
+) -> str | None:
+    """Write saved *states* and *moved* records below *where*; the name of the states' file, if any.
 
-    *parts* are the records up to the cut, in order.
+    Raises:
+        StorageError: a file cannot be written.
+    """
+    held = blobs_at(where)
+    if moved:
+        held.create(MOVED, json.dumps(moved_rows(moved)).encode())
+    if not states:
+        return None
+    texts = {group: base64.b64encode(one).decode() for group, one in sorted(states.items())}
+    held.create(STATES, json.dumps(texts).encode())
+    return STATES
+
+
+def files_of(where: str, topic: str, summary: PartitionSummary) -> tuple[StoredFile, ...]:
+    """The files below *where*; segments by the hashes from when they were written.
 
     Raises:
         StorageError: a file cannot be read.
     """
     held = blobs_at(where)
-    if states:
-        texts = {group: base64.b64encode(one).decode() for group, one in sorted(states.items())}
-        held.create(STATES, json.dumps(texts).encode())
-    if moved:
-        held.create(MOVED, json.dumps(moved_rows(moved)).encode())
-    folder = segments_store(where).folder(topic)
-    summary = summary_of(folder, number)
     known = {
         (name := f"{SEGMENTS}/{topic}/{records_name(segment.prefix)}"): StoredFile(
             name, segment.records_bytes, segment.sha256
         )
         for segment in summary.segments
     }
-    # Whether the file is a lock, or the remainder of a killed writer.
-    return ManifestDocument(
-        created_at_ms=0,
-        completed_at_ms=0,
-        position=position,
-        start=start,
-        records=sum(segment.count for segment in summary.segments),
-        records_digest=records_digest(parts),
-        files=tuple(
-            known[name] if name in known else stored_file(held, name)
-            for name in sorted(held.names())
-            if not any(part.startswith(".") for part in name.split("/"))
-        ),
-        snapshot=STATES if states else None,
-        cluster_id=cluster_id,
-        incarnation=incarnation,
-        tool_version=tool_version,
-    )
+    # No file that is a lock, or the remainder of a killed writer.
+    names = [
+        name
+        for name in sorted(held.names())
+        if not any(part.startswith(".") for part in name.split("/"))
+    ]
+    return tuple(known[name] if name in known else stored_file(held, name) for name in names)
 
 
 def summary_of(folder: Folder, number: int) -> PartitionSummary:

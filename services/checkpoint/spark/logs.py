@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from breakglass.services import patience
@@ -49,30 +49,38 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun
 from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
-from breakglass.services.pipeline.batches.log_range import (
+from breakglass.services.pipeline.batches.tasks import (
     LogRange,
     Ranges,
+    RangeWork,
     divided,
     fetches_in,
     range_of,
+    run_tasks,
 )
-from breakglass.services.pipeline.batches.tasks import RangeWork, run_tasks
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import WantedTopics, read_sources
 
 
-def spans_of(starts: Ends, ends: Ends) -> Ranges:
-    """The spans from *starts* to *ends*, by partition of one topic; empty ones are left out."""
-    return {log.partition: (start, ends[log]) for log, start in starts.items() if start < ends[log]}
+def by_topic(starts: Ends) -> dict[str, Ends]:
+    """The *starts* of each topic."""
+    found: dict[str, Ends] = {}
+    for partition in sorted(starts):
+        found.setdefault(partition.topic, {})[partition] = starts[partition]
+    return found
 
 
-def offsets_in(spans: Ranges) -> int:
-    """How many offsets the *spans* have."""
-    return sum(end - start for start, end in spans.values())
+def spans_of(starts: Ends, ends: Ends) -> tuple[Ranges, int]:
+    """The spans from *starts* to *ends*, by partition of one topic, and how many offsets they have.
+
+    Empty ones are left out.
+    """
+    spans = {log.partition: (at, ends[log]) for log, at in starts.items() if at < ends[log]}
+    return spans, sum(end - start for start, end in spans.values())
 
 
 def answers_of(
-    run: BackupRun, topic: str, spans: Ranges, work: RangeWork, doing: str
+    run: BackupRun, topic: str, spans: Ranges, work: RangeWork[str], doing: str
 ) -> Iterator[Any]:
     """What the tasks of *work* answer for the *spans* of *topic*, decoded, in any order.
 
@@ -98,48 +106,41 @@ FEW_OFFSETS = 10_000
 """Maximum number of offsets of a topic that are read without Spark."""
 
 
-@dataclass(frozen=True, slots=True)
-class SparkLineages:
-    """Reads from the cluster of *run*."""
-
-    run: BackupRun
-    small: int = FEW_OFFSETS
-
-    def __call__(self, logs: Logs, starts: Ends, ends: Ends, sought: Sought) -> Lineages:
-        found: Lineages = {name: [] for name in sought.groups}
-        for topic in sorted({start.topic for start in starts}):
-            own = {one: start for one, start in starts.items() if one.topic == topic}
-            for group, lineages in self._of_topic(topic, logs, own, ends, sought).items():
-                found[group] += lineages
-        return found
-
-    def _of_topic(
-        self, topic: str, logs: Logs, starts: Ends, ends: Ends, sought: Sought
-    ) -> Lineages:
-        spans = spans_of(starts, ends)
-        if offsets_in(spans) > self.small:
+def read_lineages(
+    run: BackupRun,
+    logs: Logs,
+    starts: Ends,
+    ends: Ends,
+    sought: Sought,
+    *,
+    small: int = FEW_OFFSETS,
+) -> Lineages:
+    """`ReadLineages` from the cluster of *run*."""
+    found: Lineages = {name: [] for name in sought.groups}
+    for topic, own in by_topic(starts).items():
+        spans, offsets = spans_of(own, ends)
+        some: Lineages | None = None
+        if offsets > small:
             # The read without Spark names the offset that is gone.
             with suppress(LogBeginsLater):
                 doing = f"reading lineage of topic {topic}"
-                answers = answers_of(self.run, topic, spans, TraceWork(sought), doing)
-                return together(list(answers), sought)
-        return read_here(logs, starts, ends, sought)
+                answers = answers_of(run, topic, spans, partial(trace, sought), doing)
+                some = together(list(answers), sought)
+        if some is None:
+            some = read_here(logs, own, ends, sought)
+        for group, lineages in some.items():
+            found[group] += lineages
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class TraceWork:
-    """Traces the records of ranges in tasks: `tasks.RangeWork`."""
-
-    sought: Sought
-
-    def __call__(
-        self, client: ReadClient, wanted: LogRange, attempt: int, seconds: float
-    ) -> Iterator[str]:
-        """The lineage in each fetch as JSON, independent of the *attempt*."""
-        del attempt
-        with closing(fetches_in(client, wanted, seconds)) as fetches:
-            for fetched in fetches:
-                yield json.dumps(_traced(fetched, wanted, self.sought))
+def trace(
+    sought: Sought, client: ReadClient, wanted: LogRange, attempt: int, seconds: float
+) -> Iterator[str]:
+    """The lineage in each fetch as JSON, independent of the *attempt*: a `tasks.RangeWork`."""
+    del attempt
+    with closing(fetches_in(client, wanted, seconds)) as fetches:
+        for fetched in fetches:
+            yield json.dumps(_traced(fetched, wanted, sought))
 
 
 def _traced(fetched: FetchedBatches, wanted: LogRange, sought: Sought) -> Mapping[str, Any]:
@@ -181,64 +182,42 @@ FEW_IN_TRANSACTION_LOGS = 100_000
 """Maximum number of offsets of a topic that are read without Spark."""
 
 
-@dataclass(frozen=True, slots=True)
-class SparkContents:
-    """Reads from the cluster of *run*."""
-
-    run: BackupRun
-    small: int = FEW_IN_TRANSACTION_LOGS
-
-    def __call__(
-        self, logs: Logs, starts: Ends, ends: Ends, groups: Collection[str]
-    ) -> LoggedBatches:
-        found = LoggedBatches()
-        for topic in sorted({partition.topic for partition in starts}):
-            own = {log: start for log, start in starts.items() if log.topic == topic}
-            some = self._of_topic(topic, logs, own, ends, groups)
+def read_contents(
+    run: BackupRun,
+    logs: Logs,
+    starts: Ends,
+    ends: Ends,
+    groups: Collection[str],
+    *,
+    small: int = FEW_IN_TRANSACTION_LOGS,
+) -> LoggedBatches:
+    """`ReadContents` from the cluster of *run*."""
+    found = LoggedBatches()
+    for topic, own in by_topic(starts).items():
+        spans, offsets = spans_of(own, ends)
+        if offsets <= small:
+            some = read_contents_here(logs, own, ends, groups)
             found.batches.update(some.batches)
             found.commits.update(some.commits)
-        return found
-
-    def _of_topic(
-        self, topic: str, logs: Logs, starts: Ends, ends: Ends, groups: Collection[str]
-    ) -> LoggedBatches:
-        spans = spans_of(starts, ends)
-        if offsets_in(spans) <= self.small:
-            return read_contents_here(logs, starts, ends, groups)
-        found = LoggedBatches({partition: [] for partition in starts})
+            continue
+        found.batches.update({partition: [] for partition in own})
         if topic == OFFSETS_TOPIC:
-            found.commits.update({partition: [] for partition in starts})
-        for number, rows, commits in sorted(self._read(topic, spans, tuple(groups))):
+            found.commits.update({partition: [] for partition in own})
+        doing = f"reading transactions of topic {topic}"
+        answers = answers_of(run, topic, spans, partial(contents, tuple(groups)), doing)
+        for number, rows, commits in sorted(one for one in answers if one[1] or one[2]):
             partition = TopicPartition(topic, number)
             found.batches[partition] += [BatchRow(*row) for row in rows]
             if topic == OFFSETS_TOPIC:
                 found.commits[partition] += [CommitRow(*row) for row in commits]
-        return found
-
-    def _read(
-        self, topic: str, spans: Ranges, groups: tuple[str, ...]
-    ) -> Iterator[tuple[int, list[Any], list[Any]]]:
-        """Partition, rows and commits of each fetch that has any, in any order."""
-        doing = f"reading transactions of topic {topic}"
-        for number, rows, commits in answers_of(
-            self.run, topic, spans, ContentsWork(groups), doing
-        ):
-            if rows or commits:
-                yield number, rows, commits
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class ContentsWork:
-    """Reads the contents of ranges in tasks: `tasks.RangeWork`."""
-
-    groups: tuple[str, ...]
-
-    def __call__(
-        self, client: ReadClient, wanted: LogRange, attempt: int, seconds: float
-    ) -> Iterator[str]:
-        """The contents of each fetch as JSON, independent of the *attempt*."""
-        del attempt
-        for fetched in whole_range(client, wanted, seconds):
-            rows = rows_in(fetched, wanted)
-            commits = commits_in(fetched, wanted, self.groups)
-            yield json.dumps([wanted.partition.partition, rows, commits])
+def contents(
+    groups: tuple[str, ...], client: ReadClient, wanted: LogRange, attempt: int, seconds: float
+) -> Iterator[str]:
+    """The contents of each fetch as JSON, independent of the *attempt*: a `tasks.RangeWork`."""
+    del attempt
+    for fetched in whole_range(client, wanted, seconds):
+        rows, commits = rows_in(fetched, wanted), commits_in(fetched, wanted, groups)
+        yield json.dumps([wanted.partition.partition, rows, commits])

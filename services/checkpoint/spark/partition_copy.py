@@ -12,16 +12,19 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.coordinator import PartitionCopier
+from breakglass.services.checkpoint.coordinator import CopyPartition
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control, MovedRecords
 from breakglass.services.checkpoint.kafka.holding import without_hold
 from breakglass.services.checkpoint.kafka.logs import read_control
-from breakglass.services.checkpoint.kafka.owners import places, promised_states
-from breakglass.services.checkpoint.kafka.topics import incarnation, of, require_same_log
+from breakglass.services.checkpoint.kafka.owners import promised_states, topic_ids
+from breakglass.services.checkpoint.kafka.topics import incarnation, require_same_log
 from breakglass.services.checkpoint.spark.copied_files import (
     channel_store,
-    manifest_of,
+    files_of,
+    records_digest,
     segments_store,
+    summary_of,
+    write_snapshot,
 )
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
@@ -34,8 +37,7 @@ from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.pipeline.backup import jobs
 from breakglass.services.pipeline.backup_context import BackupRun
 from breakglass.services.pipeline.committed_log import CommittedLog
-from breakglass.services.pipeline.pace import Budget
-from breakglass.services.pipeline.part_writer import PartTarget, copy_chosen, copy_exactly
+from breakglass.services.pipeline.part_writer import Budget, PartTarget, copy_chosen, copy_exactly
 from breakglass.services.pipeline.report import PartitionReport, TopicReport
 from breakglass.services.pipeline.source import (
     CopyStretch,
@@ -108,18 +110,20 @@ class PartitionCopy:
             self._require_same()
             raise
         self._require_same()
-        return manifest_of(
-            where,
-            self.topic.name,
-            self.number,
-            self.position,
+        snapshot = write_snapshot(where, self.states, self.moved)
+        summary = summary_of(segments_store(where).folder(self.topic.name), self.number)
+        return ManifestDocument(
+            created_at_ms=0,
+            completed_at_ms=0,
+            position=self.position,
             start=start,
+            records=sum(segment.count for segment in summary.segments),
+            records_digest=records_digest(parts),
+            files=files_of(where, self.topic.name, summary),
+            snapshot=snapshot,
             cluster_id=self.topic.identity.cluster_id,
             incarnation=self.incarnation,
             tool_version=self.tool_version,
-            states=self.states,
-            moved=self.moved,
-            parts=parts,
         )
 
     @property
@@ -131,22 +135,18 @@ class PartitionCopy:
         return max(0, self.position - self.partition.log_start)
 
     def _read_again(self) -> None:
-        # A leader that moves during a broker failure is found at the next try.
-        until(Deadline.after(patience.LEADERLESS), self._read_once)
+        named, wanted = self.partition.partition, WantedTopics((self.topic.name,))
 
-    def _read_once(self) -> None:
-        deadline = Deadline.after(patience.JOB)
-        wanted = WantedTopics((self.topic.name,))
-        (self.topic,) = read_sources(self.run.client, wanted, deadline, {self.number})
-        found = (
-            partition
-            for partition in self.topic.partitions
-            if partition.partition == self.partition.partition
-        )
-        partition = next(found, None)
-        if partition is None:
-            raise TimedOut(f"{self.partition.partition} has no leader: try again", "no leader")
-        self.partition = partition
+        def read() -> None:
+            deadline = Deadline.after(patience.JOB)
+            (self.topic,) = read_sources(self.run.client, wanted, deadline, {self.number})
+            found = next((one for one in self.topic.partitions if one.partition == named), None)
+            if found is None:
+                raise TimedOut(f"{named} has no leader: try again", "no leader")
+            self.partition = found
+
+        # A leader that moves during a broker failure is found at the next try.
+        until(Deadline.after(patience.LEADERLESS), read)
 
     def _require_same(self) -> None:
         if self.written:
@@ -226,8 +226,8 @@ class KafkaSources:
     tool_version: str = "unknown"
     _spark: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(JOBS))
 
-    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
-        """A source for each partition.
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, CopyPartition]:
+        """How each partition is copied.
 
         Raises:
             EvidenceChanged: a topic was replaced (H12).
@@ -238,12 +238,9 @@ class KafkaSources:
 
     def _open(
         self, take: TakeDocument, cut: CutDocument, deadline: Deadline
-    ) -> Mapping[int, PartitionCopier]:
-        topics = tuple(sorted({partition.topic for partition in take.partitions}))
-        found = {
-            source.name: source
-            for source in read_sources(self.run.client, WantedTopics(topics), deadline)
-        }
+    ) -> Mapping[int, CopyPartition]:
+        topics = take.topics
+        read = read_sources(self.run.client, WantedTopics(topics), deadline)
         partitions = self.run.client.partitions(topics, deadline)
         if take.incarnation != incarnation(partitions):
             raise EvidenceChanged(
@@ -251,31 +248,29 @@ class KafkaSources:
                 "one with a new id"
             )
         control = read_control(self.run.client, self.control_topic, deadline, take.id) or Control()
-        found = {name: _released(source, control) for name, source in found.items()}
-        states = promised_states(take, cut, places(take, partitions), control)
+        held = {source.name: source for source in read}
+        states = promised_states(take, cut, topic_ids(partitions), control)
         sources = {
             partition.number: self._source(
-                partition, found[partition.topic], take, cut, states[partition.number], control
+                partition, held[partition.topic], take, cut, states[partition.number], control
             )
             for partition in take.partitions
         }
         whole = sum(source.offsets for source in sources.values())
         rate = self.run.settings.bytes_per_second
         budget = None if rate is None else Budget(rate)
-        return {
-            number: replace(one, run=self._run(one.offsets, whole, budget))
-            for number, one in sources.items()
-        }
-
-    def _run(self, offsets: int, whole: int, budget: Budget | None) -> BackupRun:
-        """The run that copies *offsets* of the *whole*; more than half of it gets every core."""
-        alone = 2 * offsets > whole or budget is not None
-        return replace(
-            self.run,
-            settings=replace(self.run.settings, records_crc=True),
-            budget=budget,
-            side_by_side=1 if alone else JOBS,
-        )
+        found: dict[int, CopyPartition] = {}
+        for number, one in sources.items():
+            # More than half of everything gets every core.
+            alone = 2 * one.offsets > whole or budget is not None
+            run = replace(
+                self.run,
+                settings=replace(self.run.settings, records_crc=True),
+                budget=budget,
+                side_by_side=1 if alone else JOBS,
+            )
+            found[number] = replace(one, run=run).copy
+        return found
 
     def _source(
         self,
@@ -286,19 +281,21 @@ class KafkaSources:
         states: Mapping[str, bytes],
         control: Control,
     ) -> PartitionCopy:
-        partition = next(
-            (partition for partition in topic.partitions if partition.partition == of(subject)),
-            None,
-        )
+        named = subject.topic_partition
+        partition = next((one for one in topic.partitions if one.partition == named), None)
         if partition is None:
             why = topic.unread.get(subject.partition, "it is gone")
             raise ClusterError(
-                f"{of(subject)} cannot be copied ({why}): run `breakglass triage`, then take a "
+                f"{named} cannot be copied ({why}): run `breakglass triage`, then take a "
                 "checkpoint with a new id"
             )
+        known = topic.identity
+        # As they are when its retention is not held back.
+        config = without_hold(known.topic_id, dict(known.config), control)
+        before = None if known.topic_id is None else control.restored.get(known.topic_id.hex)
         return PartitionCopy(
             self.run,
-            topic,
+            replace(topic, identity=replace(known, config=config)),
             partition,
             cut.positions[subject.number],
             in_transit=cut.in_transit.get(subject.number, ()),
@@ -307,22 +304,9 @@ class KafkaSources:
             tool_version=self.tool_version,
             written=tuple(_written(subject.number, cut)),
             states=states,
-            moved=_moved(subject.partition, topic, control),
+            moved=() if before is None else before.moved.get(subject.partition, ()),
             spark=self._spark,
         )
-
-
-def _released(topic: TopicSource, control: Control) -> TopicSource:
-    """*topic* with the settings that it has when its retention is not held back."""
-    known = topic.identity
-    config = without_hold(known.topic_id, dict(known.config), control)
-    return replace(topic, identity=replace(known, config=config))
-
-
-def _moved(partition: int, topic: TopicSource, control: Control) -> tuple[MovedRecords, ...]:
-    topic_id = topic.identity.topic_id
-    before = None if topic_id is None else control.restored.get(topic_id.hex)
-    return () if before is None else before.moved.get(partition, ())
 
 
 def needed_from(number: int, cut: CutDocument, log_start: int) -> int:

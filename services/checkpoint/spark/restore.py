@@ -22,7 +22,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from breakglass.services import patience
@@ -50,6 +51,7 @@ from breakglass.services.checkpoint.store.documents import (
     VerifiedDocument,
 )
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+from breakglass.services.checkpoint.wording import RestoreAsked
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import ClusterError, Refused, StorageError, UsageError
 from breakglass.services.kafka.marker_client import MarkerClient
@@ -79,22 +81,12 @@ from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_
 from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
 from breakglass.services.topic_backup.catalog import HeldTopic
 from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
-from breakglass.services.topic_backup.store.store import Store, open_store
+from breakglass.services.topic_backup.store.store import open_store
 
 INSTEAD_OF_FILLED = (
     "restore into a topic of another name with --map or --suffix, or add --resume where a "
     "restore of this checkpoint was begun"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointRestoreOptions:
-    """The options of a restore."""
-
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    """New topic name by old name; other topics keep their names."""
-    resume: bool = False
-    """The targets belong to an interrupted restore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +113,7 @@ def make_plan(
     client: ReadClient,
     store: BackupStore,
     id: int,
-    options: CheckpointRestoreOptions,
+    asked: RestoreAsked,
     state_root: Path,
 ) -> CheckpointPlan:
     """The effect of restoring checkpoint *id*; reads every byte of its copies.
@@ -140,7 +132,7 @@ def make_plan(
             f"checkpoint {id} is {found.status}, and only a completed one can be restored: see "
             f"`breakglass checkpoint status {id}`, choose another one"
         )
-    targets = target_names(found, options)
+    targets = target_names(found, asked)
     copies = [RestoredCopy(store, found, partition) for partition in found.partitions]
     for copy in copies:
         copy.require_whole()
@@ -153,28 +145,26 @@ def make_plan(
     plans = []
     for topic in topics:
         own = [copy for copy in copies if copy.topic == topic]
-        plan = _topic(own, targets[topic], now.get(targets[topic]), options, folders[topic])
+        plan = _topic(own, targets[topic], now.get(targets[topic]), asked, folders[topic])
         if plan is not None:
             plans.append(plan)
     require_no_members(client, (plan.groups for plan in plans))
     return CheckpointPlan(found, copies, RestorePlan(cluster_id, tuple(plans)), targets, folders)
 
 
-def target_names(found: StoredCheckpoint, options: CheckpointRestoreOptions) -> dict[str, str]:
+def target_names(found: StoredCheckpoint, asked: RestoreAsked) -> dict[str, str]:
     """The new name of each topic of *found*.
 
     Raises:
         UsageError: a named topic is not in the checkpoint; or as `require_names`.
     """
-    topics = sorted(
-        {partition.subject.topic for partition in found.partitions if partition.subject is not None}
-    )
-    absent = sorted(set(options.renamed) - set(topics))
+    topics = sorted({partition.topic for partition in found.topic_partitions})
+    absent = sorted(set(asked.renamed) - set(topics))
     if absent:
         raise UsageError(
             f"--map names {', '.join(absent)}, which the checkpoint is not of: check the spelling."
         )
-    targets = {topic: options.renamed.get(topic, topic) for topic in topics}
+    targets = {topic: asked.renamed.get(topic, f"{topic}{asked.suffix}") for topic in topics}
     require_names(list(targets.values()))
     return targets
 
@@ -198,9 +188,13 @@ class RestoredCopy:
         return self.one.subject.partition
 
     @property
-    def position(self) -> int:
+    def cut(self) -> CutDocument:
         assert self.found.cut is not None
-        return self.found.cut.positions[self.one.number]
+        return self.found.cut
+
+    @property
+    def position(self) -> int:
+        return self.cut.positions[self.one.number]
 
     @property
     def where(self) -> str:
@@ -240,28 +234,20 @@ class RestoredCopy:
         Raises:
             StorageError: the store does not answer.
         """
-        return self._misplaced() or self.store.copies.damaged(self._id) or self._other_log()
-
-    def _misplaced(self) -> str:
-        """Why the copy does not end at the cut; empty if it does."""
-        ends = self.manifest.position
-        if ends == self.position:
-            return ""
         where = f"{self.topic}-{self.number}"
-        return f"the copy of {where} ends at {ends}, and the cut is at {self.position}"
-
-    def _other_log(self) -> str:
-        """Why the copy is from another log than the cut; empty if nothing shows that (H10)."""
-        assert self.found.cut is not None
-        wanted = self.found.cut.epochs.get(self.one.number)
-        if wanted is None:
-            return ""
-        copied = summary_of(segments_store(self.where).folder(self.topic), self.number).end_epoch
+        if (ends := self.manifest.position) != self.position:
+            return f"the copy of {where} ends at {ends}, and the cut is at {self.position}"
+        if damage := self.store.copies.damaged(self._id):
+            return damage
+        wanted = self.cut.epochs.get(self.one.number)
+        folder = segments_store(self.where).folder(self.topic)
+        copied = None if wanted is None else summary_of(folder, self.number).end_epoch
         if copied is None or copied == wanted:
             return ""
+        # The copy is from another log than the cut (H10).
         return (
-            f"leader epoch diverged: offset {self.position - 1} of {self.topic}-{self.number} was "
-            f"of epoch {wanted} when the checkpoint was cut, and what was copied is of {copied}"
+            f"leader epoch diverged: offset {self.position - 1} of {where} was of epoch {wanted} "
+            f"when the checkpoint was cut, and what was copied is of {copied}"
         )
 
     def identity(self) -> TopicIdentity:
@@ -274,14 +260,16 @@ class RestoredCopy:
         stores = [segments_store(self.where)]
         if self._in_transit:
             stores.append(channel_store(self.where))
+        folders = [store.folder(self.topic) for store in stores]
         return tuple(
-            segment for store in stores for segment in _segments(store, self.topic, self.number)
+            segment
+            for folder in folders
+            for segment in stored_segments(folder, summary_of(folder, self.number).segments)
         )
 
     @property
     def _in_transit(self) -> tuple[int, ...]:
-        assert self.found.cut is not None
-        return self.found.cut.in_transit.get(self.one.number, ())
+        return self.cut.in_transit.get(self.one.number, ())
 
     def plan(self) -> PartitionPlan:
         end = max([self.position, *(number + 1 for number in self._in_transit)])
@@ -290,42 +278,45 @@ class RestoredCopy:
         spans: Spans = ((start, end),) if start < end and stored else ()
         return partition_plan(self.number, stored, spans)
 
-    def groups(self) -> dict[str, int]:
-        """Where each group resumes, by the old offsets."""
-        assert self.found.cut is not None
+    def groups(self, policy: GroupPolicy | None = None) -> dict[str, int]:
+        """Where each group, or each of *policy*, resumes, by the old offsets."""
         return {
             name: group.offsets[self.one.number]
-            for name, group in self.found.cut.groups.items()
-            if self.one.number in group.offsets
+            for name, group in self.cut.groups.items()
+            if self.one.number in group.offsets and policy in (None, group.policy)
         }
-
-
-def _segments(store: Store, topic: str, number: int) -> list[StoredSegment]:
-    folder = store.folder(topic)
-    return stored_segments(folder, summary_of(folder, number).segments)
 
 
 def _topic(
     copies: Sequence[RestoredCopy],
     target: str,
     now: TopicSource | None,
-    options: CheckpointRestoreOptions,
+    asked: RestoreAsked,
     state_folder: Path,
 ) -> TopicPlan | None:
     """The plan of one topic; None if the topic is already restored."""
-    source = f"{copies[0].store.address}#{copies[0].found.id}"
-    begun = _begun(state_folder, source, target, now, options)
+    first = copies[0]
+    source = f"{first.store.address}#{first.found.id}"
+    begun = _begun(state_folder, source, target, now, asked)
     if begun is not None and begun.ended:
         return None
-    _require_target(now, len(copies), filled=begun is not None and begun.topic_id is not None)
-    identity = copies[0].identity()
+    if now is not None:
+        there = partition_count(now)
+        if there != len(copies):
+            raise Refused(
+                f"the number of partitions of topic {now.name} is {there:,}, and {len(copies):,} "
+                "in the checkpoint: restore into a topic of another name with --map"
+            )
+        filled = begun is not None and begun.topic_id is not None
+        require_room(now, filled=filled, instead=INSTEAD_OF_FILLED)
+    identity = first.identity()
     saved = begun.settings if begun else now.identity.config if now else identity.config
     groups = {copy.number: copy.groups() for copy in copies}
     return TopicPlan(
-        held=HeldTopic(copies[0].topic, 1, open_store(copies[0].where)),
+        held=HeldTopic(first.topic, 1, open_store(first.where)),
         source=source,
         generation=1,
-        topic=copies[0].topic,
+        topic=first.topic,
         target=target,
         exists=now is not None,
         topic_id=None if now is None else str(now.identity.topic_id),
@@ -341,24 +332,12 @@ def _topic(
     )
 
 
-def _require_target(now: TopicSource | None, partitions: int, *, filled: bool) -> None:
-    if now is None:
-        return
-    there = partition_count(now)
-    if there != partitions:
-        raise Refused(
-            f"the number of partitions of topic {now.name} is {there:,}, and {partitions:,} in the "
-            "checkpoint: restore into a topic of another name with --map"
-        )
-    require_room(now, filled=filled, instead=INSTEAD_OF_FILLED)
-
-
 def _begun(
     folder: Path,
     source: str,
     target: str,
     now: TopicSource | None,
-    options: CheckpointRestoreOptions,
+    asked: RestoreAsked,
 ) -> RestoreState | None:
     """The unfinished restore into *target* that is resumed.
 
@@ -370,7 +349,7 @@ def _begun(
     require_hopeful(state, topic_id)
     if state is None or state.topic_id not in (None, topic_id):
         return None
-    if options.resume and state.source == source:
+    if asked.resume and state.source == source:
         return state
     if state.topic_id is None or state.ended:
         return None
@@ -411,13 +390,20 @@ def complete(
     deadline = Deadline.after(patience.JOB)
     ensure_control(client, markers.topics, control_topic, deadline)
     known = read_control(client, control_topic, deadline) or Control()
-    found = [_whole(client, plan, topic) for topic in sorted(plan.targets)]
-    wholes = [
-        whole
-        for whole in found
-        if (before := known.restored.get(whole.topic_id)) is None or before.id != plan.found.id
-    ]
-    foreign = {whole.now.name: why for whole in wholes if (why := _foreign(client, whole))}
+    wholes = []
+    for topic in sorted(plan.targets):
+        whole = _whole(client, plan, topic)
+        before = known.restored.get(whole.topic_id)
+        if before is None or before.id != plan.found.id:
+            wholes.append(whole)
+    foreign: dict[str, str] = {}
+    for whole in wholes:
+        runs = {number: offsets.runs for number, offsets in whole.maps.items()}
+        read, transactional = partial(_read, client, whole.state), whole.state.transactional
+        found = foreign_records(client.sender, read, runs, transactional=transactional)
+        if found:
+            foreign[whole.now.name] = foreign_text(found)
+            whole.state.failing(foreign[whole.now.name])
     if foreign:
         return foreign
     for record in _records(wholes, known, plan.found.id):
@@ -434,7 +420,14 @@ def _whole(client: ReadClient, plan: CheckpointPlan, topic: str) -> _Whole:
             "it was begun with."
         )
     copies = tuple(copy for copy in plan.copies if copy.topic == topic)
-    maps = {copy.number: _map(state, copy) for copy in copies}
+    maps = {
+        copy.number: OffsetMap(
+            read_log(state.log_of(copy.number)).runs,
+            copy.stored(),
+            state.spans.get(copy.number, ()),
+        )
+        for copy in copies
+    }
     return _Whole(_read(client, state), state, copies, maps)
 
 
@@ -455,51 +448,26 @@ def _read(client: ReadClient, state: RestoreState) -> TopicSource:
     return now
 
 
-def _foreign(client: ReadClient, one: _Whole) -> str:
-    """What another client has written to the topic; empty if nothing.
-
-    Raises:
-        ClusterError, Unreachable: that cannot be read.
-    """
-    runs = {number: offsets.runs for number, offsets in one.maps.items()}
-    state = one.state
-    found = foreign_records(
-        client.sender, lambda: _read(client, state), runs, transactional=state.transactional
-    )
-    if not found:
-        return ""
-    why = foreign_text(found)
-    state.failing(why)
-    return why
-
-
 def _records(wholes: list[_Whole], known: Control, id: int) -> Iterator[tuple[bytes, bytes]]:
     last = []
     for one in wholes:
+        moved = {}
         for copy in one.copies:
             # The states of the partition's owners, as if they had reached the checkpoint here.
             offsets = one.maps[copy.number]
             for group, state in sorted(read_states(copy.where).items()):
                 position = offsets.new_of(copy.position)
-                yield Created(
-                    group, one.topic_id, copy.number, copy.found.id, position, state
-                ).record
-        moved = {
-            copy.number: tuple(_moved(copy, one.maps[copy.number], known)) for copy in one.copies
-        }
+                yield Created(group, one.topic_id, copy.number, id, position, state).record
+            moved[copy.number] = tuple(_moved(copy, offsets, known))
         last.append(RestoredTopic(one.topic_id, id, moved))
     for whole in last:
         yield whole.record
 
 
-def _map(state: RestoreState, copy: RestoredCopy) -> OffsetMap:
-    runs = read_log(state.log_of(copy.number)).runs
-    return OffsetMap(runs, copy.stored(), state.spans.get(copy.number, ()))
-
-
 def _moved(copy: RestoredCopy, offsets: OffsetMap, known: Control) -> Iterator[MovedRecords]:
     """The records that a group reads again: their outputs keep their earlier identity."""
-    start = _lowest(copy)
+    # The lowest old offset at which an at-least-once group resumes.
+    start = min(copy.groups(GroupPolicy.AT_LEAST_ONCE).values(), default=None)
     identity = copy.identity().topic_id
     if start is None or start >= copy.position or identity is None:
         return
@@ -531,18 +499,6 @@ def first_places(records: MovedRecords, before: Sequence[MovedRecords]) -> Itera
         offset = stop
 
 
-def _lowest(copy: RestoredCopy) -> int | None:
-    """The lowest old offset at which an at-least-once group resumes."""
-    cut: CutDocument | None = copy.found.cut
-    assert cut is not None
-    offsets = [
-        group.offsets[copy.one.number]
-        for group in cut.groups.values()
-        if group.policy is GroupPolicy.AT_LEAST_ONCE and copy.one.number in group.offsets
-    ]
-    return min(offsets, default=None)
-
-
 def restore(
     work: RestoreRun, markers: MarkerClient, plan: CheckpointPlan, control_topic: str
 ) -> list[TopicRestored]:
@@ -559,19 +515,16 @@ def restore(
     if all(restored.whole for restored in done):
         foreign = complete(work.run.client, markers, plan, control_topic)
         for topic, target in plan.targets.items():
-            if target in foreign:
-                work.journal.note(foreign[target])
-                _of(done, topic, target).error = foreign[target]
+            if target not in foreign:
+                continue
+            work.journal.note(foreign[target])
+            # An earlier run may have restored what is announced now.
+            own = next((restored for restored in done if restored.target == target), None)
+            if own is None:
+                own = TopicRestored(topic, target, settings_back=True)
+                done.append(own)
+            own.error = foreign[target]
     return done
-
-
-def _of(done: list[TopicRestored], topic: str, target: str) -> TopicRestored:
-    """What is announced for *target*, which an earlier run may have restored."""
-    found = next((restored for restored in done if restored.target == target), None)
-    if found is None:
-        found = TopicRestored(topic, target, settings_back=True)
-        done.append(found)
-    return found
 
 
 SIDE_BY_SIDE = 4

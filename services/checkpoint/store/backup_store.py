@@ -34,7 +34,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.protocol import coordinator, participant, values
+from breakglass.services.checkpoint.protocol import coordinator, values
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT, CopyId, Status, may_become
 from breakglass.services.checkpoint.store.documents import (
@@ -128,50 +128,30 @@ class Retention:
     older_than_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionCandidate:
-    """A checkpoint as retention sees it."""
-
-    id: int
-    status: Status
-    created_at_ms: int | None
-
-
-def candidates(stored: Iterable[StoredCheckpoint]) -> list[RetentionCandidate]:
-    """Those that can be read: what has happened to the others, nothing here decides."""
-    read = (checkpoint for checkpoint in stored if checkpoint.unread is None)
-    return [RetentionCandidate(one.id, one.status, one.created_at_ms) for one in read]
-
-
 def expired(
-    checkpoints: Iterable[RetentionCandidate], retention: Retention, now_ms: int
+    checkpoints: Iterable[StoredCheckpoint], retention: Retention, now_ms: int
 ) -> tuple[int, ...]:
     """The ids that may be deleted, oldest first.
 
-    Never the newest completed checkpoint, nor an ongoing one.
+    Never the newest completed checkpoint, nor an ongoing one, nor one that cannot be read: nothing
+    here decides what has happened to that.
     """
-    ordered = sorted(checkpoints, key=lambda checkpoint: checkpoint.id)
-    completed = [candidate.id for candidate in ordered if candidate.status is Status.COMPLETED]
-    newest = completed[-1] if completed else None
+    read = [checkpoint for checkpoint in checkpoints if checkpoint.unread is None]
+    statuses = {checkpoint.id: checkpoint.status for checkpoint in read}
+    completed = sorted(id for id, status in statuses.items() if status is Status.COMPLETED)
+    keep = None if retention.keep is None else max(retention.keep, 1)
+    too_many = completed[-keep] if keep is not None and keep <= len(completed) else 0
+    old = None if retention.older_than_ms is None else now_ms - retention.older_than_ms
     return tuple(
-        candidate.id
-        for candidate in ordered
-        if candidate.id != newest
-        and candidate.status is not Status.ONGOING
-        and (_too_many(candidate, completed, retention) or _too_old(candidate, retention, now_ms))
+        one.id
+        for one in sorted(read, key=lambda checkpoint: checkpoint.id)
+        if one.id not in completed[-1:]
+        and statuses[one.id] is not Status.ONGOING
+        and (
+            one.id < too_many
+            or (old is not None and one.created_at_ms is not None and one.created_at_ms < old)
+        )
     )
-
-
-def _too_many(one: RetentionCandidate, completed: list[int], retention: Retention) -> bool:
-    if retention.keep is None or len(completed) < max(retention.keep, 1):
-        return False
-    return one.id < completed[-max(retention.keep, 1)]
-
-
-def _too_old(one: RetentionCandidate, retention: Retention, now_ms: int) -> bool:
-    if retention.older_than_ms is None or one.created_at_ms is None:
-        return False
-    return one.created_at_ms < now_ms - retention.older_than_ms
 
 
 MOST_BYTES = 512
@@ -404,8 +384,15 @@ class Copies:
         if manifest is None:
             raise Refused(f"the copy {_words(id)} is not completed: nothing says what it holds.")
         held = self.contents(id)
-        wrong = (_wrong(held, file) for file in manifest.files)
-        return next((text for text in wrong if text is not None), None)
+        for file in manifest.files:
+            where, size = held.where(file.name), held.size(file.name)
+            if size is None:
+                return f"{where} is missing"
+            if size != file.size:
+                return f"{where} is {size} bytes long, not {file.size}"
+            if stored_file(held, file.name) != file:
+                return f"{where} has other bytes than were committed"
+        return None
 
     def _read(self, id: CopyId) -> StoredCopy:
         entries = (CheckpointFile.ONGOING, CheckpointFile.MANIFEST, CheckpointFile.FAILURE)
@@ -431,15 +418,6 @@ def _not_allowed(id: CopyId, now: Status, wanted: Status) -> Refused:
 
 def _words(id: CopyId) -> str:
     return f"of partition {id.partition} by node {id.node} for checkpoint {id.checkpoint}"
-
-
-def _wrong(held: Blobs, file: StoredFile) -> str | None:
-    size = held.size(file.name)
-    if size != file.size:
-        there = "missing" if size is None else f"{size} bytes long, not {file.size}"
-        return f"{held.where(file.name)} is {there}"
-    same = stored_file(held, file.name) == file
-    return None if same else f"{held.where(file.name)} has other bytes than were committed"
 
 
 class BackupStore:
@@ -520,14 +498,15 @@ class BackupStore:
 
     def all(self) -> tuple[StoredCheckpoint, ...]:
         """The checkpoints that were not deleted, the newest first; a damaged one hides no other."""
-        found = (self._read_or_damaged(id) for id in reversed(self.ids()))
-        return tuple(checkpoint for checkpoint in found if checkpoint is not None)
-
-    def _read_or_damaged(self, id: int) -> StoredCheckpoint | None:
-        try:
-            return self.read(id)
-        except (MalformedInput, UnsupportedSchema) as error:
-            return StoredCheckpoint(id, None, (), unread=error)
+        checkpoints = []
+        for id in reversed(self.ids()):
+            try:
+                found = self.read(id)
+            except (MalformedInput, UnsupportedSchema) as error:
+                found = StoredCheckpoint(id, None, (), unread=error)
+            if found is not None:
+                checkpoints.append(found)
+        return tuple(checkpoints)
 
     def start(
         self,
@@ -583,41 +562,34 @@ class BackupStore:
         checkpoints of the same incarnation that contain the partition, under any number, fail too.
         Returns the ids whose backup of a partition has failed, by its number in *take*.
         """
-        takes = self._takes(max(last.values(), default=NO_CHECKPOINT))
-        same = [document for document in takes if document.incarnation == take.incarnation]
-        named = (partition for partition in take.partitions if partition.number in last)
+        names = [
+            of_checkpoint(id, CheckpointFile.TAKE)
+            for id in self.ids()
+            if id <= max(last.values(), default=NO_CHECKPOINT) and not self.is_deleted(id)
+        ]
+        same = [
+            document
+            for document in self._files.read_all(names).values()
+            if isinstance(document, TakeDocument) and document.incarnation == take.incarnation
+        ]
         return {
             partition.number: self._fail_partition_of(partition, same, last[partition.number])
-            for partition in named
+            for partition in take.partitions
+            if partition.number in last
         }
 
     def _fail_partition_of(
         self, subject: NumberedPartition, takes: Iterable[TakeDocument], last: int
     ) -> tuple[int, ...]:
-        numbers = {
-            take.id: partition.number
-            for take in takes
-            for partition in take.partitions
-            if take.id <= last
-            and (partition.topic, partition.partition) == (subject.topic, subject.partition)
-        }
-        left = participant.recover(participant.CheckpointState(last))
-        if left is None:
-            return ()
+        named = subject.topic_partition
+        found = {take.id: take.numbers.get(named) for take in takes if take.id <= last}
+        numbers = {id: number for id, number in found.items() if number is not None}
         backups = {id: self.copies.partition(id, one).backup for id, one in numbers.items()}
-        unfinished = values.unfinished(backups.items(), left.checkpoint)
+        unfinished = values.unfinished(backups.items(), last) if last != NO_CHECKPOINT else ()
         failed = [id for id in unfinished if id in backups]
         for id in failed:
             self.fail_partition(id, numbers[id], values.OWNER_CHANGED)
         return tuple(failed)
-
-    def _takes(self, last: int) -> list[TakeDocument]:
-        """The requests up to *last* whose checkpoints were not deleted."""
-        names = [of_checkpoint(id, CheckpointFile.TAKE) for id in self.ids() if id <= last]
-        found = self._files.read_all(
-            name for name in names if not self._files.is_deleted(name.checkpoint)
-        )
-        return [document for document in found.values() if isinstance(document, TakeDocument)]
 
     def is_deleted(self, id: int) -> bool:
         return self._files.is_deleted(id)

@@ -16,10 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args
 
-from breakglass.services.checkpoint.protocol.flows import CheckpointEvidence, GroupFlow
+from breakglass.services.checkpoint.protocol.flows import CheckpointEvidence, GroupFlow, StoredValue
 from breakglass.services.errors import MalformedInput, UnsupportedSchema
+from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.layout import MAX_INT64
 
 if TYPE_CHECKING:
@@ -35,14 +36,13 @@ _PART = r"(?!\.\.?/|\.\.?$)[A-Za-z0-9._~-]{1,255}"
 _FILE = re.compile(rf"{_PART}(?:/{_PART}){{0,5}}", re.ASCII)
 """Below the folder of a copy, and nowhere else."""
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
-_STRICT: Mapping[str, Any] = {"extra": "forbid"}
 _NO_SUM = "0" * 64
 _SUM = re.compile(rb'{\n "sum": "([0-9a-f]{64})"')
 """The beginning of every document with a sum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summed:
+class Summed(StoredValue):
     """A document as it was read, with the sum of its bytes."""
 
     sum: str = field(default="", compare=False)
@@ -87,22 +87,22 @@ class GroupPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NumberedPartition:
+class NumberedPartition(StoredValue):
     """A partition by the number that it has in this checkpoint."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     number: int
     """From 1, in the order of topics and partitions."""
     topic: str
     partition: int
 
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
 
 @dataclass(frozen=True, slots=True)
-class TransactionFloors:
+class TransactionFloors(StoredValue):
     """Where a transactional checkpoint begins to read transactions."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     logs: Mapping[str, Mapping[int, int]]
     """Stable ends of internal topics, by topic and partition."""
@@ -115,8 +115,6 @@ class TransactionFloors:
 @dataclass(frozen=True, slots=True)
 class TakeDocument(Summed):
     """What was requested."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     id: int
     level: Level
@@ -141,6 +139,21 @@ class TakeDocument(Summed):
     """The topology of an ordered checkpoint."""
 
     @property
+    def topics(self) -> tuple[str, ...]:
+        """The names of its topics, in order."""
+        return tuple(sorted({partition.topic for partition in self.partitions}))
+
+    @property
+    def numbers(self) -> dict[TopicPartition, int]:
+        """The number of each partition."""
+        return {partition.topic_partition: partition.number for partition in self.partitions}
+
+    @property
+    def floors_of_logs(self) -> dict[TopicPartition, int]:
+        """The floor of each partition."""
+        return {one.topic_partition: self.floors[one.number] for one in self.partitions}
+
+    @property
     def writing(self) -> Mapping[str, GroupPolicy]:
         """The groups that may write into the topics."""
         return {name: policy for name, policy in self.groups.items() if policy.writes}
@@ -154,8 +167,6 @@ class TakeDocument(Summed):
 @dataclass(frozen=True, slots=True)
 class StartedDocument(Summed):
     """The checkpoint was acknowledged."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     at_ms: int
     positions: Mapping[int, int] = field(default_factory=dict)
@@ -173,10 +184,8 @@ class StartedDocument(Summed):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupCut:
+class GroupCut(StoredValue):
     """A group in a checkpoint."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     policy: GroupPolicy
     offsets: Mapping[int, int]
@@ -190,8 +199,6 @@ class GroupCut:
 @dataclass(frozen=True, slots=True)
 class CutDocument(Summed):
     """What is in the checkpoint, decided once for all its partitions."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     at_ms: int
     positions: Mapping[int, int]
@@ -217,8 +224,6 @@ class CutDocument(Summed):
 class FailureDocument(Summed):
     """A copy, a partition or a checkpoint has failed permanently."""
 
-    __pydantic_config__: ClassVar = _STRICT
-
     at_ms: int
     reason: str
     position: int | None = None
@@ -228,8 +233,6 @@ class FailureDocument(Summed):
 @dataclass(frozen=True, slots=True)
 class VerifiedDocument(Summed):
     """Every byte of the copies that represent the checkpoint was read and compared."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     at_ms: int
     copies: Mapping[int, int]
@@ -246,8 +249,6 @@ class VerifiedDocument(Summed):
 class DeletedDocument(Summed):
     """The checkpoint was deleted."""
 
-    __pydantic_config__: ClassVar = _STRICT
-
     at_ms: int
     schema: int = SCHEMA
 
@@ -255,8 +256,6 @@ class DeletedDocument(Summed):
 @dataclass(frozen=True, slots=True)
 class OngoingDocument(Summed):
     """A node has begun to copy."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     at_ms: int
     position: int | None = None
@@ -268,10 +267,8 @@ class OngoingDocument(Summed):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(StoredValue):
     """A file of a copy."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     name: str
     """Relative to the folder of the copy's content."""
@@ -282,8 +279,6 @@ class StoredFile:
 @dataclass(frozen=True, slots=True)
 class ManifestDocument(Summed):
     """The copy is complete."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     created_at_ms: int
     completed_at_ms: int
@@ -353,12 +348,13 @@ def _implausible(document: Document) -> Iterator[str]:
         yield from (f"{name!r} is no file of a copy" for name in names if not _FILE.fullmatch(name))
         numbers = [document.position, document.start, document.records]
         yield from _no_offsets([*numbers, *(file.size for file in document.files)])
-    elif isinstance(document, CutDocument | StartedDocument):
+    elif isinstance(document, CutDocument):
         yield from _no_offsets(document.positions.values())
-        if isinstance(document, StartedDocument):
-            for offsets in document.offsets.values():
-                yield from _no_offsets(offsets.values())
-            yield from _impossible_floors(document.transactions)
+    elif isinstance(document, StartedDocument):
+        yield from _no_offsets(document.positions.values())
+        for offsets in document.offsets.values():
+            yield from _no_offsets(offsets.values())
+        yield from _impossible_floors(document.transactions)
     elif isinstance(document, OngoingDocument | FailureDocument):
         yield from _no_offsets([document.position or 0])
     elif isinstance(document, TakeDocument):

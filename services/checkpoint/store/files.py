@@ -50,9 +50,8 @@ from breakglass.services.checkpoint.store.documents import (
 )
 from breakglass.services.errors import StorageError
 from breakglass.services.topic_backup.folder import read_bounded
-from breakglass.services.topic_backup.store.blobs import Blobs, require_create_once
+from breakglass.services.topic_backup.store.blobs import Blobs, LocalBlobs, require_create_once
 from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs
-from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
 from breakglass.services.topic_backup.store.store import LocalStore, local_path, open_store
 
 CHECKPOINTS, CONTENTS = "checkpoints", "contents"
@@ -71,19 +70,11 @@ class CheckpointFile(StrEnum):
     MANIFEST = "manifest"
 
 
+_OF_COPIES = frozenset({CheckpointFile.ONGOING, CheckpointFile.MANIFEST, CheckpointFile.FAILURE})
 _BY_DEPTH = (
-    frozenset(
-        {
-            CheckpointFile.TAKE,
-            CheckpointFile.STARTED,
-            CheckpointFile.CUT,
-            CheckpointFile.FAILURE,
-            CheckpointFile.VERIFIED,
-            CheckpointFile.DELETED,
-        }
-    ),
+    (frozenset(CheckpointFile) - _OF_COPIES) | {CheckpointFile.FAILURE},
     frozenset({CheckpointFile.FAILURE}),
-    frozenset({CheckpointFile.ONGOING, CheckpointFile.MANIFEST, CheckpointFile.FAILURE}),
+    _OF_COPIES,
 )
 _NUMBER = r"(0|[1-9][0-9]{0,18})"
 _NAME = re.compile(
@@ -284,8 +275,13 @@ class Files:
         self._documents.remove(self._rest_of_documents(id))
         held = self.blobs(f"{CONTENTS}/{id}")
         held.remove(held.names())
-        for folder in (CHECKPOINTS, CONTENTS):
-            self._remove_empty(f"{folder}/{id}")
+        # Object stores have no empty folders.
+        roots = (local_path(f"{self._address}/{folder}/{id}") for folder in (CHECKPOINTS, CONTENTS))
+        for root in roots:
+            for path, _, _ in os.walk(root, topdown=False) if root is not None else ():
+                # Another process may have written to the folder, or removed it.
+                with suppress(OSError):
+                    os.rmdir(path)
 
     def has_rest(self, id: int) -> bool:
         """Whether there is a file that `remove_rest` would remove."""
@@ -295,15 +291,6 @@ class Files:
         kept = {str(of_checkpoint(id, file)) for file in KEPT}
         listed = (f"{id}/{name}" for name in self.blobs(f"{CHECKPOINTS}/{id}").names())
         return [text for text in listed if text not in kept]
-
-    def _remove_empty(self, folder: str) -> None:
-        """Remove empty folders; object stores have none."""
-        root = local_path(f"{self._address}/{folder}")
-        if root is not None:
-            for path, _, _ in os.walk(root, topdown=False):
-                # Another process may have written to the folder, or removed it.
-                with suppress(OSError):
-                    os.rmdir(path)
 
     def fail(self, name: Name, reason: str, position: int | None = None) -> None:
         self.create(name, FailureDocument(self.clock(), reason[:MAX_REASON], position))

@@ -20,6 +20,7 @@ from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     Document,
     FailureDocument,
+    Level,
     ManifestDocument,
     NumberedPartition,
     OngoingDocument,
@@ -27,8 +28,9 @@ from breakglass.services.checkpoint.store.documents import (
     TakeDocument,
     VerifiedDocument,
 )
-from breakglass.services.checkpoint.store.files import CheckpointFile, Name
+from breakglass.services.checkpoint.store.files import CheckpointFile, Name, of_checkpoint, of_copy
 from breakglass.services.errors import MalformedInput, UsageError
+from breakglass.services.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,12 @@ class StoredPartition:
     """The checkpoint has failed: ongoing copies of the partition are void."""
 
     @property
+    def name(self) -> str:
+        """``orders-3``; the number if the checkpoint does not list the partition."""
+        subject = self.subject
+        return f"number {self.number}" if subject is None else str(subject.topic_partition)
+
+    @property
     def backup(self) -> PartitionBackup:
         failure = None if self.verdict is None else self.verdict.reason
         return PartitionBackup(self.number, tuple(copy.copy for copy in self.copies), failure)
@@ -134,6 +142,16 @@ class StoredCheckpoint:
     read_last: VerifiedDocument | None = None
     unread: UsageError | None = None
     """Why one of its documents cannot be read; then nothing else is known of it."""
+
+    @property
+    def level(self) -> Level | None:
+        """None: the checkpoint was never requested."""
+        return None if self.take is None else self.take.level
+
+    @property
+    def topic_partitions(self) -> list[TopicPartition]:
+        """The partitions that it lists."""
+        return [part.subject.topic_partition for part in self.partitions if part.subject]
 
     @property
     def completed(self) -> int:
@@ -198,47 +216,41 @@ def sums_of(documents: Mapping[Name, Document]) -> dict[str, str]:
     }
 
 
-def _require_made_by(documents: Mapping[Name, Document]) -> None:
-    """Check that the copies were made by these documents.
-
-    Raises:
-        MalformedInput: one was replaced by another document.
-    """
-    sums = sums_of(documents)
-    for name, one in documents.items():
-        if not isinstance(one, ManifestDocument):
-            continue
-        for kind, noted in one.made_by.items():
-            if sums.get(kind, noted) != noted:
-                raise MalformedInput(
-                    f"checkpoints/{name.checkpoint}/{kind}.json is not the document that {name} "
-                    "names by its sum: take both files from another copy of the store, or delete "
-                    "the checkpoint."
-                )
-
-
 def put_together(id: int, documents: Mapping[Name, Document]) -> StoredCheckpoint:
     """The checkpoint of that id, from its files.
 
     Raises:
-        MalformedInput: a copy was made by other documents.
+        MalformedInput: a copy was made by other documents, or one of them is missing.
     """
-    _require_made_by(documents)
-    take = _only(documents, Name(id, None, None, CheckpointFile.TAKE), TakeDocument)
+    sums = sums_of(documents)
+    # Without any document of the checkpoint, a copy is looked at by itself.
+    together = any(name.entry in MADE_BY for name in documents)
+    manifests = {name: one for name, one in documents.items() if isinstance(one, ManifestDocument)}
+    for name, one in manifests.items() if together else ():
+        for kind, noted in one.made_by.items():
+            if sums.get(kind) != noted:
+                raise MalformedInput(
+                    f"checkpoints/{name.checkpoint}/{kind}.json is missing, or not the document "
+                    f"that {name} names by its sum: take both files from another copy of the "
+                    "store, or delete the checkpoint."
+                )
+    take = _only(documents, of_checkpoint(id, CheckpointFile.TAKE), TakeDocument)
     subjects = (
         {} if take is None else {partition.number: partition for partition in take.partitions}
     )
     found = {name.partition for name in documents if name.partition is not None}
-    partitions = tuple(
-        _partition(id, number, subjects.get(number), documents)
-        for number in sorted(found | set(subjects))
-    )
-    started = _only(documents, Name(id, None, None, CheckpointFile.STARTED), StartedDocument)
-    cut = _only(documents, Name(id, None, None, CheckpointFile.CUT), CutDocument)
-    failed = _only(documents, Name(id, None, None, CheckpointFile.FAILURE), FailureDocument)
+    partitions = []
+    for number in sorted(found | set(subjects)):
+        nodes = {one.node for one in documents if one.partition == number and one.node is not None}
+        copies = tuple(_copy(CopyId(id, number, node), documents) for node in sorted(nodes))
+        verdict = _only(documents, Name(id, number, None, CheckpointFile.FAILURE), FailureDocument)
+        partitions.append(StoredPartition(number, subjects.get(number), copies, verdict))
+    started = _only(documents, of_checkpoint(id, CheckpointFile.STARTED), StartedDocument)
+    cut = _only(documents, of_checkpoint(id, CheckpointFile.CUT), CutDocument)
+    failed = _only(documents, of_checkpoint(id, CheckpointFile.FAILURE), FailureDocument)
     verified = (one for one in documents.values() if isinstance(one, VerifiedDocument))
     newest = max(verified, key=lambda document: document.at_ms, default=None)
-    whole = StoredCheckpoint(id, take, partitions, started, cut, failed, newest)
+    whole = StoredCheckpoint(id, take, tuple(partitions), started, cut, failed, newest)
     if whole.status is not Status.FAILED:
         return whole
     return replace(
@@ -246,26 +258,12 @@ def put_together(id: int, documents: Mapping[Name, Document]) -> StoredCheckpoin
     )
 
 
-def _partition(
-    id: int, number: int, subject: NumberedPartition | None, documents: Mapping[Name, Document]
-) -> StoredPartition:
-    nodes = {
-        document.node
-        for document in documents
-        if document.partition == number and document.node is not None
-    }
-    copies = tuple(_copy(CopyId(id, number, node), documents) for node in sorted(nodes))
-    verdict = _only(documents, Name(id, number, None, CheckpointFile.FAILURE), FailureDocument)
-    return StoredPartition(number, subject, copies, verdict)
-
-
 def _copy(id: CopyId, documents: Mapping[Name, Document]) -> StoredCopy:
-    place = (id.checkpoint, id.partition, id.node)
     return StoredCopy(
         id,
-        _only(documents, Name(*place, CheckpointFile.ONGOING), OngoingDocument),
-        _only(documents, Name(*place, CheckpointFile.MANIFEST), ManifestDocument),
-        _only(documents, Name(*place, CheckpointFile.FAILURE), FailureDocument),
+        _only(documents, of_copy(id, CheckpointFile.ONGOING), OngoingDocument),
+        _only(documents, of_copy(id, CheckpointFile.MANIFEST), ManifestDocument),
+        _only(documents, of_copy(id, CheckpointFile.FAILURE), FailureDocument),
     )
 
 

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass, field
 
 from breakglass.services.model import EpochHistory, LogContents, TopicPartition, Unknown
-from breakglass.services.topic_backup.batch_header import (
+from breakglass.services.topic_backup.batches import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
     LENGTH_END,

@@ -24,6 +24,8 @@ from breakglass.services.kafka.wire.connection import Begun, BrokerConnection
 from breakglass.services.kafka.wire.deadline import Deadline
 
 Connect = Callable[[Endpoint, Deadline], BrokerConnection]
+ENDING_SECONDS = 1.0
+"""For attempts to end after the deadline, each with its own error."""
 _Outcome = tuple[Endpoint, BrokerConnection | BreakglassError]
 
 
@@ -64,6 +66,14 @@ def first_to_answer(
             race.finish()
             return server, outcome
         failures[server] = outcome
+    # An attempt ends at the deadline by itself, and says what it waited for: a broker, or a token.
+    for _ in range(len(entered) - len(waiting) - len(failures)):
+        with contextlib.suppress(queue.Empty):
+            server, outcome = outcomes.get(timeout=ENDING_SECONDS)
+            if isinstance(outcome, BrokerConnection):
+                outcome.close()
+            else:
+                failures[server] = outcome
     race.finish()
     raise _nobody(servers, failures, len(entered) - given)
 

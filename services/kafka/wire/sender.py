@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from breakglass.services import patience
+from breakglass.services.clock import NOTICE_SECONDS, WAITS
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.connection.known_addresses import KnownAddresses
 from breakglass.services.errors import (
@@ -19,7 +20,7 @@ from breakglass.services.errors import (
 )
 from breakglass.services.kafka.wire.bootstrap import Opening, first_to_answer, session_closing
 from breakglass.services.kafka.wire.connection import BrokerConnection, Security
-from breakglass.services.kafka.wire.deadline import NOTICE_SECONDS, WAITS, Deadline
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.snapshot import Broker
 
 ANY_BROKER = -1

@@ -138,6 +138,8 @@ class LabIncident:
     again: tuple[Step, ...] = ()
     elsewhere: bool = False
     """What is left after that is recovered on another machine: no journal, no memory."""
+    group_epochs: bool = False
+    """The group commits the leader epochs of what it has read, too."""
     labels: tuple[str, ...] = field(default=())
     """What is remarkable about it, for the table."""
 

@@ -70,7 +70,8 @@ class Wreck:
     reassigned: set[Name] = field(default_factory=set)
     """Partitions that were being moved when they were last led: their order is not final."""
     passed_over: list[str] = field(default_factory=list)
-    _time_ms: int = field(default_factory=lambda: int(time.time() * 1000) - 40 * STEP_MS)
+    time_ms: int = field(default_factory=lambda: int(time.time() * 1000) - 40 * STEP_MS)
+    """The timestamp of the records that were written last."""
 
     @classmethod
     def start(cls, incident: LabIncident, folder: Path, *, tethered: bool = True) -> Wreck:
@@ -270,7 +271,14 @@ class Wreck:
         if step.act is Happening.COMMIT:
             ends = {_name(state): self.book.ever_ended_at(_name(state)) for state in led}
             ends = {name: end for name, end in ends.items() if end}
-            return bool(ends) and self.book.commit(GROUP, ends)
+            epochs: dict[Name, int] = {}
+            if self.incident.group_epochs:
+                held = self.read()
+                for state in led:
+                    name, log = _name(state), held.held(_name(state)).get(state.leader or 0, NO_LOG)
+                    if name in ends and (epoch := log.epoch_at(ends[name] - 1)) is not None:
+                        epochs[name] = epoch
+            return bool(ends) and self.book.commit(GROUP, ends, epochs)
         if step.act is Happening.TRANSACT:
             plain = {topic.name for topic in self.incident.topics if not topic.compacted}
             places = [
@@ -282,7 +290,7 @@ class Wreck:
             done = self.book.transact(places, step.count, end)
             self._wait_replicated()
             return done
-        self._time_ms += STEP_MS
+        self.time_ms += STEP_MS
         for topic in self.incident.topics:
             self._write_topic(topic, led, step)
         self._wait_replicated()
@@ -298,7 +306,7 @@ class Wreck:
                 step.count,
                 acks=acks,
                 compression=topic.compression,
-                timestamp_ms=self._time_ms,
+                timestamp_ms=self.time_ms,
                 keys=KEYS if topic.compacted else None,
             )
 
@@ -318,7 +326,7 @@ class Wreck:
             for topic in self.incident.topics:
                 places = [_name(s) for s in led if s.partition.topic == topic.name]
                 keys = KEYS if topic.compacted else None
-                self.book.write(places, count, acks="1", timestamp_ms=self._time_ms, keys=keys)
+                self.book.write(places, count, acks="1", timestamp_ms=self.time_ms, keys=keys)
         finally:
             self.cluster.broker(leader).kill()
             release(self.cluster, *followers)

@@ -70,7 +70,7 @@ class RestoreTopics(Act["RestorePlan"]):
     how: RestoreSettings
 
     def freeze(self, front: Front) -> Frozen[RestorePlan]:
-        from breakglass.services.pipeline.restore.hindrances import hindrance
+        from breakglass.services.pipeline.restore.plan import hindrance
 
         with front.reading() as client:
             client.describe_for_changes(Deadline.after(patience.JOB))
@@ -159,9 +159,9 @@ def outcomes_of(restored: TopicRestored, plan: RestorePlan) -> Iterator[TargetOu
     result = TargetResult.DONE
     if not restored.whole:
         result = TargetResult.UNKNOWN if restored.unknown else TargetResult.FAILED
-    sound = restored.sound and restored.vouched and not restored.unexplained
-    same = "nothing" if restored.before_all else "identical" if sound else "not proved"
-    verdict = {True: same, False: "differs", None: "not compared"}[restored.verified]
+    verdict = restored.comparison(sound=restored.sound)
+    if restored.before_all and restored.verified:
+        verdict = "nothing"
     for topic in plan.topics:
         if topic.target == restored.target:
             for partition in topic.partitions:

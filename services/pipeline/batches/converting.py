@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from breakglass.services.errors import MalformedMessage
-from breakglass.services.pipeline.batches.columns import RecordColumns, columns_of
-from breakglass.services.pipeline.batches.joined import joined
+from breakglass.services.pipeline.batches.columns import RecordColumns, columns_of, joined
 from breakglass.services.pipeline.batches.table import (
     Aborted,
     BatchTable,
@@ -23,7 +22,7 @@ from breakglass.services.pipeline.batches.table import (
 from breakglass.services.pipeline.batches.varints import NotByColumns
 from breakglass.services.pipeline.committed_log import judged
 from breakglass.services.pipeline.part_writer import RecordChunk, encoded_chunks
-from breakglass.services.topic_backup.batch_header import read_headers
+from breakglass.services.topic_backup.batches import read_headers
 from breakglass.services.topic_backup.older_messages import message_header
 from breakglass.services.topic_backup.record import Record
 

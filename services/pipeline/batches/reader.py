@@ -46,6 +46,7 @@ from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.memory import read_large_batches
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.batches.converting import FetchedBatches
+from breakglass.services.pipeline.committed_log import NO_EPOCH, READ_COMMITTED, fetch_request
 
 FIRST_VERSION = 4
 """The version of Kafka 0.11: older brokers do not support transactions."""
@@ -193,13 +194,8 @@ class _Decoder:
         raise ValueError(f"a number of more than 32 bits at byte {self._at}")
 
 
-CONSUMER = -1
-READ_COMMITTED = 1
-NO_SESSION = -1
-NO_EPOCH = -1
 CHUNK_BYTES = 4 * 1024 * 1024
 """Size of a response; the connection needs the same memory again for the next response."""
-WAIT_MS = 500
 LANE = "batches"
 """A separate connection, so that other requests to the broker do not wait for these responses."""
 
@@ -241,7 +237,9 @@ class BatchReader:
             coming = ahead.submit(self._fetch, start, NO_EPOCH, self.chunk_bytes)
             at, epoch, size = start, NO_EPOCH, self.chunk_bytes
             while True:
-                fetched = self._batches(coming.result())
+                answer = coming.result()
+                number = self.partition.partition
+                fetched = FetchedBatches(number, answer.records, answer.aborted, self.where)
                 last = fetched.last
                 if last.next_offset > at:
                     at, epoch, size = last.next_offset, last.epoch, self.chunk_bytes
@@ -254,10 +252,6 @@ class BatchReader:
                 yield fetched
                 if at >= end:
                     return
-
-    def _batches(self, answer: FetchAnswer) -> FetchedBatches:
-        number = self.partition.partition
-        return FetchedBatches(number, answer.records, answer.aborted, self.where)
 
     def _fetch(self, position: int, epoch: int, size: int) -> FetchAnswer:
         def ask() -> FetchAnswer:
@@ -276,7 +270,15 @@ class BatchReader:
         version = self._version(deadline)
         answer: FetchAnswer = self.client.sender.call(
             self.leader,
-            self._request(position, epoch, size),
+            fetch_request(
+                self.partition,
+                position,
+                size,
+                READ_COMMITTED,
+                epoch=epoch,
+                leader_epoch=self.leader_epoch,
+                topic_id=self.topic_id,
+            ),
             FetchAnswer,
             deadline,
             lane=LANE,
@@ -358,25 +360,3 @@ class BatchReader:
         if state.leader is None:
             raise TimedOut(f"{self.partition} has no leader: recover it first", "offline")
         self.leader, self.leader_epoch = state.leader, state.leader_epoch
-
-    def _request(self, position: int, epoch: int, size: int) -> Any:
-        from kafka.protocol.consumer import FetchRequest
-
-        topic_class = FetchRequest.FetchTopic
-        wanted = topic_class.FetchPartition(
-            partition=self.partition.partition,
-            current_leader_epoch=self.leader_epoch,
-            fetch_offset=position,
-            last_fetched_epoch=epoch,
-            partition_max_bytes=size,
-        )
-        topic = topic_class(topic=self.partition.topic, topic_id=self.topic_id, partitions=[wanted])
-        return FetchRequest(
-            replica_id=CONSUMER,
-            max_wait_ms=WAIT_MS,
-            min_bytes=1,
-            max_bytes=size,
-            isolation_level=READ_COMMITTED,
-            session_epoch=NO_SESSION,
-            topics=[topic],
-        )

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from breakglass.services.pipeline.batches.joined import HEADER_PIECES, PIECES, put, taken
+from breakglass.services.pipeline.batches.columns import HEADER_PIECES, PIECES, put, taken
 from breakglass.services.pipeline.batches.stored_columns import StoredColumns
 from breakglass.services.pipeline.batches.varints import Longs, sizes_of, written
-from breakglass.services.topic_backup.batch_header import (
+from breakglass.services.topic_backup.batches import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
     LENGTH_END,

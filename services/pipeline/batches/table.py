@@ -23,7 +23,7 @@ from breakglass.services.pipeline.batches.varints import (
     NotByColumns,
     Numbers,
 )
-from breakglass.services.topic_backup.batch_header import (
+from breakglass.services.topic_backup.batches import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
     COMPRESSION_MASK,
@@ -31,10 +31,12 @@ from breakglass.services.topic_backup.batch_header import (
     LENGTH_END,
     LOG_APPEND_MASK,
     MAGIC,
+    MAX_BATCH_BYTES,
     TRANSACTIONAL_MASK,
+    ControlType,
+    decode_batch,
     read_headers,
 )
-from breakglass.services.topic_backup.batches import MAX_BATCH_BYTES, ControlType, decode_batch
 from breakglass.services.topic_backup.compression import Compression, decompress
 
 HEADER = np.dtype(
@@ -54,7 +56,7 @@ HEADER = np.dtype(
         ("count", ">i4"),
     ]
 )
-"""The layout of `batch_header`."""
+"""The layout of `BATCH_HEADER`."""
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT = LENGTH_END - _LENGTH.size
 

@@ -31,13 +31,11 @@ from breakglass.services.recovery.group_reset import RESTORE_STEP, MoveResult
 from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.folder_contents import RestorableTopic
+from breakglass.services.topic_backup.group_history import GroupsByPartition
 from breakglass.services.topic_backup.summary import PartitionSummary
 
 NAMED = 5
 """The number of groups that a refusal names."""
-
-GroupsByPartition = Mapping[int, Mapping[str, int]]
-"""Committed offset by partition and group."""
 
 
 def groups_of(
@@ -214,9 +212,9 @@ class GroupRestore:
             or ("" if now.get(partition) == to else "accepted, but the committed offset is another")
             for partition, to in offsets.items()
         }
-        self.journal.outcome(
-            request, {partition: _result(why) for partition, why in errors.items()}
-        )
+        moved = {True: MoveResult.FAILED.value, False: MoveResult.MOVED.value}
+        results = {one: {"result": moved[bool(why)], "reason": why} for one, why in errors.items()}
+        self.journal.outcome(request, results)
         return errors
 
     def _standing(
@@ -230,8 +228,3 @@ class GroupRestore:
 
         found = until(deadline, read)
         return {partition: groups[group] for partition, groups in found.items()}
-
-
-def _result(why: str) -> dict[str, str]:
-    result = MoveResult.FAILED if why else MoveResult.MOVED
-    return {"result": result.value, "reason": why}

@@ -94,8 +94,10 @@ class OffsetMap:
         """
         for run in self.runs:
             if offset < run.next_offset:
-                skipped = self._count(run.first_offset, offset)
-                return run.new_offset + skipped
+                if offset <= run.first_offset:
+                    return run.new_offset
+                skipped = self.expected(run.first_offset, offset)
+                return run.new_offset + sum(map(len, skipped))
         return self.end
 
     def old_from(self, new: int) -> int:
@@ -136,12 +138,6 @@ class OffsetMap:
     def _offsets(self, run: CommittedRun) -> Longs:
         pieces = self.expected(run.first_offset, run.next_offset)
         return np.concatenate([piece.offsets for piece in pieces])
-
-    def _count(self, start: int, end: int) -> int:
-        """Stored records with offsets in ``[start, end)``."""
-        if end <= start:
-            return 0
-        return sum(len(run.offsets) for run in self.expected(start, end))
 
 
 MOST_BYTES = 1024 * 1024 * 1024

@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from breakglass.services.pipeline.restore.groups import GroupsByPartition
 from breakglass.services.pipeline.restore.task import Spans, runs_within
 from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
 from breakglass.services.topic_backup.catalog import HeldTopic
 from breakglass.services.topic_backup.folder_contents import read_held
+from breakglass.services.topic_backup.group_history import GroupsByPartition
 
 BELOW = "below the log's start, which retention or DeleteRecords moved past them"
 

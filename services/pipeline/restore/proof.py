@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from breakglass.services import patience
-from breakglass.services.errors import ClusterError, TimedOut, UsageError
+from breakglass.services.errors import ClusterError, DamagedBackup, TimedOut, UsageError
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun
 from breakglass.services.pipeline.committed_log import CommittedLog
-from breakglass.services.pipeline.comparison import TopicSides, compare_topic
 from breakglass.services.pipeline.restore.offset_map import CommittedRun, OffsetMap, read_log
 from breakglass.services.pipeline.restore.state import RestoreState, read_state, source_of
 from breakglass.services.pipeline.restore.task import Spans
@@ -31,12 +30,18 @@ from breakglass.services.pipeline.stored_segments import StoredSegment, stored_s
 from breakglass.services.pipeline.verify import (
     ContentVerified,
     PartitionVerified,
+    TopicSides,
+    compare_topic,
     unseen,
     verify_content,
 )
 from breakglass.services.topic_backup.catalog import HeldTopic
+from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import RestorableTopic, read_held
+from breakglass.services.topic_backup.layout import records_name
 from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.segment_bytes import altered
+from breakglass.services.topic_backup.summary import added
 
 CHUNK_BYTES = 64 * 1024
 """The size of a fetch: most reads are of a few bytes between two transactions."""
@@ -191,9 +196,9 @@ def prove(
     parts = []
     for number, own_spans in spans.items():
         part = PartitionVerified(number, begun[number], maps[number].end)
-        own = [difference for difference in found if difference.partition == number]
-        for difference in own:
-            part.add(difference)
+        own = [stretch for stretch in found if stretch.partition == number]
+        for stretch in own:
+            part.add(stretch)
         first = maps[number].old_from(begun[number])
         part.expired = sum(len(run.offsets) for run in maps[number].expected(0, first))
         for start, end in own_spans:
@@ -216,11 +221,7 @@ def restored_maps(
 
 def declared_in(runs: Iterable[CommittedRun]) -> dict[str, int]:
     """Records of *runs* that could not be kept exactly, by the difference."""
-    found: dict[str, int] = {}
-    for run in runs:
-        for what, count in run.declared.items():
-            found[what] = found.get(what, 0) + count
-    return found
+    return added(*(run.declared for run in runs))
 
 
 def verify_restored(
@@ -241,6 +242,12 @@ def verify_restored(
     found.partitions = prove(run, now, spans, maps, alone=state.alone)
     found.declared = declared_in(run for offset_map in maps.values() for run in offset_map.runs)
     found.seconds = run.meter.seconds
+    # Both were compared with these files: bytes that changed since they were checked prove nothing.
+    for part in held.partitions if isinstance(held.folder, LocalFolder) else ():
+        for segment in part.segments if part.partition in maps else ():
+            if segment.sha256 and (why := altered(held.folder, segment)):
+                where = held.folder.where(records_name(segment.prefix))
+                raise DamagedBackup(where, 0, f"{why}; they changed while it was restored")
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from breakglass.services import patience
-from breakglass.services.errors import BreakglassError, OutcomeUnknown
+from breakglass.services.errors import BreakglassError, OutcomeUnknown, Refused
 from breakglass.services.guard.steps import RESTORE_RECORDS
 from breakglass.services.kafka.cluster.group_offsets import find_coordinator
 from breakglass.services.kafka.topic_client import TopicClient
@@ -16,10 +16,10 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun, repeating
 from breakglass.services.pipeline.restore.groups import GroupRestore, require_no_members
-from breakglass.services.pipeline.restore.hindrances import require_no_hindrance
-from breakglass.services.pipeline.restore.jobs import failures, produce_by_tasks
 from breakglass.services.pipeline.restore.offset_map import OffsetMap, read_log
+from breakglass.services.pipeline.restore.plan import hindrance
 from breakglass.services.pipeline.restore.planned import BELOW, RestorePlan, TopicPlan, stored_of
+from breakglass.services.pipeline.restore.producing import failures, produce_by_tasks
 from breakglass.services.pipeline.restore.proof import (
     Foreign,
     declared_in,
@@ -34,6 +34,7 @@ from breakglass.services.pipeline.restore.task import ForeignRecords, PartitionT
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import TopicSource
 from breakglass.services.recovery.execution.record import ExecutionJournal
+from breakglass.services.topic_backup.summary import added
 
 WATCH_SECONDS = 0.5
 RECORDS_A_TRANSACTION = 500_000
@@ -93,6 +94,12 @@ class TopicRestored:
     def whole(self) -> bool:
         return not self.error and self.verified is not False and not self.groups_failed
 
+    def comparison(self, *, sound: bool = True) -> str:
+        """What the comparison with the backup says; identical is only what is *sound*."""
+        proved = sound and self.vouched and not self.unexplained
+        same = "identical" if proved else "not proved"
+        return {True: same, False: "differs", None: "not compared"}[self.verified]
+
     def remarks(self) -> Iterator[str]:
         """What failed and what differs, one line each; empty if nothing does."""
         if self.before_all:
@@ -137,9 +144,9 @@ def restore(work: RestoreRun, plan: RestorePlan) -> list[TopicRestored]:
         Refused: a group now has members, or the restore would wait in vain; nothing was changed.
     """
     require_no_members(work.run.client, (topic.groups for topic in plan.topics))
-    require_no_hindrance(
-        work.run.client, plan, transactional=work.transactional, verify=work.verify
-    )
+    how = {"transactional": work.transactional, "verify": work.verify}
+    if reason := hindrance(work.run.client, plan, **how):
+        raise Refused(reason)
     work.run.meter.total = plan.records
     return [_Topic(work, topic).restored() for topic in plan.topics]
 
@@ -297,7 +304,14 @@ class _Topic:
         Raises:
             ForeignRecords: other writers have written to the topic.
         """
-        foreign = self._foreign(maps, state) if self._plan.empty else []
+        foreign: list[Foreign] = []
+        if self._plan.empty:
+            foreign = foreign_records(
+                self._work.run.client.sender,
+                lambda: self._target.require_same(state),
+                {number: offset_map.runs for number, offset_map in maps.items()},
+                transactional=state.transactional,
+            )
         if foreign and state.transactional:
             raise ForeignRecords(foreign_text(foreign))
         if self._work.verify:
@@ -306,14 +320,6 @@ class _Topic:
             # Without transactions, records sent before a kill may be among them.
             self._report.differences["extra"] = sum(other.count for other in foreign)
             self._report.verified = False
-
-    def _foreign(self, maps: Mapping[int, OffsetMap], state: RestoreState) -> list[Foreign]:
-        return foreign_records(
-            self._work.run.client.sender,
-            lambda: self._target.require_same(state),
-            {number: offset_map.runs for number, offset_map in maps.items()},
-            transactional=state.transactional,
-        )
 
     def _verify(self, maps: Mapping[int, OffsetMap], state: RestoreState) -> None:
         """Compare the restored records with the backup, by their old offsets."""
@@ -326,19 +332,15 @@ class _Topic:
         planned = {partition.partition: partition.records for partition in self._plan.partitions}
         now = seen_to(lambda: self._target.require_same(state), ends)
         for part in prove(self._work.run, now, spans, maps, alone=self._plan.empty):
-            compared = part.equal + part.expired + part.counts.get("missing", 0)
-            compared += part.counts.get("different", 0)
+            found = dict(part.counts)
+            compared = part.equal + part.expired
+            compared += found.get("missing", 0) + found.get("different", 0)
             if compared != planned[part.partition]:
                 # The plan and the comparison read the backup apart from one another.
-                self._report.differences["not compared"] = self._report.differences.get(
-                    "not compared", 0
-                ) + abs(planned[part.partition] - compared)
-            for kind, count in part.counts.items():
-                self._report.differences[kind] = self._report.differences.get(kind, 0) + count
+                found["not compared"] = abs(planned[part.partition] - compared)
             if part.expired:
-                self._report.differences["missing"] = (
-                    self._report.differences.get("missing", 0) + part.expired
-                )
+                found["missing"] = found.get("missing", 0) + part.expired
+            self._report.differences = added(self._report.differences, found)
         self._report.verified = not self._report.differences
 
     def _forget(self, tasks: Sequence[PartitionTask]) -> None:

@@ -66,8 +66,6 @@ TWICE = "saved from another replica, too"
 RECREATED = "of the topic before it was deleted and created again"
 
 Digest = bytes
-Ranges = Sequence[tuple[int, int]]
-"""Offsets ``[start, end)``, rising."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +154,8 @@ def _record(run: RecordRun, number: int) -> Record:
 class Fates:
     """Offsets of uncommitted records, by the outcome of their transactions."""
 
-    aborted: Ranges = ()
-    undecided: Ranges = ()
+    aborted: Spans = ()
+    undecided: Spans = ()
 
     def of(self, offset: int) -> str | None:
         """Why the record is not restored; None if it is."""

@@ -20,7 +20,7 @@ from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.topic_client import TopicClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import INTERNAL_TOPICS, Unknown
+from breakglass.services.model import INTERNAL_TOPICS, TopicPartition, Unknown
 from breakglass.services.pipeline.restore.options import (
     OPEN,
     REMOVED_IN_4,
@@ -145,13 +145,15 @@ def require_room(now: TopicSource, *, filled: bool, instead: str) -> None:
             f"{now.name}-{number} cannot be written ({reason}): run `breakglass triage`, then try "
             "again"
         )
-    filled_partitions = [
-        partition.partition
-        for partition in now.partitions
-        if partition.high_watermark > partition.log_start
-    ]
-    if filled_partitions and not filled:
-        raise Refused(f"topic {now.name} has records ({filled_partitions[0]}): {instead}")
+    if not filled and (written := _written(now)):
+        raise Refused(f"topic {now.name} has records ({written}): {instead}")
+
+
+def _written(now: TopicSource) -> TopicPartition | None:
+    """The first partition that has records."""
+    return next(
+        (one.partition for one in now.partitions if one.high_watermark > one.log_start), None
+    )
 
 
 LOOK_SECONDS = 0.1
@@ -287,17 +289,10 @@ class RestoreTarget:
             )
         state = read_state(self._folder) if plan.resumed else None
         begun = state is not None and state.topic_id is not None
-        if now is not None and plan.empty and not begun:
-            filled = [
-                partition
-                for partition in now.partitions
-                if partition.high_watermark > partition.log_start
-            ]
-            if filled:
-                raise EvidenceChanged(
-                    f"{filled[0].partition} was written after the plan was made: find the writer, "
-                    "then plan again"
-                )
+        if now is not None and plan.empty and not begun and (written := _written(now)):
+            raise EvidenceChanged(
+                f"{written} was written after the plan was made: find the writer, then plan again"
+            )
         for partition in plan.partitions:
             found = runs_within(stored_of(plan, partition.partition), partition.spans)
             if sum(len(run.offsets) for run in found) != partition.records:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
@@ -104,14 +102,6 @@ class PartitionRestored:
     """Why the partition cannot be restored, if a retry does not help."""
     foreign: bool = False
     """Whether the error is a foreign record."""
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The result from the JSON of `to_json`."""
-        return cls(**json.loads(text))
 
 
 NO_TIMESTAMP = -1

@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from breakglass.services import patience
 from breakglass.services.divergence.entry import UnreadableRange
-from breakglass.services.divergence.replica_epochs import parting
+from breakglass.services.divergence.replica_source import parting
 from breakglass.services.errors import BreakglassError, TimedOut, Unreachable, WrongCluster
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
@@ -149,8 +150,8 @@ class InternalSearch:
             if state.offline or broker not in state.isr
         }
         for name, compare in (
-            *((f"b{broker}", _of_broker(comparison, broker)) for broker in others),
-            *((source.name, _of_source(comparison, source)) for source in held),
+            *((f"b{broker}", partial(comparison.with_broker, broker)) for broker in others),
+            *((source.name, partial(comparison.with_source, source)) for source in held),
         ):
             try:
                 tail = compare()
@@ -207,16 +208,6 @@ def _positions(asked: _Asked, state: PartitionState | None) -> StateFold | Unkno
     except BreakglassError as error:
         return Unknown(str(error))
     return fold
-
-
-def _of_broker(comparison: _Comparison, broker: int) -> Callable[[], LostTail | Unknown | None]:
-    return lambda: comparison.with_broker(broker)
-
-
-def _of_source(
-    comparison: _Comparison, source: SourceLog
-) -> Callable[[], LostTail | Unknown | None]:
-    return lambda: comparison.with_source(source)
 
 
 class _Comparison:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.errors import Refused, UsageError
 from breakglass.services.model import TopicPartition
 from breakglass.services.regular_file import open_regular
@@ -54,6 +55,12 @@ class ReplicaFolder:
     reached: int = 0
     """The highest offset that checkpoints and snapshots name: a log that ends before it lost its
     tail, in a power cut or by a truncation."""
+
+    def hole(self, start: int, end: int) -> UnreadableRange | None:
+        """The damage that no batch has ``[start, end)``, unless compaction may have removed it."""
+        if start >= end or self.compacted:
+            return None
+        return UnreadableRange(start, end, "no batch holds them: a segment is missing")
 
     @property
     def size(self) -> int:

@@ -188,13 +188,12 @@ class _Copy:
 
     def _hole(self, end: int) -> None:
         """Handle offsets up to *end* without a batch: compaction, or a missing segment."""
-        if self.replica.compacted:
+        damage = self.replica.hole(self._reached, end)
+        if damage is None:
             self.writer.skip_to(end, GapReason.COMPACTION)
             self._reached = end
         else:
-            self._miss(
-                UnreadableRange(self._reached, end, "no batch holds them: a segment is missing")
-            )
+            self._miss(damage)
 
     def _miss(self, damage: UnreadableRange) -> None:
         self.damage.append(damage)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.log_source import LogSource, open_log
-from breakglass.services.divergence.replica_epochs import parting
+from breakglass.services.divergence.replica_source import parting
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient

@@ -117,11 +117,18 @@ class ReturnCheck:
         read = sorted({self.broker, *(one.broker for one in self.beside if one.broker is not None)})
         are = "disk of {} as it is" if len(read) == 1 else "disks of {} as they are"
         folders = (*self.folders, *self.beside)
+        leads = {replica.partition for replica in self.leads}
+        gaps = sum(
+            one.compacted and one.partition in leads
+            for folder in self.folders
+            for one in folder.replicas
+        )
         written = time_text(max((one.written_ms for one in folders), default=0))
         conditions = [
             f"the folders that were read are the {are.format(_names(read))} now (last written "
             f"{written})",
             *([f"the unread logs of {_names(unread)} hold no more"] if unread else ()),
+            *([f"the log cleaner made the gaps in {partitions_text(gaps)}"] if gaps else ()),
         ]
         yield (
             f"b{self.broker} is safe to start if {' and '.join(conditions)}: "
@@ -226,7 +233,14 @@ def check_return(
         )
         for replica in replicas
     ]
-    there = {replica.partition for replica in replicas}
+    # A stray log is no log of this topic: without a leader, its broker is elected EMPTY.
+    there = {
+        replica.partition
+        for replica in replicas
+        if (state := states.get(replica.partition)) is None
+        or state.leader is not None
+        or state.topic_id == replica.topic_id
+    }
     missing = [
         absent(broker, state)
         for name, state in sorted(states.items())

@@ -144,7 +144,7 @@ def returning(
         described = replace(described, leader=state.leader)
         if state.leader is None:
             leads = broker in inheritors(state)
-            damage = _damage(log, described.end, go_on) if leads else None
+            damage = _damage(log, replica, start, end, go_on) if leads else None
             return _leaderless(broker, described, state, evidence, rescues, damage, gone)
         if state.leader == broker:
             return replace(described, why=f"the cluster says that b{broker} leads it now")
@@ -275,13 +275,24 @@ def _leaderless(
     return replace(held, fate=ReturnFate.LOST, first_lost=min(missing).start, why=why)
 
 
-def _damage(log: LogSource, end: int, go_on: Callable[[], None]) -> UnreadableRange | None:
-    """The first damage before *end*: a broker that recovers its log truncates it there."""
+def _damage(
+    log: LogSource, replica: ReplicaFolder, start: int, end: int, go_on: Callable[[], None]
+) -> UnreadableRange | None:
+    """The first damage of ``[start, end)``: a broker that recovers its log truncates it there.
+
+    Of a hole in its middle a broker notices nothing, and leads without those records.
+    """
+    reached = start
     for item in log.whole_batches(log.extent.start, Reading()):
         go_on()
-        if isinstance(item, UnreadableRange) and item.start < end:
-            return item
-    return None
+        if isinstance(item, UnreadableRange):
+            if item.start < end:
+                return item
+            break
+        if hole := replica.hole(reached, min(item.header.base_offset, end)):
+            return hole
+        reached = max(reached, item.header.next_offset)
+    return replica.hole(reached, end)
 
 
 def _never_written(others: Sequence[ReplicaLog], but: Collection[int] = ()) -> bool:

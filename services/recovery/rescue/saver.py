@@ -28,8 +28,7 @@ from breakglass.services.recovery.rescue.results import (
     require_reserve,
 )
 from breakglass.services.recovery.rescue.spans import Share, Span
-from breakglass.services.topic_backup.batch_header import BatchHeader
-from breakglass.services.topic_backup.batches import RecordBatch, decode_batch
+from breakglass.services.topic_backup.batches import BatchHeader, RecordBatch, decode_batch
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import (
     PartitionFiles,

@@ -40,7 +40,7 @@ from breakglass.services.recovery.transactions.evidence import (
 )
 from breakglass.services.recovery.transactions.source import SourceLog
 from breakglass.services.snapshot import ClusterSnapshot
-from breakglass.services.topic_backup.batch_header import BatchHeader
+from breakglass.services.topic_backup.batches import BatchHeader
 
 EPOCHS = 64
 """Number of leader epochs asked for, to join a rescue to the leader's log."""

@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar, cast
 from breakglass.services.errors import DamagedBackup, UsageError
 from breakglass.services.topic_backup.folder import NewFile, State
 from breakglass.services.topic_backup.layout import MANIFEST, segment_of
-from breakglass.services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.store.blobs import Blobs, SeekableBytes
 from breakglass.services.topic_backup.store.key import Key
 
 if TYPE_CHECKING:
@@ -112,19 +112,13 @@ class Layer(ABC):
         self.inner.remove([name + self.suffix for name in names])
 
 
-class Blocks(io.RawIOBase, ABC):
+class Blocks(SeekableBytes):
     """Plain bytes that are decoded block by block; one block is cached."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._position = 0
         self._held: tuple[int, bytes] = (-1, b"")
         """The cached block's number and plain bytes."""
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """Number of plain bytes."""
 
     @abstractmethod
     def place(self, position: int) -> tuple[int, int]:
@@ -137,17 +131,6 @@ class Blocks(io.RawIOBase, ABC):
     def close(self) -> None:
         self._file.close()
         super().close()
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}[whence]
-        self._position = base + offset
-        return self._position
 
     def readinto(self, buffer: Buffer) -> int:
         view = memoryview(buffer).cast("B")

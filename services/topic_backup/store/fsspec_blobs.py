@@ -21,9 +21,10 @@ from typing import Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 from breakglass.services import patience
+from breakglass.services.clock import NOTICE_SECONDS, WAITS
 from breakglass.services.errors import BreakglassError, StorageError, UsageError
 from breakglass.services.topic_backup.folder import NewFile, State
-from breakglass.services.topic_backup.store.local_blobs import range_file
+from breakglass.services.topic_backup.store.blobs import range_file
 from breakglass.services.words.inert import bounded
 
 T = TypeVar("T")
@@ -98,8 +99,10 @@ S3_OPTIONS = {
 """Retries refused and lost requests and 5xx responses, with growing waits. A store that becomes
 silent in the middle of an upload is given up within two minutes.
 """
-MOST_ANSWER_BYTES = 16 * 1024 * 1024
+MOST_ANSWER_BYTES = 8 * 1024 * 1024
 """Of an answer that is no object: a page of a listing has a thousand names of 1 kB."""
+MOST_MARKS = 100_000
+"""Elements and attributes of such an answer: read into memory, each takes a hundred bytes."""
 MOST_PAGES = 1_000
 """Of one listing: a million objects."""
 BUCKET_REGION = "x-amz-bucket-region"
@@ -154,6 +157,9 @@ def bounded_session() -> type:
                     body += piece
                     if len(body) > MOST_ANSWER_BYTES:
                         raise OSError(f"it answers with more than {MOST_ANSWER_BYTES:,} bytes")
+                marks = max(body.count(b"<"), body.count(b"=")) if response.status_code < 300 else 0
+                if marks > MOST_MARKS or (marks and b"<!" in body):
+                    raise OSError("it answers with more elements than a page of names has")
                 response._content = bytes(body)
             except BaseException:
                 response.raw.close()
@@ -186,12 +192,16 @@ def answered(where: str, seconds: float, act: Callable[[], T]) -> T:
             found.set_exception(error)
 
     Thread(target=ask, name="store", daemon=True).start()
+    WAITS.begin(found, lambda: f"{where} has not answered for {NOTICE_SECONDS:g} s")
     try:
         return found.result(seconds)
     except TimeoutError:
         if found.done():
             return found.result()
-        raise StorageError(f"{where}: no answer within {seconds:g} s; {AGAIN}.") from None
+        told = f"{where}: no answer within {seconds:g} s, or none that is whole"
+        raise StorageError(f"{told}; {AGAIN}.") from None
+    finally:
+        WAITS.end(found)
 
 
 @dataclass(frozen=True)
@@ -343,8 +353,10 @@ class _Upload:
         self._name = name
         self._where = blobs.where(name)
         self._file = file
+        self._written = 0
 
     def write(self, data: memoryview) -> None:
+        self._written += len(data)
         self._ask(lambda: self._file.write(data))
 
     def close(self) -> None:
@@ -361,5 +373,6 @@ class _Upload:
         self._ask(self._file.discard)
 
     def _ask(self, act: Callable[[], object]) -> None:
+        small = self._written <= BUFFER_BYTES
         with store_errors(self._where):
-            answered(self._where, patience.STORE_BULK, act)
+            answered(self._where, patience.STORE if small else patience.STORE_BULK, act)

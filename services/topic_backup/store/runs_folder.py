@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, ClassVar
 
 from breakglass.services.errors import AlreadyRunning
-from breakglass.services.topic_backup.folder import TEMPORARY, NewFile, State, read_whole
+from breakglass.services.topic_backup.folder import NewFile, State, is_temporary, read_whole
 from breakglass.services.topic_backup.layout import MANIFEST, records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import MAX_MANIFEST_BYTES, TopicManifest, decode
 from breakglass.services.topic_backup.store.blobs import Blobs, require_create_once
@@ -50,7 +50,7 @@ class RunsFolder:
         return self.blobs.where(name)
 
     def names(self) -> list[str]:
-        return [name for name in self.blobs.names() if not _temporary(name)]
+        return [name for name in self.blobs.names() if not is_temporary(name)]
 
     def size(self, name: str) -> int | None:
         return self.blobs.size(name)
@@ -156,8 +156,3 @@ def stale(names: Iterable[str], kept: Sequence[TopicManifest]) -> list[str]:
 
 def _versions(names: Iterable[str]) -> dict[int, str]:
     return {int(match[1]): name for name in names if (match := _VERSION.fullmatch(name))}
-
-
-def _temporary(name: str) -> bool:
-    before, after = TEMPORARY
-    return name.rpartition("/")[2].startswith(before) and name.endswith(after)

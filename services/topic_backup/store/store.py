@@ -10,11 +10,10 @@ from urllib.parse import unquote, urlsplit
 from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
 from breakglass.services.topic_backup.layout import require_folder_name
-from breakglass.services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.store.blobs import Blobs, LocalBlobs
 from breakglass.services.topic_backup.store.form import StoredForm, form_of, in_form
 from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs
 from breakglass.services.topic_backup.store.key import Key
-from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
 from breakglass.services.topic_backup.store.runs_folder import RunsFolder
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")

@@ -13,13 +13,12 @@ from breakglass.services.errors import Refused
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.report import CopyProgress
-from breakglass.services.pipeline.restore import jobs
-from breakglass.services.pipeline.restore.jobs import RecordClient
+from breakglass.services.pipeline.restore import producing
 from breakglass.services.pipeline.restore.offset_map import CommittedRun, LoggedOffsets, read_log
 from breakglass.services.pipeline.restore.planned import stored_of
-from breakglass.services.pipeline.restore.producing import cut
+from breakglass.services.pipeline.restore.producing import RecordClient
 from breakglass.services.pipeline.restore.proof import Foreign, foreign_records
-from breakglass.services.pipeline.restore.task import PartitionRestored, PartitionTask
+from breakglass.services.pipeline.restore.task import PartitionTask
 from breakglass.services.pipeline.stored_segments import Longs, RecordRun
 from breakglass.services.session import Power
 from tests.lab.backup.backups import BackUp
@@ -117,10 +116,10 @@ def test_a_record_amid_a_transaction_ends_it_before_it_is_committed(
 
     class Interrupted(RecordClient):
         def send(self, run: RecordRun) -> Longs:
-            types = super().send(cut(run, 0, 2))
+            types = super().send(run.cut(0, 2))
             placed.append(self.flush())
             intrude(FILLED)
-            return np.append(types, super().send(cut(run, 2, len(run.offsets))))
+            return np.append(types, super().send(run.cut(2, len(run))))
 
         def flush(self) -> Longs:
             return np.concatenate([*placed, super().flush()])
@@ -133,9 +132,9 @@ def test_a_record_amid_a_transaction_ends_it_before_it_is_committed(
     spans, stored = plan.partitions[FILLED].spans, stored_of(plan, FILLED)
     log = str(tmp_path / "partition-0.jsonl")
     task = PartitionTask(target, FILLED, spans, stored, "of-a-test", log, 1_000)
-    monkeypatch.setattr(jobs, "RecordClient", Interrupted)
-    done = jobs.produced(Power(back_up.access), plan_of_all.cluster_id, task)
-    assert PartitionRestored.from_json(done.to_json()).foreign
+    monkeypatch.setattr(producing, "RecordClient", Interrupted)
+    done = producing.produced(Power(back_up.access), plan_of_all.cluster_id, task)
+    assert done.foreign
     assert f"{target}-0 has another writer" in done.error
     assert (done.records, read_log(task.log_path)) == (0, LoggedOffsets())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.errors import StorageError, UsageError
+from breakglass.services.errors import BreakglassError, StorageError, UsageError
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
@@ -104,6 +104,17 @@ def test_a_store_that_goes_down_midway_leaves_the_last_commit(
     assert back.topic(topic, f"{topic}-back").records == 10
     assert to_s3.topic(topic).partitions[0].records == 20_000
     assert stored_bytes(to_s3, topic) == committed_bytes(whole_broker, topic)
+
+
+def test_b36_other_bytes_than_those_that_were_checked_are_not_restored(
+    whole_broker: Cluster, to_s3: BackUp, restore: Restore, s3: S3, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(100))
+    to_s3.topic(topic)
+    s3.records_read.clear()
+    with s3.failing(fickle=True), pytest.raises(BreakglassError, match="not those that were"):
+        replace(restore, back_up=to_s3).topic(topic, f"{topic}-back")
 
 
 def test_of_two_runs_at_once_one_commits_and_nothing_is_there_twice(

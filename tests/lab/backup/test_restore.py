@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.pipeline.restore import jobs
+from breakglass.services.pipeline.restore import producing
 from breakglass.services.pipeline.restore.planned import stored_of
 from breakglass.services.pipeline.restore.producing import ClusterProgress
 from breakglass.services.pipeline.restore.task import PartitionTask
@@ -121,8 +121,8 @@ def test_b6_how_far_an_earlier_attempt_came_is_read_once_it_is_fenced(
                 earlier.commit_transaction(SECONDS)
             return found
 
-    monkeypatch.setattr(jobs, "ClusterProgress", ThenCommitted)
-    done = jobs.produced(Power(back_up.access), plan_of_all.cluster_id, task)
+    monkeypatch.setattr(producing, "ClusterProgress", ThenCommitted)
+    done = producing.produced(Power(back_up.access), plan_of_all.cluster_id, task)
     assert done.error == ""
     assert contents(whole_broker, target) == contents(whole_broker, topic)
 

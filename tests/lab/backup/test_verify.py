@@ -8,17 +8,22 @@ from confluent_kafka import TopicPartition
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline import verify
 from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from breakglass.services.pipeline.batches.log_range import Ranges
+from breakglass.services.pipeline.batches.tasks import Ranges
 from breakglass.services.pipeline.committed_log import CommittedLog
-from breakglass.services.pipeline.comparison import Differences, StretchComparison, TopicSides
 from breakglass.services.pipeline.part_writer import exact_chunks
-from breakglass.services.pipeline.verify import ContentVerified, verify_content
+from breakglass.services.pipeline.verify import (
+    ContentVerified,
+    PartitionVerified,
+    StretchComparison,
+    TopicSides,
+    verify_content,
+)
 from breakglass.services.topic_backup.store.store import LocalStore
 from tests.lab.backup.backups import BackUp, unheard
 from tests.lab.backup.producing import SECONDS, admin, make, numbered, produce, shapes
 
 
-def compared_exactly(run: BackupRun, sides: TopicSides, ranges: Ranges) -> list[Differences]:
+def compared_exactly(run: BackupRun, sides: TopicSides, ranges: Ranges) -> list[PartitionVerified]:
     """As `compare_topic`, but decoded record by record in this process."""
     found = []
     for number, (start, end) in ranges.items():

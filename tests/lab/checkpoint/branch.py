@@ -52,6 +52,17 @@ def soon() -> Deadline:
     return Deadline.after(SECONDS)
 
 
+def turns(
+    cluster: Cluster, partitions: int, brokers: Sequence[int] | None = None
+) -> list[list[int]]:
+    """The replicas of each partition: every one of *brokers* (all) leads in its turn."""
+    ids = brokers or [broker.id for broker in cluster.brokers]
+    return [
+        [ids[(number + shift) % len(ids)] for shift in range(len(ids))]
+        for number in range(partitions)
+    ]
+
+
 @dataclass(slots=True)
 class Branch:
     """A bank's topic on a cluster, and the group that works on it."""
@@ -101,11 +112,7 @@ class Branch:
 
     def open(self, brokers: tuple[int, ...] = (1,), *, start: int = 0) -> Branch:
         """Make the topic, and give each account its money; logs begin at offset *start*."""
-        turns = [
-            [brokers[(number + shift) % len(brokers)] for shift in range(len(brokers))]
-            for number in range(self.partitions)
-        ]
-        create_topic(self.cluster, self.topic, turns)
+        create_topic(self.cluster, self.topic, turns(self.cluster, self.partitions, brokers))
         if start:
             self.put(
                 [(number, nothing()) for number in range(self.partitions) for _ in range(start)]

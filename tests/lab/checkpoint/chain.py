@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer
 
 from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.logs import committed_log, read_ends, read_logs
-from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -70,7 +70,7 @@ class Chain:
     def wanted(self) -> WantedCheckpoint:
         """An ordered checkpoint of it."""
         groups = {flow.group: GroupPolicy.AT_LEAST_ONCE for flow in self.flows}
-        return WantedCheckpoint(Level.ORDERED, self.topics, groups, flows=self.flows)
+        return WantedCheckpoint(self.topics, groups, Level.ORDERED, flows=self.flows)
 
     def open(self) -> Chain:
         for topic in self.topics:

@@ -12,12 +12,12 @@ from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.logs import read_control, read_logs
-from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics
+from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.spark.restore import (
     CheckpointPlan,
-    CheckpointRestoreOptions,
     make_plan,
     restore,
 )
@@ -29,6 +29,7 @@ from breakglass.services.checkpoint.store.documents import (
     TakeDocument,
 )
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.checkpoint.wording import RestoreAsked
 from breakglass.services.errors import TimedOut
 from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.read_client import ReadClient
@@ -110,7 +111,9 @@ class Taking:
     ) -> Iterator[tuple[Coordinator, Finisher]]:
         """What takes and what finishes checkpoints of *bank*, as the worker of node *node*."""
         named = policies(bank) if groups is None else groups
-        wanted = WantedCheckpoint(level, (bank.topic,), named, bank.control, external)
+        wanted = WantedCheckpoint(
+            (bank.topic,), named, level, external, how=CopySettings(control_topic=bank.control)
+        )
         with self.parts_of(wanted, node) as parts:
             yield parts
 
@@ -121,7 +124,7 @@ class Taking:
         """The same for any *wanted* checkpoint."""
         with self.power.markers(self.cluster_id) as markers:
             topics = KafkaTopics(self.client, markers, wanted)
-            finisher = self.finisher(wanted.control_topic, node)
+            finisher = self.finisher(wanted.how.control_topic, node)
             yield Coordinator(self.store, topics, node=node), finisher
 
     def finisher(self, control: str = "", node: int = 0) -> Finisher:
@@ -139,7 +142,7 @@ class Taking:
 
     def taken(self, *topics: str, groups: Mapping[str, GroupPolicy] | None = None) -> int:
         """The id of a completed one of *topics*, of level vector."""
-        id = self.started(WantedCheckpoint(Level.VECTOR, topics, groups or {}))
+        id = self.started(WantedCheckpoint(topics, groups or {}, Level.VECTOR))
         assert self.finisher().finish(id).status is Status.COMPLETED
         return id
 
@@ -152,8 +155,8 @@ class Taking:
     def plan(
         self, id: int, renamed: Mapping[str, str] | None = None, *, resume: bool = False
     ) -> CheckpointPlan:
-        options = CheckpointRestoreOptions(renamed or {}, resume)
-        return make_plan(self.client, self.store, id, options, self.folder / "restores")
+        asked = RestoreAsked(renamed or {}, resume=resume)
+        return make_plan(self.client, self.store, id, asked, self.folder / "restores")
 
     def carry_out(
         self,

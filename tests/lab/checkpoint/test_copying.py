@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from breakglass.services.checkpoint.coordinator import take_copy
-from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.spark.partition_copy import SMALL, KafkaSources
 from breakglass.services.checkpoint.store.documents import Level
@@ -34,7 +34,7 @@ def filled(request: pytest.FixtureRequest, whole_broker: Cluster, topic: str) ->
 def test_h13_s3_nodes_that_cut_their_segments_elsewhere_hold_the_same_records(
     taking: Taking, filled: str
 ) -> None:
-    id = taking.started(WantedCheckpoint(Level.VECTOR, (filled,)))
+    id = taking.started(WantedCheckpoint((filled,), level=Level.VECTOR))
     # Node 1 has begun as well, so that its copy is asked for though that of node 0 is whole.
     for number in range(1, PARTITIONS + 1):
         taking.store.copies.begin(CopyId(id, number, 1), None)

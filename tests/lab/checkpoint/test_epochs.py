@@ -10,9 +10,10 @@ from threading import Event
 
 import pytest
 
-from breakglass.services.checkpoint.coordinator import PartitionCopier
+from breakglass.services.checkpoint.coordinator import CopyPartition
 from breakglass.services.checkpoint.kafka.logs import read_logs
-from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint, read_histories
+from breakglass.services.checkpoint.kafka.topics import read_histories
+from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -69,7 +70,7 @@ def source(taking: Taking, topic: str) -> tuple[int, EpochHistory]:
 
 
 def started(taking: Taking, topic: str) -> int:
-    return taking.started(WantedCheckpoint(Level.VECTOR, (topic,)))
+    return taking.started(WantedCheckpoint((topic,), level=Level.VECTOR))
 
 
 @dataclass
@@ -78,7 +79,7 @@ class Unaware:
 
     sources: KafkaSources
 
-    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, CopyPartition]:
         return self.sources.open(take, replace(cut, epochs={}))
 
 

@@ -12,7 +12,8 @@ from breakglass.services.checkpoint.kafka.logs import (
     read_logs,
     scan_all,
 )
-from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics
+from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.participant import Acknowledge
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import Level, NumberedPartition
@@ -30,7 +31,9 @@ class SlowMarkers(KafkaTopics):
 
     def __init__(self, bank: Branch, taking: Taking, markers: MarkerClient) -> None:
         named = policies(bank)
-        wanted = WantedCheckpoint(Level.COORDINATED, (bank.topic,), named, bank.control)
+        wanted = WantedCheckpoint(
+            (bank.topic,), named, Level.COORDINATED, how=CopySettings(control_topic=bank.control)
+        )
         super().__init__(taking.client, markers, wanted)
         self._bank, self._taking = bank, taking
 

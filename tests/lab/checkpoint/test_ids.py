@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics
 from breakglass.services.checkpoint.participant.participant import Guarantee
+from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.participant import Acknowledge
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -29,7 +30,9 @@ def other_bank(whole_broker: Cluster, topic: str) -> Branch:
 
 
 def wanted(bank: Branch, control: str) -> WantedCheckpoint:
-    return WantedCheckpoint(Level.COORDINATED, (bank.topic,), {}, control)
+    return WantedCheckpoint(
+        (bank.topic,), {}, Level.COORDINATED, how=CopySettings(control_topic=control)
+    )
 
 
 def test_h04_an_id_is_above_those_in_the_logs_whatever_the_control_topic_knows(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.checkpoint.wording import promise
@@ -22,8 +22,7 @@ from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.chain import Chain, Judged, complete, judged, stored
 from tests.lab.checkpoint.taking import Taking, cut_of, take_of
 from tests.lab.transactional.kit import offsets_of, wait_for_the_end
-from tests.lab.transactional.loop import PlainBank, accounts_of
-from tests.lab.transactional.workloads import BankWork
+from tests.lab.transactional.loop import PlainBank
 
 
 @in_main_job
@@ -49,20 +48,20 @@ def test_h15_transactions_go_on_from_a_restored_transactional_checkpoint_with_th
 ) -> None:
     bank = PlainBank(whole_broker, topic, 3).open()
     groups = {bank.group: GroupPolicy.EXACTLY_ONCE}
-    with bank.working(1):
+    with bank.running(1):
         bank.order(30, hops=10)
         wait_until(
             lambda: sum(offsets_of(client, bank.group, (topic,)).values()) > 60,
             "records to be processed",
         )
-        id = taking.started(WantedCheckpoint(Level.TRANSACTIONAL, (topic,), groups))
+        id = taking.started(WantedCheckpoint((topic,), groups, Level.TRANSACTIONAL))
         assert taking.finisher().finish(id).status is Status.COMPLETED
     wait_for_the_end(client, bank.group, (topic,))
     again = PlainBank(whole_broker, f"{topic}-again", 3, bank.group)
     taking.restored(id, {topic: again.topic})
-    with again.working(1):
-        wait_until(lambda: BankWork(again).idle(client), "the bank to come to the end")
-    assert books(accounts_of(again)) == Books(bank.total, (), ())
+    with again.running(1):
+        wait_until(lambda: again.idle(client), "the bank to come to the end")
+    assert again.faults() == {}
 
 
 @in_main_job

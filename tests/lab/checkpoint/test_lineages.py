@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,9 +21,9 @@ from breakglass.services.checkpoint.kafka.logs import (
     read_ends,
     read_here,
 )
-from breakglass.services.checkpoint.kafka.topics import incarnation, of, subjects
+from breakglass.services.checkpoint.kafka.topics import incarnation, subjects
 from breakglass.services.checkpoint.protocol.lineage import Lineage
-from breakglass.services.checkpoint.spark.logs import SparkLineages
+from breakglass.services.checkpoint.spark.logs import read_lineages
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupPolicy,
@@ -118,7 +119,9 @@ class Writer:
         assert producer.flush(SECONDS) == 0
 
     def sought(self) -> Sought:
-        numbers = {of(subject): subject.number for subject in subjects(self.logs()[0].states)}
+        numbers = {
+            subject.topic_partition: subject.number for subject in subjects(self.logs()[0].states)
+        }
         ids = self.ids()
         causes = {(ids[one.topic], one.partition): number for one, number in numbers.items()}
         return Sought(numbers, causes, GROUPS)
@@ -134,7 +137,7 @@ def writer(whole_broker: Cluster, client: ReadClient, topic: str) -> Writer:
 
 @pytest.fixture
 def by_spark(taking: Taking) -> ReadLineages:
-    return SparkLineages(taking.run(), small=0)
+    return partial(read_lineages, taking.run(), small=0)
 
 
 def in_order(found: dict[str, list[Lineage]]) -> dict[str, list[tuple[int, int, Any]]]:
@@ -187,9 +190,11 @@ def decided(
         1,
         incarnation=incarnation(logs.states),
         groups=dict.fromkeys(GROUPS, GroupPolicy.EXACTLY_ONCE),
-        floors={partition.number: floors[of(partition)] for partition in numbered},
+        floors={partition.number: floors[partition.topic_partition] for partition in numbered},
     )
-    started = StartedDocument(1, {partition.number: ends[of(partition)] for partition in numbered})
+    started = StartedDocument(
+        1, {partition.number: ends[partition.topic_partition] for partition in numbered}
+    )
     return Decider(writer.client, read_lineages=read).decide(take, started)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from kafka.protocol.producer import ProduceRequest
 
-from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics
+from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
@@ -31,7 +32,9 @@ def test_h14_the_markers_of_100_partitions_are_one_request(
 
     monkeypatch.setattr(Sender, "call", counted)
     create_topic(whole_broker, topic, [[1]] * PARTITIONS)
-    wanted = WantedCheckpoint(Level.COORDINATED, (topic,), {}, taking.control)
+    wanted = WantedCheckpoint(
+        (topic,), {}, Level.COORDINATED, how=CopySettings(control_topic=taking.control)
+    )
     with taking.power.markers(taking.cluster_id) as markers:
         topics = KafkaTopics(taking.client, markers, wanted)
         assert len(topics.start(1, topics.scope().partitions)) == PARTITIONS

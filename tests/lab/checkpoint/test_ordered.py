@@ -70,15 +70,13 @@ def _judge(chain: Chain, client: ReadClient, stages: Iterable[ReadingStage]) -> 
             yield stage
             chain.at_work(client, 100)
 
-    found = read_in_order(client, apart(), (), soon())
+    offsets, ends = read_in_order(client, apart(), (), soon())
     # No restore moves a group past the end of a log.
     offsets = {
-        group: {
-            partition: min(offset, found.ends[partition]) for partition, offset in committed.items()
-        }
-        for group, committed in found.offsets.items()
+        group: {partition: min(offset, ends[partition]) for partition, offset in committed.items()}
+        for group, committed in offsets.items()
     }
-    return judged(chain, offsets, read_values(client, chain.topics, found.ends))
+    return judged(chain, offsets, read_values(client, chain.topics, ends))
 
 
 def test_a_partition_without_a_committed_offset_counts_from_the_start_of_its_log(
@@ -86,8 +84,8 @@ def test_a_partition_without_a_committed_offset_counts_from_the_start_of_its_log
 ) -> None:
     """A restored group would begin there by its own setting, perhaps at the end."""
     stages = stages_of(chain.flows, (), chain.topics)
-    found = read_in_order(client, stages, (), soon())
-    assert {group: set(offsets.values()) for group, offsets in found.offsets.items()} == {
+    offsets, ends = read_in_order(client, stages, (), soon())
+    assert {group: set(committed.values()) for group, committed in offsets.items()} == {
         flow.group: {0} for flow in chain.flows
     }
-    assert set(found.ends.values()) == {0}
+    assert set(ends.values()) == {0}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,14 +18,14 @@ from confluent_kafka import TopicPartition as Place
 
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.logs import Ends, Logs, read_ends, settled
-from breakglass.services.checkpoint.kafka.topics import incarnation, of, subjects
+from breakglass.services.checkpoint.kafka.topics import incarnation, subjects
 from breakglass.services.checkpoint.kafka.transaction_logs import (
     LoggedBatches,
     ReadContents,
     read_contents_here,
 )
 from breakglass.services.checkpoint.kafka.transactions import read_floors
-from breakglass.services.checkpoint.spark.logs import SparkContents
+from breakglass.services.checkpoint.spark.logs import read_contents
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupPolicy,
@@ -76,7 +77,9 @@ class Application:
     def begin(self) -> None:
         """Read the floors, as a take does first."""
         logs, _ = self.logs()
-        numbers = {of(partition): partition.number for partition in subjects(logs.states)}
+        numbers = {
+            partition.topic_partition: partition.number for partition in subjects(logs.states)
+        }
         self.before = read_floors(self.client, logs, (self.group,), numbers, soon())
         self.floors = {place: self.before.stable[number] for place, number in numbers.items()}
 
@@ -122,12 +125,12 @@ class Application:
             1,
             incarnation=incarnation(logs.states),
             groups={self.group: GroupPolicy.EXACTLY_ONCE},
-            floors={one.number: self.floors[of(one)] for one in numbered},
+            floors={one.number: self.floors[one.topic_partition] for one in numbered},
             external=(self.input,),
             transactions=self.before,
         )
         return replace(take, **more), StartedDocument(
-            1, {one.number: ends[of(one)] for one in numbered}
+            1, {one.number: ends[one.topic_partition] for one in numbered}
         )
 
     def decided(self, read: ReadContents = read_contents_here, **more: Any) -> Cut:
@@ -196,7 +199,7 @@ class Cut:
         return next(
             one.number
             for one in self.take.partitions
-            if of(one) == TopicPartition(topic, partition)
+            if one.topic_partition == TopicPartition(topic, partition)
         )
 
 
@@ -215,7 +218,7 @@ def application(whole_broker: Cluster, client: ReadClient, topic: str) -> Applic
 
 @pytest.fixture
 def by_spark(taking: Taking) -> ReadContents:
-    return SparkContents(taking.run(), small=0)
+    return partial(read_contents, taking.run(), small=0)
 
 
 def torn(application: Application) -> None:

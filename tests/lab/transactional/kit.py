@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.logs import read_logs
@@ -41,6 +42,10 @@ class Victim(StrEnum):
 CYCLE = tuple(Victim)
 Entries = dict[TopicPartition, list[tuple[int, bytes | None, bytes | None]]]
 """Offset, key and value of the committed records."""
+
+
+Faults = Mapping[str, Any]
+"""What is wrong, by account: what it is, and what it should be."""
 
 
 @dataclass(frozen=True, slots=True)

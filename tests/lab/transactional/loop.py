@@ -18,13 +18,19 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
+from breakglass.services.checkpoint.kafka.logs import read_logs
 from breakglass.services.checkpoint.participant.participant import Input
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.lab.checkpoint.bank import OPENING, Account, Bank, Books, books, deposit, order
+from tests.lab.checkpoint.bank import OPENING, Bank, Books, books, deposit, order
+from tests.lab.checkpoint.branch import turns
 from tests.lab.checkpoint.member_process import MemberProcess
+from tests.lab.transactional.kit import Cut, Entries, Faults, offsets_of
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
@@ -32,6 +38,10 @@ SECONDS = DEADLINE_SECONDS
 POLL_SECONDS = 0.05
 A_BATCH = 20
 """Records of a transaction, at most."""
+ORDERS, HOPS = 60, 30
+"""What the bank gets before each try."""
+EVERYTHING = 2**62
+"""An offset that no record has."""
 
 Records = dict[int, list[tuple[int, bytes | None]]]
 """Offset and value, by partition."""
@@ -45,10 +55,16 @@ class PlainBank:
     topic: str
     partitions: int = 6
     group: str = ""
+    at_least: int = 150
+    """Records that it processes before a checkpoint is taken."""
     _orders: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.group = self.group or f"group-of-{self.topic}"
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return (self.topic,)
 
     @property
     def connection(self) -> dict[str, Any]:
@@ -61,26 +77,24 @@ class PlainBank:
 
     def open(self) -> PlainBank:
         """Make the topic, and give each account its money."""
-        self.create()
+        create_topic(self.cluster, self.topic, turns(self.cluster, self.partitions))
         self.put([(number, deposit(f"opening-{number}", OPENING)) for number in self._numbers])
         return self
-
-    def create(self) -> None:
-        brokers = [broker.id for broker in self.cluster.brokers]
-        create_topic(
-            self.cluster,
-            self.topic,
-            [
-                [brokers[(number + shift) % len(brokers)] for shift in range(len(brokers))]
-                for number in self._numbers
-            ],
-        )
 
     @property
     def _numbers(self) -> range:
         return range(self.partitions)
 
-    def order(self, count: int, hops: int = 30) -> None:
+    @contextmanager
+    def fed(self) -> Iterator[None]:
+        """It is given orders before each try."""
+        yield
+
+    def ask(self) -> None:
+        """Give it something to do, before each try."""
+        self.order(ORDERS, HOPS)
+
+    def order(self, count: int, hops: int) -> None:
         """Have customers give *count* orders."""
         numbers = range(self._orders, self._orders + count)
         self._orders += count
@@ -105,7 +119,7 @@ class PlainBank:
         producer.commit_transaction(SECONDS)
 
     @contextmanager
-    def working(self, members: int = 2) -> Iterator[list[LoopMember]]:
+    def running(self, members: int = 2) -> Iterator[list[LoopMember]]:
         """Members at work, ended with the block."""
         found = [LoopMember(self, f"m{number}") for number in range(members)]
         try:
@@ -121,41 +135,63 @@ class PlainBank:
             for number, some in _committed(self, dict.fromkeys(self._numbers, 0), {}).items()
         }
 
+    def processed(self, client: ReadClient) -> int:
+        """How far it has come."""
+        return sum(offsets_of(client, self.group, self.topics).values())
 
-def worked_off(bank: PlainBank, records: Records, offsets: Mapping[int, int]) -> Books:
-    """The books of a bank that continues at *offsets* with *records*, once nothing is under way."""
-    application = Bank(bank.partitions)
-    waiting: list[Input] = []
-    for number, some in records.items():
-        partition = TopicPartition(bank.topic, number)
-        application.begin(partition, None)
-        for offset, value in some:
-            given = Input(partition, offset, None, value)
-            if offset < offsets.get(number, 0):
-                application.replay(given)
-            else:
-                waiting.append(given)
-    written = 10**12
-    while waiting:
-        outputs = application.process(waiting.pop(0))
-        for output in outputs:
-            assert output.partition is not None
-            written += 1
-            waiting.append(
-                Input(TopicPartition(bank.topic, output.partition), written, None, output.value)
-            )
-    return books(application.accounts.values())
+    def idle(self, client: ReadClient) -> bool:
+        """Whether nothing is left to be processed."""
+        deadline = Deadline.after(SECONDS)
+        try:
+            logs = read_logs(client, self.topics, deadline)
+            if logs.stable_ends(deadline) != logs.high_watermarks(deadline):
+                return False
+        except BreakglassError:
+            return False
+        standing = offsets_of(client, self.group, self.topics).items()
+        read = {place.partition: offset for place, offset in standing}
+        return all(
+            offset < read.get(number, 0)
+            for number, some in self.records().items()
+            for offset, _ in some
+        )
 
+    def faults_in(self, cut: Cut, logs: Entries) -> Faults:
+        """What would be wrong once it had continued from what a backup has of it."""
+        records = {
+            place.partition: [(offset, value) for offset, _, value in some]
+            for place, some in logs.items()
+        }
+        return self._faults(
+            records, {place.partition: offset for place, offset in cut.offsets.items()}
+        )
 
-def accounts_of(bank: PlainBank) -> list[Account]:
-    """All accounts, replayed from a topic in which nothing is under way any more."""
-    application = Bank(bank.partitions)
-    for number, some in bank.records().items():
-        partition = TopicPartition(bank.topic, number)
-        application.begin(partition, None)
-        for offset, value in some:
-            application.replay(Input(partition, offset, None, value))
-    return list(application.accounts.values())
+    def faults(self) -> Faults:
+        """What is wrong now; it is idle, and has ended."""
+        return self._faults(self.records(), dict.fromkeys(self._numbers, EVERYTHING))
+
+    def _faults(self, records: Records, offsets: Mapping[int, int]) -> Faults:
+        """Of a bank that continues at *offsets* with *records*, once nothing is under way."""
+        application = Bank(self.partitions)
+        waiting: list[Input] = []
+        for number, some in records.items():
+            partition = TopicPartition(self.topic, number)
+            application.begin(partition, None)
+            for offset, value in some:
+                given = Input(partition, offset, None, value)
+                if offset < offsets.get(number, 0):
+                    application.replay(given)
+                else:
+                    waiting.append(given)
+        written = 10**12
+        while waiting:
+            for output in application.process(waiting.pop(0)):
+                assert output.partition is not None
+                written += 1
+                to = TopicPartition(self.topic, output.partition)
+                waiting.append(Input(to, written, None, output.value))
+        found, wanted = books(application.accounts.values()), Books(self.total, (), ())
+        return {} if found == wanted else {"all accounts": (str(found), str(wanted))}
 
 
 @dataclass(slots=True)
@@ -203,7 +239,7 @@ def _committed(
             message: Any = consumer.poll(SECONDS)
             assert message is not None, waiting
             number = message.partition()
-            if message.error() is not None or message.offset() >= ends.get(number, 2**62):
+            if message.error() is not None or message.offset() >= ends.get(number, EVERYTHING):
                 waiting.discard(number)
             elif number in waiting:
                 found[number].append(message)

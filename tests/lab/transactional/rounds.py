@@ -8,13 +8,13 @@ continues from it, and is judged by what it has put out.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from breakglass.services.checkpoint.kafka.holding import RetentionHolder
-from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.errors import BreakglassError
@@ -25,6 +25,7 @@ from tests.lab.checkpoint.taking import Taking
 from tests.lab.transactional.kit import (
     CYCLE,
     SECONDS,
+    Faults,
     Victim,
     delete,
     found_in,
@@ -33,9 +34,13 @@ from tests.lab.transactional.kit import (
     taking_on,
     wait_for_the_end,
 )
-from tests.lab.transactional.workloads import WORKLOADS, Faults, Killable, Workload
+from tests.lab.transactional.loop import LoopMember, PlainBank
+from tests.lab.transactional.streams import Instance, Ledger, compiled
 
 TRIES = 5
+Workload = Ledger | PlainBank
+"""An application on a cluster, with topics and a group of its own."""
+Process = Instance | LoopMember
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,8 @@ class Playing:
             while ids is None:
                 self._wait_for_progress()
                 try:
-                    ids = self._taken(victim, chance.choice(instances), chance)
+                    instance: Process = chance.choice([*instances])
+                    ids = self._taken(victim, instance, chance)
                 except BreakglassError as error:
                     refused.append(str(error))
                     assert len(refused) < TRIES, refused
@@ -111,12 +117,14 @@ class Playing:
             self.name, self.seed, victim, tuple(refused), less, left_out, wrong, raw, continued
         )
 
-    def _taken(self, victim: Victim, instance: Killable, chance: random.Random) -> tuple[int, int]:
+    def _taken(self, victim: Victim, instance: Process, chance: random.Random) -> tuple[int, int]:
         """A transactional checkpoint and a vector, of the same moment."""
         work, taking = self.work, self.taking
         groups = {work.group: GroupPolicy.EXACTLY_ONCE}
         wanted = [
-            WantedCheckpoint(level, work.topics, groups, taking.control)
+            WantedCheckpoint(
+                work.topics, groups, level, how=CopySettings(control_topic=taking.control)
+            )
             for level in (Level.TRANSACTIONAL, Level.VECTOR)
         ]
         broker = chance.choice(work.cluster.brokers)
@@ -168,9 +176,27 @@ class Playing:
         return work.faults()
 
 
-def _again(instance: Killable, later: ExitStack) -> None:
+def _again(instance: Process, later: ExitStack) -> None:
     instance.kill()
     later.callback(instance.start)
+
+
+def streams(cluster: Cluster, folder: Path) -> Callable[[str], Workload]:
+    """Kafka Streams, compiled once: exactly once, with a repartition and a changelog, at load."""
+    classes = folder / "classes"
+    classes.mkdir(parents=True)
+    classpath = compiled(classes)
+    return lambda name: Ledger(
+        cluster, f"ledger-{name}", classpath, folder / f"instances-{name}"
+    ).open()
+
+
+def bank(cluster: Cluster, _: Path) -> Callable[[str], Workload]:
+    """confluent-kafka's transactions, which share an epoch, in a topology with a cycle."""
+    return lambda name: PlainBank(cluster, f"bank-{name}").open()
+
+
+WORKLOADS = {"streams": streams, "bank": bank}
 
 
 def rounds(cluster: Cluster, name: str, seeds: Iterable[int], folder: Path) -> Iterator[Round]:

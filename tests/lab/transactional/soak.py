@@ -12,8 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from breakglass.services.lab.cluster import Cluster
-from tests.lab.transactional.rounds import Round, rounds
-from tests.lab.transactional.workloads import WORKLOADS
+from tests.lab.transactional.rounds import WORKLOADS, Round, rounds
 
 
 def summed(workload: str, done: list[Round]) -> str:

@@ -18,14 +18,21 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
+from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
+from breakglass.services.checkpoint.kafka.logs import read_logs
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.distribution import distribution
 from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.asking import messages
 from tests.lab.backup.jars import fetched
 from tests.lab.backup.original import COMPILER
-from tests.lab.transactional.kit import Cut, Entries
+from tests.lab.checkpoint.branch import turns
+from tests.lab.transactional.kit import Cut, Entries, Faults, offsets_of
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
@@ -34,6 +41,8 @@ ENTRIES, SUMS = "entries", "sums"
 SECONDS = DEADLINE_SECONDS
 ACCOUNTS = 20
 A_BURST = 50
+RATE = 600
+"""Entries a second."""
 
 
 def compiled(target: Path) -> str:
@@ -57,6 +66,8 @@ class Ledger:
     folder: Path
     """For local state, which a restore makes invalid, and logs."""
     partitions: int = 3
+    at_least: int = 300
+    """Records that it processes before a checkpoint is taken."""
 
     @property
     def input(self) -> str:
@@ -79,18 +90,17 @@ class Ledger:
         return (self.input, self.repartition, self.changelog, self.output)
 
     @property
+    def group(self) -> str:
+        return self.name
+
+    @property
     def connection(self) -> dict[str, Any]:
         return {"bootstrap.servers": self.cluster.bootstrap_servers}
 
     def open(self) -> Ledger:
         """Make the topics that the application does not make itself."""
-        brokers = [broker.id for broker in self.cluster.brokers]
         for topic in (self.input, self.output):
-            turns = [
-                [brokers[(number + shift) % len(brokers)] for shift in range(len(brokers))]
-                for number in range(self.partitions)
-            ]
-            create_topic(self.cluster, topic, turns)
+            create_topic(self.cluster, topic, turns(self.cluster, self.partitions))
         return self
 
     @contextmanager
@@ -102,6 +112,89 @@ class Ledger:
         finally:
             for instance in found:
                 instance.end()
+
+    @contextmanager
+    def fed(self) -> Iterator[None]:
+        """Entries are written into the input, in transactions, until the block ends.
+
+        The writer is no participant and speaks version 1 of transactions, as all of librdkafka.
+        """
+        stop = Event()
+        with ThreadPoolExecutor(1, "writer") as pool:
+            writing = pool.submit(_write, self, stop)
+            try:
+                yield
+            finally:
+                stop.set()
+            writing.result(SECONDS)
+
+    def ask(self) -> None:
+        """It is fed all the time."""
+
+    def processed(self, client: ReadClient) -> int:
+        """Of its repartition topic, whose ends are those of another's transactions."""
+        found = offsets_of(client, self.group, self.topics)
+        return sum(offset for place, offset in found.items() if place.topic == self.repartition)
+
+    def idle(self, client: ReadClient) -> bool:
+        """Whether nothing is left to be processed."""
+        deadline = Deadline.after(SECONDS)
+        try:
+            logs = read_logs(client, (self.input, self.repartition), deadline)
+            ends, high = logs.stable_ends(deadline), logs.high_watermarks(deadline)
+            read = {place: end for place, end in ends.items() if end}
+            standing = read_named_groups(client, (self.name,), read, deadline)
+            return ends == high and not lags(standing, read, self._only_markers)
+        except BreakglassError:
+            return False
+
+    def _only_markers(self, place: TopicPartition, start: int, end: int) -> bool:
+        found = entries_of(self, place.topic)
+        return all(not start <= offset < end for offset, _, _ in found[place])
+
+    def faults_in(self, cut: Cut, logs: Entries) -> Faults:
+        """The accounts that are wrong once the application has continued from *cut*.
+
+        Its own reading: what the store holds, and what lies unprocessed in the repartition topic
+        and in the input, has to come to all that the input has.
+        """
+        inputs: list[bytes] = []
+        pending: list[bytes] = []
+        store: dict[bytes, bytes] = {}
+        for place, records in logs.items():
+            for offset, key, value in records:
+                if not cut.has(place, offset):
+                    continue
+                assert value is not None
+                unread = offset >= cut.offsets.get(place, 0)
+                if place.topic == self.input:
+                    inputs.append(value)
+                    pending += [value] if unread else []
+                elif place.topic == self.repartition and unread:
+                    pending.append(value)
+                elif place.topic == self.changelog:
+                    assert key is not None
+                    store[key] = value
+        found = totals(pending)
+        for key, value in store.items():
+            count, total = map(int, value.split(b":"))
+            before = found.get(key.decode(), (0, 0))
+            found[key.decode()] = (before[0] + count, before[1] + total)
+        return _different(found, totals(inputs))
+
+    def faults(self) -> Faults:
+        """What is wrong now, by what it has put out last of each account; it has ended."""
+        inputs = entries_of(self, self.input).values()
+        values = [value for some in inputs for _, _, value in some if value is not None]
+        assert values
+        found: Totals = {}
+        for records in entries_of(self, self.output).values():
+            for _, key, value in records:
+                assert key is not None
+                assert value is not None
+                count, total = map(int, value.split(b":"))
+                found[key.decode()] = (count, total)
+        return _different(found, totals(values))
 
 
 @dataclass(slots=True)
@@ -152,23 +245,8 @@ class Instance:
         self.process.stdin.close()
 
 
-@contextmanager
-def fed(ledger: Ledger, entries_a_second: int, first: int = 0) -> Iterator[None]:
-    """Entries are written into the input, in transactions, until the block ends.
-
-    The writer is no participant and speaks version 1 of transactions, as all of librdkafka.
-    """
-    stop = Event()
-    with ThreadPoolExecutor(1, "writer") as pool:
-        writing = pool.submit(_write, ledger, entries_a_second, first, stop)
-        try:
-            yield
-        finally:
-            stop.set()
-        writing.result(SECONDS)
-
-
-def _write(ledger: Ledger, entries_a_second: int, number: int, stop: Event) -> None:
+def _write(ledger: Ledger, stop: Event) -> None:
+    number = 0
     settings = {
         **ledger.connection,
         "transactional.id": f"writer-of-{ledger.name}",
@@ -192,7 +270,7 @@ def _write(ledger: Ledger, entries_a_second: int, number: int, stop: Event) -> N
             if not error.args[0].txn_requires_abort():
                 raise
             producer.abort_transaction(SECONDS)
-        stop.wait(A_BURST / entries_a_second)
+        stop.wait(A_BURST / RATE)
 
 
 def entries_of(ledger: Ledger, *topics: str) -> Entries:
@@ -207,37 +285,7 @@ Totals = dict[str, tuple[int, int]]
 """The number of entries of each account, and the sum of their numbers."""
 
 
-def miscounted(ledger: Ledger, cut: Cut, logs: Entries) -> dict[str, tuple[Any, Any]]:
-    """The accounts that are wrong once the application has continued from *cut*: is, and should be.
-
-    Its own reading: what the store holds, and what lies unprocessed in the repartition topic and in
-    the input, has to come to all that the input has.
-    """
-    inputs: list[bytes] = []
-    pending: list[bytes] = []
-    store: dict[bytes, bytes] = {}
-    for place, records in logs.items():
-        for offset, key, value in records:
-            if not cut.has(place, offset):
-                continue
-            unread = offset >= cut.offsets.get(place, 0)
-            if place.topic == ledger.input:
-                assert value is not None
-                inputs.append(value)
-                pending += [value] if unread else []
-            elif place.topic == ledger.repartition and unread:
-                assert value is not None
-                pending.append(value)
-            elif place.topic == ledger.changelog:
-                assert key is not None
-                assert value is not None
-                store[key] = value
-    found = totals(pending)
-    for key, value in store.items():
-        count, total = map(int, value.split(b":"))
-        before = found.get(key.decode(), (0, 0))
-        found[key.decode()] = (before[0] + count, before[1] + total)
-    wanted = totals(inputs)
+def _different(found: Totals, wanted: Totals) -> Faults:
     return {
         account: (found.get(account), wanted.get(account))
         for account in sorted({*found, *wanted})
@@ -252,16 +300,4 @@ def totals(entries: list[bytes]) -> Totals:
         account, number = entry.decode().split(":")
         count, total = found.get(account, (0, 0))
         found[account] = (count + 1, total + int(number))
-    return found
-
-
-def counted(ledger: Ledger) -> Totals:
-    """What the application has put out last of each account."""
-    found: Totals = {}
-    for records in entries_of(ledger, ledger.output).values():
-        for _, key, value in records:
-            assert key is not None
-            assert value is not None
-            count, total = map(int, value.split(b":"))
-            found[key.decode()] = (count, total)
     return found

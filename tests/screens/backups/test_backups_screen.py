@@ -24,7 +24,7 @@ from breakglass.services.model import Unknown
 from breakglass.services.pipeline.report import CopyProgress
 from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.originals import FoundFiles, FoundPartition
+from breakglass.services.topic_backup.folder_contents import FoundFiles, FoundPartition
 from tests.screens.backups.conftest import SetEnds
 from tests.screens.backups.held import (
     ENDS,

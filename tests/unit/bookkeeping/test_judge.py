@@ -109,6 +109,13 @@ def test_safe_is_unsafe_while_a_longer_log_is_unread_and_not_given_up() -> None:
     assert list(check_said([whole], disks, {}, (), (3,))) == []
 
 
+def test_what_was_compacted_in_one_log_alone_is_no_loss_of_it() -> None:
+    said = judged("LOSS", {1: price(0)}, {1: 4, 2: 2}, designee=1)
+    disks = reading({1: log(NEW), 2: log(OLD)}, 1, 2)
+    for compacted, found in (("orders",), []), ((), ["price"]):
+        assert [one.kind for one in check_said([said], disks, {ORDERS: 4}, compacted, ())] == found
+
+
 @pytest.mark.parametrize(
     ("said", "found"),
     [

@@ -12,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.browse.export import export
-from breakglass.services.browse.finding import WHOLE, first_at, next_match, previous_match
-from breakglass.services.browse.query import parse_query
+from breakglass.services.browse.query import (
+    WHOLE,
+    first_at,
+    next_match,
+    parse_query,
+    previous_match,
+)
 from breakglass.services.browse.tree import (
     TopicContents,
     TopicNode,

@@ -16,8 +16,8 @@ from breakglass.services.checkpoint.coordinator import (
     ABANDONED_MS,
     NEVER_ACKNOWLEDGED,
     Coordinator,
+    CopyPartition,
     Finisher,
-    PartitionCopier,
     take_copy,
     unfinished,
 )
@@ -45,7 +45,7 @@ from breakglass.services.errors import (
     StorageError,
     UsageError,
 )
-from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
+from breakglass.services.topic_backup.store.blobs import LocalBlobs
 from tests.kit.clock import Clock
 from tests.unit.checkpoint.store.stores import (
     POSITION,
@@ -89,7 +89,7 @@ def store(tmp_path: Path) -> BackupStore:
 
 def taken(store: BackupStore, source: Failing, waited: list[float] | None = None) -> Status:
     wait = ([] if waited is None else waited).append
-    return take_copy(store.copies, ID, POSITION, source, wait)
+    return take_copy(store.copies, ID, POSITION, source.copy, wait)
 
 
 def test_s8_copying_is_tried_again_three_times(store: BackupStore) -> None:
@@ -156,19 +156,6 @@ def test_i07_a_completed_copy_is_not_taken_again(store: BackupStore) -> None:
 
 
 @dataclass
-class Partition:
-    """A source that writes nothing, and fails as often as it is told."""
-
-    position: int
-    failures: list[Exception]
-
-    def copy(self, where: str) -> ManifestDocument:
-        if self.failures:
-            raise self.failures.pop()
-        return manifest(position=self.position)
-
-
-@dataclass
 class World:
     """What decides and what is copied."""
 
@@ -190,8 +177,15 @@ class World:
             raise self.refusal
         return CutDocument(1, {one: at - 1 for one, at in started.positions.items()})
 
-    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
-        return {one: Partition(at, self.failures.get(one, [])) for one, at in cut.positions.items()}
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, CopyPartition]:
+        return {one: partial(self.copy, one, at) for one, at in cut.positions.items()}
+
+    def copy(self, number: int, position: int, where: str) -> ManifestDocument:
+        """Write nothing, and fail as often as it is told."""
+        del where
+        if failures := self.failures.get(number):
+            raise failures.pop()
+        return manifest(position=position)
 
 
 @pytest.fixture

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from breakglass.services.checkpoint.promises import (
-    Declared,
-    PromiseOutlook,
+    Explanation,
+    WantedCheckpoint,
     proposed_flows,
-    strongest_promise,
 )
 from breakglass.services.checkpoint.protocol.flows import (
     CheckpointEvidence,
@@ -21,7 +22,6 @@ from breakglass.services.checkpoint.protocol.flows import (
     WriterKind,
 )
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
-from breakglass.services.checkpoint.wording import Explanation
 from breakglass.services.errors import Refused
 
 STAMPED = TopicEvidence("A", 3, 100, (WriterKind.PARTICIPANT,), transactional=False)
@@ -35,32 +35,39 @@ AT_LEAST_ONCE = {"g1": GroupPolicy.AT_LEAST_ONCE}
 B = replace(PLAIN, topic="B", unstamped="B-0 at offset 3")
 
 
+def declared(groups: Mapping[str, GroupPolicy], **options: Any) -> WantedCheckpoint:
+    return WantedCheckpoint(("A",), groups, **options)
+
+
+NOTHING = declared({})
+
+
 def of(
-    topic: TopicEvidence, *groups: GroupEvidence, declared: Declared | None = None
-) -> PromiseOutlook:
-    return strongest_promise([topic], groups, declared or Declared())
+    *evidence: TopicEvidence | GroupEvidence, declared: WantedCheckpoint = NOTHING
+) -> Explanation:
+    topics = tuple(one for one in evidence if isinstance(one, TopicEvidence))
+    groups = tuple(one for one in evidence if isinstance(one, GroupEvidence))
+    return Explanation(CheckpointEvidence(topics, groups), declared)
 
 
 def test_no_promise_holds_for_records_that_do_not_say_what_led_to_them() -> None:
     found = of(PLAIN, GROUP)
     assert found.strongest is None
     assert "A-0 at offset 12" in "".join(found.missing(Level.VERIFIED))
-    explained = Explanation(CheckpointEvidence((PLAIN,), (GROUP,)), Declared())
     for level in (Level.COORDINATED, Level.VERIFIED, Level.ORDERED, Level.TRANSACTIONAL):
         with pytest.raises(Refused):
-            explained.require(level)
+            found.require(level)
 
 
 def test_an_external_topic_makes_no_promise_impossible() -> None:
-    declared = Declared({"g1": GroupPolicy.READER}, frozenset({"A"}))
-    found = of(PLAIN, GROUP, declared=declared)
+    found = of(PLAIN, GROUP, declared=declared({"g1": GroupPolicy.READER}, external=("A",)))
     # A marker would prove nothing where no record has the participant's headers.
     assert found.strongest is Level.VERIFIED
 
 
 @pytest.mark.parametrize("policy", [GroupPolicy.READER, GroupPolicy.LEFT_OUT])
 def test_with_readers_alone_what_is_ordered_loses_nothing(policy: GroupPolicy) -> None:
-    found = of(PLAIN, GROUP, declared=Declared({"g1": policy}))
+    found = of(PLAIN, GROUP, declared=declared({"g1": policy}))
     assert (found.missing(Level.ORDERED), found.strongest) == ((), Level.ORDERED)
 
 
@@ -74,17 +81,16 @@ def test_a_group_that_is_not_named_takes_every_promise_away() -> None:
 def test_a_share_group_cannot_be_saved_and_has_to_be_declared() -> None:
     shared = replace(GROUP, name="s", kind="share")
     assert of(STAMPED, shared).strongest is None
-    named = Declared({"s": GroupPolicy.READER})
+    named = declared({"s": GroupPolicy.READER})
     assert "cannot be saved" in of(STAMPED, shared, declared=named).missing(Level.COORDINATED)[0]
-    left_out = Declared({"s": GroupPolicy.LEFT_OUT})
+    left_out = declared({"s": GroupPolicy.LEFT_OUT})
     assert of(STAMPED, shared, declared=left_out).strongest is Level.COORDINATED
 
 
 def test_a_flow_makes_the_ordered_promise() -> None:
-    declared = Declared(AT_LEAST_ONCE, flows=(FLOW,))
-    found = strongest_promise([PLAIN, B], [GROUP], declared)
+    found = of(PLAIN, B, GROUP, declared=declared(AT_LEAST_ONCE, flows=(FLOW,)))
     assert (found.strongest, found.missing(Level.ORDERED)) == (Level.ORDERED, ())
-    without = strongest_promise([PLAIN, B], [GROUP], Declared(AT_LEAST_ONCE))
+    without = of(PLAIN, B, GROUP, declared=declared(AT_LEAST_ONCE))
     assert "--flow g1:" in without.missing(Level.ORDERED)[0]
 
 
@@ -101,24 +107,23 @@ def test_a_flow_makes_the_ordered_promise() -> None:
 def test_flows_that_cannot_be_read_in_order_or_differ_from_the_groups_are_named(
     flows: tuple[GroupFlow, ...], reads: tuple[str, ...], missing: str
 ) -> None:
-    declared = Declared({flow.group: GroupPolicy.AT_LEAST_ONCE for flow in flows}, flows=flows)
-    groups = [replace(GROUP, reads=reads)]
-    found = strongest_promise([PLAIN, B], groups, declared).missing(Level.ORDERED)
-    assert missing in "\n".join(found)
+    named = declared({flow.group: GroupPolicy.AT_LEAST_ONCE for flow in flows}, flows=flows)
+    found = of(PLAIN, B, replace(GROUP, reads=reads), declared=named)
+    assert missing in "\n".join(found.missing(Level.ORDERED))
 
 
 def test_transactions_alone_make_the_transactional_promise_possible() -> None:
-    declared = Declared({"g1": GroupPolicy.EXACTLY_ONCE})
+    named = declared({"g1": GroupPolicy.EXACTLY_ONCE})
     committing = replace(GROUP, commits=Committing.TRANSACTIONAL)
-    assert of(IN_TRANSACTIONS, committing, declared=declared).missing(Level.TRANSACTIONAL) == ()
-    assert of(IN_TRANSACTIONS, GROUP, declared=declared).missing(Level.TRANSACTIONAL)
-    assert of(PLAIN, committing, declared=declared).missing(Level.TRANSACTIONAL)
+    assert of(IN_TRANSACTIONS, committing, declared=named).missing(Level.TRANSACTIONAL) == ()
+    assert of(IN_TRANSACTIONS, GROUP, declared=named).missing(Level.TRANSACTIONAL)
+    assert of(PLAIN, committing, declared=named).missing(Level.TRANSACTIONAL)
 
 
 def test_compaction_takes_every_promise_away_unless_it_is_held_back() -> None:
     compacted = replace(STAMPED, compacted=True)
     assert "add --hold-retention" in of(compacted).missing(Level.COORDINATED)[0]
-    held = Declared(retention_held=True)
+    held = declared({}, hold_retention=True)
     assert of(compacted, declared=held).strongest is Level.COORDINATED
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from breakglass.services.checkpoint import serving as module
-from breakglass.services.checkpoint.acts.hold import ServedHolds
+from breakglass.services.checkpoint.acts.hold import release_ended
 from breakglass.services.checkpoint.coordinator import NEVER_ACKNOWLEDGED, Coordinator, Finisher
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import Status
@@ -367,15 +368,15 @@ class Holding(World):
             raise self.error
         self.held.remove(request)
 
-    def holds(self, store: BackupStore) -> ServedHolds:
-        return ServedHolds(store, self.held.add, self.let_go, lambda: set(self.held))
+    def release_ended(self, store: BackupStore) -> None:
+        release_ended(store, set(self.held), self.let_go)
 
 
 def holding(store: BackupStore, heard: Heard, world: Holding) -> Serving:
-    holds = world.holds(store)
     finisher = Finisher(store, world, world, wait=lambda _: None)
-    coordinator = Coordinator(store, Logs(), prepare=holds.hold)
-    return Serving(store, coordinator, finisher, heard.append, release=holds.release_ended)
+    coordinator = Coordinator(store, Logs(), prepare=world.held.add)
+    release = partial(world.release_ended, store)
+    return Serving(store, coordinator, finisher, heard.append, release=release)
 
 
 @pytest.mark.parametrize("refusal", [None, LAGS])
@@ -413,5 +414,5 @@ def test_a_hold_of_a_checkpoint_that_is_copied_stays(store: BackupStore) -> None
     Coordinator(store, Logs()).take(1, "mine")
     completed(store, 2)
     world = Holding(held={"mine", "request 2"})
-    world.holds(store).release_ended()
+    world.release_ended(store)
     assert world.held == {"mine"}

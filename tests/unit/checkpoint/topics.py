@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from breakglass.services.checkpoint.coordinator import Scope
 from breakglass.services.checkpoint.protocol.lineage import cut
 from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
 from breakglass.services.checkpoint.store.documents import (
@@ -34,15 +33,10 @@ class Logs:
         """What a start ends with."""
         self.incarnation = "first"
 
-    def scope(self) -> Scope:
+    def scope(self) -> TakeDocument:
         groups = {"payments": GroupPolicy.EXACTLY_ONCE}
-        return Scope(
-            Level.COORDINATED,
-            self.subjects,
-            groups,
-            cluster_id="cluster",
-            incarnation=self.incarnation,
-        )
+        level, place = Level.COORDINATED, ("cluster", self.incarnation)
+        return TakeDocument(0, level, self.subjects, "", 0, *place, groups)
 
     def latest_id(self) -> int:
         return max((id for log in self.records.values() for id in log), default=0)

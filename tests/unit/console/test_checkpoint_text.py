@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from breakglass.console.checkpoint_text import CommandText
+from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
-from breakglass.services.checkpoint.wording import RestoreAsked, TakeAsked
+from breakglass.services.checkpoint.wording import RestoreAsked
 from breakglass.services.errors import UsageError
 
 
@@ -17,8 +18,9 @@ def test_everything_that_can_be_asked_of_a_take_is_read() -> None:
         "--max-rate 20MB/s --drain 5 --control-topic c"
     )
     groups = {"x y": GroupPolicy.EXACTLY_ONCE, "z": GroupPolicy.AT_LEAST_ONCE}
-    assert CommandText().take(text) == TakeAsked(("a", "b"), groups, Level.VERIFIED, 20e6, 5.0, "c")
-    assert CommandText().take("--topics a") == TakeAsked(("a",))
+    how = CopySettings(drain_seconds=5.0, rate=20e6, control_topic="c")
+    assert CommandText().take(text) == WantedCheckpoint(("a", "b"), groups, Level.VERIFIED, how=how)
+    assert CommandText().take("--topics a") == WantedCheckpoint(("a",))
     flow = GroupFlow("g1", ("a", "c"), ("b",))
     found = CommandText().take("--topics a,b,c --external c --flow 'g1:a,c>b' --group g2=reader")
     assert (found.external, found.flows, found.level) == (("c",), (flow,), None)

@@ -29,8 +29,8 @@ def light_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     vars(module)["app"] = app
     monkeypatch.setitem(sys.modules, "breakglass.light_module", module)
     entries = (
-        CommandEntry("Lamps", "light", "light_module:app", "Shine a light."),
-        CommandEntry("Lamps", "broken", "no_such_module:app", "Cannot be imported."),
+        CommandEntry("Lamps", "light", "Shine a light.", "light_module"),
+        CommandEntry("Lamps", "broken", "Cannot be imported.", "no_such_module"),
     )
     monkeypatch.setattr(commands, "COMMANDS", entries)
     return module

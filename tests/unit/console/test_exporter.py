@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from breakglass.console.exporter import replace_file
 from breakglass.console.output import LogFormat, log_as, say
-from breakglass.console.web.metrics_server import PATH, metrics_application
+from breakglass.console.web.listener import PATH, metrics_application
 from breakglass.services.errors import StorageError
 from breakglass.services.monitoring.meters import CONTENT_TYPE
 from tests.kit.program import breakglass
@@ -105,8 +105,3 @@ def test_json_lines_have_a_moment_and_nothing_that_acts(capsys: pytest.CaptureFi
     assert document["message"] == "orders\x1b[2J\u202e is behind"
     assert document["at_ms"] > 1_700_000_000_000
     assert document["at"].endswith("Z")
-
-
-def test_every_command_that_lasts_has_the_option() -> None:
-    for command in ("exporter", "serve", "checkpoint serve", "metastore backup", "backup run"):
-        assert "--log-format text|json" in breakglass(*command.split(), "--help").out, command

@@ -1,9 +1,20 @@
-"""What `rescue --before-return` advises on brokers that cannot be read."""
+"""What `rescue` advises, what commands print of rescues, and how fast these read."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from breakglass.console.electing import SHOWN_PARTITIONS, say_rescued
 from breakglass.console.rescue import sentences_of_unread
-from breakglass.services.model import Role
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.model import Role, TopicPartition
+from breakglass.services.recovery.guarded.rescuing import rescuer
+from breakglass.services.recovery.rescue.rescue import BYTES_PER_SECOND
+from breakglass.services.recovery.rescue.results import RescuedPartition, Saved
+from breakglass.services.recovery.rescue.spans import Span
 from tests.unit.recovery.replicas import log, offline, silent
 
 TAIL = log(2, (0, 100), (1, 150), hw=100)
@@ -23,3 +34,33 @@ def test_a_broker_that_only_follows_is_sent_first() -> None:
     (sentence,) = sentences_of_unread([one, one], 1)
     assert "let b3 return first" in sentence
     assert "1 more" in sentence
+
+
+UNUSED = Connection(ConnectionOptions("127.0.0.1:1"))
+"""Nothing is connected to before there is something to be read."""
+
+
+def rescued(number: int, root: Path, *, reason: str = "") -> RescuedPartition:
+    path = root / "b2" / "orders" / str(number)
+    saved = (Saved(2, (Span(100, 110),), 10, 500, path),)
+    return RescuedPartition(TopicPartition("orders", number), 1, () if reason else saved, reason)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(None, BYTES_PER_SECOND), (0, None), (1_000, 1_000)]
+)
+def test_a_rate_of_nothing_is_no_limit_and_none_is_the_usual_one(
+    given: int | None, expected: int | None
+) -> None:
+    limit = rescuer(UNUSED.access(), "a-cluster", lambda: False, given).limit
+    assert limit.bytes_per_second == expected
+
+
+@pytest.mark.parametrize(("count", "lines"), [(2, 2), (SHOWN_PARTITIONS + 1, 1)])
+def test_each_place_is_printed_where_there_are_few_and_their_sum_where_there_are_many(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int, lines: int
+) -> None:
+    failed = rescued(99, tmp_path, reason="the disk is full")
+    say_rescued([*(rescued(number, tmp_path) for number in range(count)), failed])
+    printed = capsys.readouterr().err.splitlines()
+    assert [str(tmp_path) in line for line in printed] == [True] * lines

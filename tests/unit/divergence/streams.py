@@ -64,7 +64,7 @@ class ListSource:
                 self.told += 1
                 yield item
 
-    def tape(self, start: int, end: int, reading: Reading) -> None:
+    def raw_log(self, start: int, end: int, reading: Reading) -> None:
         """There are no bytes."""
 
 

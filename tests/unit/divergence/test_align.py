@@ -11,20 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import (
+    CELLS,
     Comparison,
     Hunk,
     HunkTotals,
+    Minimap,
     PairKind,
     RecordPair,
     align,
     hunks,
     runs,
+    worse,
 )
 from breakglass.services.divergence.entry import Item, UnreadableRange
 from breakglass.services.divergence.log_source import open_log
-from breakglass.services.divergence.minimap import CELLS, Minimap, worse
 from breakglass.services.divergence.opening import CommittedView
-from breakglass.services.divergence.search import (
+from breakglass.services.divergence.pages import (
     TELL_EVERY,
     count,
     next_difference,

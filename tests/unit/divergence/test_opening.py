@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from breakglass.services.divergence.opening import (
 )
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.metastore.lines import CommandRecord, counted, pairs, read_lines
+from breakglass.services.pipeline.restore.offset_map import CommittedRun
 from breakglass.services.topic_backup.batches import ControlType, Marker
 from breakglass.services.topic_backup.record import TimestampType
 from tests.kit.extent import examples
@@ -167,18 +167,8 @@ def test_a_damaged_batch_leaves_the_rest_to_be_told_by_records(tmp_path: Path) -
     assert uncommitted(open_log("log", tmp_path), READING) == {7: [(0, FOREVER)]}
 
 
-@dataclass(frozen=True)
-class Noted:
-    """As a restore's `CommittedRun`."""
-
-    first_offset: int
-    next_offset: int
-    new_offset: int
-    count: int
-
-
 OLD = [entry(offset, epoch=None) for offset in (3, 4, 8, 9, 20, 21)]
-STRETCHES = (Noted(3, 9, 100, 3), Noted(9, 22, 110, 3))
+STRETCHES = (CommittedRun(3, 9, 100, 3), CommittedRun(9, 22, 110, 3))
 
 
 def restored(**changes: Item) -> list[Item]:
@@ -216,6 +206,6 @@ def test_a_timestamp_that_was_set_on_append_is_no_difference() -> None:
     old = OLD[0]._replace(timestamp_type=TimestampType.LOG_APPEND)
     backup = ListSource([old])
     topic = ListSource([OLD[0]._replace(offset=100)])
-    view = RestoredView(topic, backup, (Noted(3, 4, 100, 1),))
+    view = RestoredView(topic, backup, (CommittedRun(3, 4, 100, 1),))
     (pair,) = Comparison(backup, view).pairs(0, 9, READING)
     assert pair.kind is PairKind.EQUAL

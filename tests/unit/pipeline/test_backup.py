@@ -15,10 +15,9 @@ from breakglass.services.pipeline.backup import (
     other_records,
     to_compare,
 )
-from breakglass.services.pipeline.comparison import StretchComparison
 from breakglass.services.pipeline.source import PartitionSource
 from breakglass.services.pipeline.stored_segments import stored_segments
-from breakglass.services.pipeline.verify import PartitionVerified, unseen
+from breakglass.services.pipeline.verify import PartitionVerified, StretchComparison, unseen
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.summary import UNVOUCHED, Gap, GapReason, Unproved

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pickle
 import resource
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from breakglass.services.errors import AlreadyRunning, DamagedBackup, UsageError
-from breakglass.services.pipeline.comparison import Differences, StretchComparison
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from breakglass.services.pipeline.restore.planned import partition_plan
 from breakglass.services.pipeline.stored_segments import (
@@ -18,17 +19,22 @@ from breakglass.services.pipeline.stored_segments import (
     runs_between,
     stored_segments,
 )
-from breakglass.services.pipeline.verify import ContentVerified, PartitionVerified
+from breakglass.services.pipeline.verify import (
+    ContentVerified,
+    PartitionVerified,
+    StretchComparison,
+)
 from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.address import indexes_at, partition_of
 from breakglass.services.topic_backup.assembler import Assembler, TopicAssembler, assembling
 from breakglass.services.topic_backup.catalog import held_topics
-from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.folder import LocalFolder, read_whole
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
 from breakglass.services.topic_backup.part import Addition, Missing, NewSegment
 from breakglass.services.topic_backup.prune import PruneLimits, prune
 from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.topic_backup.segment_bytes import altered
 from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store import runs_folder
 from breakglass.services.topic_backup.store.form import StoredForm
@@ -141,6 +147,23 @@ def test_records_are_read_by_range(
     assert [int(offset) for run in runs for offset in run.offsets] == list(range(3, 38))
     content = b"".join(run.data.tobytes() for run in runs)
     assert content == b"".join(map(encode, run(3, 38)))
+
+
+def test_b36_what_a_store_gives_later_is_held_against_the_bytes_that_were_checked(
+    store: Store, form: StoredForm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = back_up(store, form, 0, 20)
+    folder, (segment, *_) = store.folder("orders"), manifest.partitions[0].segments
+    assert altered(folder, segment) == ""
+    (first, *_), name = stored(store), records_name(segment.prefix)
+    content, opened = read_whole(folder, name, 10**6).replace(b"value", b"other"), folder.open
+
+    def changed(_: object, asked: str) -> BinaryIO:
+        return BytesIO(content) if asked == name else opened(asked)
+
+    monkeypatch.setattr(type(folder), "open", changed)
+    with pytest.raises(DamagedBackup):
+        list(first.reader.runs(0, 20))
 
 
 def test_indexes_that_are_gone_are_done_without_and_made_anew(
@@ -257,7 +280,7 @@ def assembled(root: Path, *records: Record, limit: int = 100) -> list[StoredSegm
     return stored_segments(LocalFolder(path), manifest.partitions[0].segments)
 
 
-def compared(segments: list[StoredSegment], *chunks: RecordChunk) -> Differences:
+def compared(segments: list[StoredSegment], *chunks: RecordChunk) -> PartitionVerified:
     comparison = StretchComparison(0, segments)
     for one in chunks:
         comparison.take(one)
@@ -272,7 +295,7 @@ def test_each_kind_of_difference_has_its_offsets(tmp_path: Path) -> None:
     seen.append(record(40))
     found = compared(held, chunk_of(seen[:7]), chunk_of(seen[7:]))
     assert found.offsets == {"different": [6], "extra": [3, 40], "missing": [10]}
-    assert (found.equal, found.first, found.last) == (18, 0, 40)
+    assert (found.equal, found.start, found.end) == (18, 0, 41)
     for kind in found.offsets:
         differing = [PartitionVerified(0, 0, 41, counts={kind: 1})]
         assert not ContentVerified("t", "t", compacted=False, partitions=differing).identical

@@ -10,7 +10,7 @@ import cramjam
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
-from breakglass.services.topic_backup.batch_header import ATTRIBUTES_AT, BATCH_HEADER
+from breakglass.services.topic_backup.batches import ATTRIBUTES_AT, BATCH_HEADER
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.record import Record, TimestampType
 

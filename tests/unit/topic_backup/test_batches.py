@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from breakglass.services.errors import MalformedMessage
 from breakglass.services.topic_backup import batches as module
-from breakglass.services.topic_backup.batch_header import read_headers
-from breakglass.services.topic_backup.batches import ControlType, Marker, RecordBatch
+from breakglass.services.topic_backup.batches import ControlType, Marker, RecordBatch, read_headers
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.kit.batches import decode_batches

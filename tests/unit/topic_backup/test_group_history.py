@@ -18,7 +18,7 @@ from breakglass.services.topic_backup.layout import consumer_offsets_name
 from breakglass.services.topic_backup.manifest import write_manifest
 from breakglass.services.topic_backup.mending import mend
 from breakglass.services.topic_backup.status import topic_status
-from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
+from breakglass.services.topic_backup.store.blobs import LocalBlobs
 from breakglass.services.topic_backup.store.runs_folder import RunsFolder
 from breakglass.services.topic_backup.store.store import open_store
 from breakglass.services.topic_backup.verification import verify_files

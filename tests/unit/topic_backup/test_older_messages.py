@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
 from breakglass.services.errors import MalformedMessage
-from breakglass.services.topic_backup.batch_header import Fetched, read_headers
+from breakglass.services.topic_backup.batches import Fetched, read_headers
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.older_messages import message_header, message_records
 from breakglass.services.topic_backup.record import Record, TimestampType

@@ -16,9 +16,9 @@ from breakglass.services.errors import DamagedBackup, Refused, UsageError
 from breakglass.services.model import Unknown
 from breakglass.services.topic_backup import partition_index, verified
 from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.folder_contents import FoundPartition, found_files
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.originals import FoundPartition, found_files
 from breakglass.services.topic_backup.prune import PruneLimits, prunable, prune
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import Record, TimestampType
@@ -133,7 +133,7 @@ def test_groups_are_counted_once() -> None:
 
 
 def test_without_an_index_the_figures_are_unknown(rotated: LocalFolder) -> None:
-    first = PartitionReader(rotated, 0, None).segments[0].extent.prefix
+    first = PartitionReader(rotated, 0, None).segments[0].prefix
     rotated.remove(segment_index_name(first))
     part = found(rotated.path)[0]
     for figure in (part.records, part.first_offset, part.last_offset):
@@ -144,7 +144,7 @@ def test_without_an_index_the_figures_are_unknown(rotated: LocalFolder) -> None:
 
 def test_missing_and_short_segments_are_damage(rotated: LocalFolder) -> None:
     segments = PartitionReader(rotated, 0, None).segments
-    gone, short = records_name(segments[3].extent.prefix), records_name(segments[5].extent.prefix)
+    gone, short = records_name(segments[3].prefix), records_name(segments[5].prefix)
     rotated.remove(gone)
     cut_to(rotated.path / short, 10)
     told = found(rotated.path)[0].damage

@@ -22,9 +22,9 @@ from breakglass.services.topic_backup.mending import mend
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.record import Record, encode
 from breakglass.services.topic_backup.reindex import reindex
+from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, altered
 from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
 from breakglass.services.topic_backup.segment_reader import CHUNK_BYTES, FIRST_POSITION
-from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered
 from breakglass.services.topic_backup.store.runs_folder import RunsFolder
 from breakglass.services.topic_backup.summary import SegmentSummary
 from tests.fuzz.damage import Damage, bounded, damage

@@ -9,6 +9,7 @@ there, and wrote nothing.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,10 @@ from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.segments import BEFORE_LENGTH, HEADER
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.rescue.broker_folder import read_broker_folder
+from breakglass.services.recovery.rescue.broker_folder import (
+    PARTITION_METADATA,
+    read_broker_folder,
+)
 from tests.kit.program import Ended, breakglass
 from tests.lab.asking import on_disk
 from tests.lab.console.commands import agreeing, leader, on
@@ -34,17 +38,19 @@ WHOLE = FLUSHED + UNFLUSHED
 PASSED, POWER = TopicPartition("passed", 0), TopicPartition("power", 0)
 
 
+def place_of(data: bytes, offset: int) -> int:
+    """Where in *data*, whole batches, the batch that begins at *offset* begins."""
+    position = 0
+    while (header := HEADER.unpack_from(data, position))[0] != offset:
+        position += BEFORE_LENGTH + header[1]
+    return position
+
+
 def lose_tail(folder: Path, end: int) -> None:
     """Cut the log of a broker that is down to *end*, where a batch begins, as a power cut does."""
     segment = max(folder.glob("*.log"))
-    data, position = segment.read_bytes(), 0
-    while position + HEADER.size <= len(data):
-        first, length, *_ = HEADER.unpack_from(data, position)
-        if first == end:
-            segment.write_bytes(data[:position])
-            return
-        position += BEFORE_LENGTH + length
-    pytest.fail(f"no batch of {segment} begins at {end}")
+    data = segment.read_bytes()
+    segment.write_bytes(data[: place_of(data, end)])
 
 
 def _break(stage: Stage) -> list[Expectation]:
@@ -92,6 +98,25 @@ def return_of(cluster: Cluster, broker: int, partition: TopicPartition) -> tuple
     ended = on(cluster, "return", *source, "--json")
     found = judged(ended, partition.topic)
     return ended.code, found["fate"], found["lost"]
+
+
+def test_r52_neither_a_log_with_a_hole_nor_a_stray_one_makes_its_broker_safe_to_start(
+    broken: Cluster, tmp_path: Path
+) -> None:
+    (disk,) = broken.broker(1).layout.log_dirs
+    copy = Path(shutil.copytree(disk, tmp_path / "copy"))
+    (segment,) = (copy / "passed-0").glob("*.log")
+    data = segment.read_bytes()
+    begin, end = place_of(data, FLUSHED), place_of(data, WHOLE)
+    segment.write_bytes(data[:begin] + data[end:])
+    shutil.copy(copy / "passed-0" / PARTITION_METADATA, copy / "power-0")
+    found = on(broken, "return", "--source", f"log:{copy}", "--json")
+    (passed,) = [one for one in found.document["partitions"] if one["topic"] == PASSED.topic]
+    assert (passed["fate"], passed["leads"]) == ("unknown", True)
+    assert [(one["start"], one["end"]) for one in passed["unreadable"]] == [(FLUSHED, WHOLE)]
+    power = [one["fate"] for one in found.document["partitions"] if one["topic"] == POWER.topic]
+    assert power == ["kept", "unknown"], "set aside, and then b1 would be elected EMPTY"
+    assert found.document["safe_to_start"] is False
 
 
 def test_r27_a_broker_that_an_election_passed_over_is_not_to_be_started_before_it_is_copied(

@@ -36,15 +36,10 @@ from breakglass.services.checkpoint.kafka.groups import GroupLag, lags, read_by
 from breakglass.services.checkpoint.kafka.holding import HELD, put_back, without_hold
 from breakglass.services.checkpoint.kafka.logs import FROM_OUTSIDE, require_stamp
 from breakglass.services.checkpoint.kafka.owners import (
-    CheckpointPartition,
     promised_states,
     with_states,
 )
-from breakglass.services.checkpoint.kafka.transaction_logs import (
-    PREPARE_COMMIT,
-    CoordinatorRecord,
-    coordinator_record,
-)
+from breakglass.services.checkpoint.kafka.transaction_logs import transaction_state
 from breakglass.services.checkpoint.kafka.transactions import (
     FEW,
     WORTHWHILE,
@@ -253,7 +248,8 @@ def test_h08_what_one_group_lowers_lowers_the_others() -> None:
 
 
 TOPIC = UUID(int=7).hex
-PLACES = {1: CheckpointPartition(TopicPartition("bank", 0), TOPIC)}
+BANK = TopicPartition("bank", 0)
+IDS = {BANK: TOPIC}
 TAKE = TakeDocument(5, Level.COORDINATED, (NumberedPartition(1, "bank", 0),), "nightly", 0)
 CUT = CutDocument(0, {1: 100}, {"tellers": GroupCut(GroupPolicy.EXACTLY_ONCE, {1: 100})})
 WHOLE, TRUNCATED = {1: 0}, {1: 40}
@@ -269,9 +265,9 @@ def noted(*records: Created) -> Control:
 
 def test_a_state_that_was_saved_at_the_checkpoint_is_promised_and_held() -> None:
     control = noted(saved(4, 50, b"before"), saved(5, 99, b"at it"))
-    cut = with_states(TAKE, CUT, PLACES, TRUNCATED, control)
+    cut = with_states(TAKE, CUT, IDS, TRUNCATED, control)
     assert (cut.groups["tellers"].states, cut.groups["tellers"].replayed) == ((1,), ())
-    assert promised_states(TAKE, cut, PLACES, control) == {1: {"tellers": b"at it"}}
+    assert promised_states(TAKE, cut, IDS, control) == {1: {"tellers": b"at it"}}
 
 
 @pytest.mark.parametrize(
@@ -283,51 +279,51 @@ def test_a_state_that_was_saved_at_the_checkpoint_is_promised_and_held() -> None
 )
 def test_a_state_is_found_by_its_record_and_not_by_its_id(records: tuple[Created, ...]) -> None:
     control = noted(*records)
-    cut = with_states(TAKE, CUT, PLACES, TRUNCATED, control)
-    assert promised_states(TAKE, cut, PLACES, control) == {1: {"tellers": b"it"}}
+    cut = with_states(TAKE, CUT, IDS, TRUNCATED, control)
+    assert promised_states(TAKE, cut, IDS, control) == {1: {"tellers": b"it"}}
 
 
 def test_h10_a_state_that_another_checkpoint_has_taken_the_place_of_is_refused() -> None:
     with pytest.raises(Refused):
-        with_states(TAKE, CUT, PLACES, TRUNCATED, noted(saved(6, 180, b"later")))
+        with_states(TAKE, CUT, IDS, TRUNCATED, noted(saved(6, 180, b"later")))
 
 
 def test_with_a_log_that_is_whole_it_is_replayed_and_the_copy_needs_all_of_it() -> None:
-    cut = with_states(TAKE, CUT, PLACES, WHOLE, noted(saved(6, 180, b"later")))
+    cut = with_states(TAKE, CUT, IDS, WHOLE, noted(saved(6, 180, b"later")))
     assert (cut.groups["tellers"].states, cut.groups["tellers"].replayed) == ((), (1,))
     assert needed_from(1, cut, 0) == 0
     assert needed_from(1, CUT, 0) == 100
 
 
 def test_h10_a_promised_state_that_is_gone_is_no_checkpoint_without_it() -> None:
-    cut = with_states(TAKE, CUT, PLACES, TRUNCATED, noted(saved(5, 99, b"at it")))
+    cut = with_states(TAKE, CUT, IDS, TRUNCATED, noted(saved(5, 99, b"at it")))
     for control in (Control(), noted(saved(6, 180, b"later")), noted(saved(5, 99, None))):
         with pytest.raises(EvidenceChanged):
-            promised_states(TAKE, cut, PLACES, control)
+            promised_states(TAKE, cut, IDS, control)
 
 
 def test_h10_a_group_that_goes_on_before_its_state_needs_the_log_from_its_start() -> None:
     control = noted(saved(5, 99, b"at it"))
     lower = replace(CUT, groups={"tellers": GroupCut(GroupPolicy.AT_LEAST_ONCE, {1: 90})})
-    cut = with_states(TAKE, lower, PLACES, WHOLE, control)
+    cut = with_states(TAKE, lower, IDS, WHOLE, control)
     assert (cut.groups["tellers"].states, cut.groups["tellers"].replayed) == ((1,), (1,))
     with pytest.raises(Refused):
-        with_states(TAKE, lower, PLACES, TRUNCATED, control)
+        with_states(TAKE, lower, IDS, TRUNCATED, control)
 
 
 def test_h10_a_verified_checkpoint_holds_no_state_and_needs_the_log_from_its_start() -> None:
     verified = replace(TAKE, level=Level.VERIFIED)
     control = noted(saved(4, 50, b"before"))
-    cut = with_states(verified, CUT, PLACES, WHOLE, control)
+    cut = with_states(verified, CUT, IDS, WHOLE, control)
     assert (cut.groups["tellers"].states, cut.groups["tellers"].replayed) == ((), (1,))
     with pytest.raises(Refused):
-        with_states(verified, CUT, PLACES, TRUNCATED, control)
+        with_states(verified, CUT, IDS, TRUNCATED, control)
 
 
 def test_a_group_that_saves_nothing_is_promised_nothing_and_replays_what_is_there() -> None:
-    cut = with_states(TAKE, CUT, PLACES, TRUNCATED, noted(saved(5, 99, None)))
+    cut = with_states(TAKE, CUT, IDS, TRUNCATED, noted(saved(5, 99, None)))
     assert cut == CUT
-    assert promised_states(TAKE, cut, PLACES, Control()) == {1: {}}
+    assert promised_states(TAKE, cut, IDS, Control()) == {1: {}}
 
 
 NOTHING = dict.fromkeys(HELD)
@@ -355,37 +351,14 @@ def test_a_copy_that_is_made_during_a_hold_notes_the_settings_before_it() -> Non
     assert without_hold(HELD_TOPIC, dict(HELD), Control()) == HELD
 
 
-BEGIN = struct.pack(">qhib", 7, 3, 60_000, PREPARE_COMMIT)
-TIMES = struct.pack(">qq", 2, 1)
-WANTED = CoordinatorRecord(
-    7, PREPARE_COMMIT, frozenset({TopicPartition("ab", 1), TopicPartition("ab", 2)})
-)
-
-
-def record(value: bytes | None) -> Record:
-    return Record(5, TimestampType.CREATE, 0, b"", value, ())
-
-
-def test_a_coordinators_record_of_older_brokers_is_read() -> None:
-    logs = struct.pack(">ih2siii", 1, 2, b"ab", 2, 1, 2)
-    assert coordinator_record(record(b"\0\0" + BEGIN + logs + TIMES)) == WANTED
-
-
-def test_a_coordinators_record_with_compact_fields_is_read() -> None:
-    # One array, a topic of two letters, two partitions, then a tagged field of three bytes.
-    logs = b"\x02" + b"\x03ab" + b"\x03" + struct.pack(">ii", 1, 2) + b"\x01\x05\x03xyz"
-    assert coordinator_record(record(b"\0\1" + BEGIN + logs + TIMES + b"\0")) == WANTED
-    complete = CoordinatorRecord(7, PREPARE_COMMIT, frozenset())
-    for none in (b"\0", b"\1"):
-        found = coordinator_record(record(b"\0\1" + BEGIN + none + TIMES + b"\0"))
-        assert found == complete
-    assert coordinator_record(record(None)) is None, "it removes an id"
-
-
-@pytest.mark.parametrize("value", [b"", b"\0\1", b"\0\1" + BEGIN + b"\x02\x7f"], ids=str)
-def test_a_damaged_record_is_named(value: bytes) -> None:
+@pytest.mark.parametrize("value", [b"", b"\0\1", b"\0\1\x02\x7f"], ids=str)
+def test_a_damaged_record_of_a_coordinator_is_named_and_one_that_removes_an_id_is_none(
+    value: bytes,
+) -> None:
+    removing = Record(5, TimestampType.CREATE, 0, b"\0\0\0\1w", None, ())
+    assert transaction_state(removing) is None
     with pytest.raises(MalformedMessage, match="offset 5"):
-        coordinator_record(record(value))
+        transaction_state(removing._replace(value=value))
 
 
 OFTEN = 100 * FEW

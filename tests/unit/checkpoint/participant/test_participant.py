@@ -12,9 +12,13 @@ from breakglass.services.checkpoint.kafka.control import (
     RecordOrigin,
     RestoredTopic,
     Stamp,
+    sn_of,
 )
-from breakglass.services.checkpoint.participant.participant import Starting
-from breakglass.services.checkpoint.participant.positions import InputPosition, KnownRecords, sn_of
+from breakglass.services.checkpoint.participant.participant import (
+    InputPosition,
+    KnownRecords,
+    Starting,
+)
 from breakglass.services.checkpoint.protocol.participant import CheckpointState
 from breakglass.services.model import TopicPartition
 

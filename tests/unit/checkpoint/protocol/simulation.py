@@ -180,7 +180,7 @@ class World:
 
     def fail_over_coordinator(self) -> None:
         if self.take is not None:
-            self.take = coordinator.resume(self.take.id, self._numbers)
+            self.take = coordinator.Take(self.take.id, self._numbers)
             self.request()
 
     def _acknowledge(self, message: Message) -> None:
@@ -291,9 +291,8 @@ class World:
                     checkpoint = participant.replay(state.checkpoint, event.follow_up)
                     state = replace(state, checkpoint=checkpoint)
         partition.state = state
-        effect = participant.recover(partition.state.checkpoint)
-        if effect is not None:
-            self._fail_unfinished(partition, effect.checkpoint)
+        if partition.state.checkpoint.id != values.NO_CHECKPOINT:
+            self._fail_unfinished(partition, partition.state.checkpoint.id)
 
     # --- workers
 

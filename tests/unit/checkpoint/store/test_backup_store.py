@@ -39,8 +39,7 @@ from breakglass.services.errors import (
     Refused,
     UnsupportedSchema,
 )
-from breakglass.services.topic_backup.store.blobs import PROBE
-from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
+from breakglass.services.topic_backup.store.blobs import PROBE, LocalBlobs
 from tests.unit.checkpoint.store.stores import (
     POSITION,
     RECORDS,

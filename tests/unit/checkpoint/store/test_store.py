@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.store.backup_store import Retention, RetentionCandidate, expired
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import Retention, expired
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     DeletedDocument,
@@ -22,6 +24,11 @@ from breakglass.services.checkpoint.store.documents import (
     encode,
 )
 from breakglass.services.checkpoint.store.files import CheckpointFile, Name, parsed
+from breakglass.services.checkpoint.store.stored import (
+    StoredCheckpoint,
+    StoredCopy,
+    StoredPartition,
+)
 from breakglass.services.errors import MalformedInput
 from tests.unit.checkpoint.store.stores import manifest, take
 
@@ -84,13 +91,26 @@ C, F, O, I = Status.COMPLETED, Status.FAILED, Status.ONGOING, Status.INCOMPLETE 
 NOW = 10_000
 
 
-def history(*statuses: Status) -> list[RetentionCandidate]:
+def of_status(id: int, status: Status, created_at_ms: int | None) -> StoredCheckpoint:
+    """Of two partitions; only one of them has a copy where it is incomplete."""
+    asked = None if created_at_ms is None else replace(take(id), created_at_ms=created_at_ms)
+    done = manifest() if status is C else None
+    copies: list[tuple[StoredCopy, ...]] = [
+        (StoredCopy(CopyId(id, number, 0), OngoingDocument(1), done, None),) for number in (1, 2)
+    ]
+    if status is I:
+        copies[1] = ()
+    parts = [StoredPartition(number, None, some) for number, some in enumerate(copies, 1)]
+    failed = FailureDocument(1, "its group lags") if status is F else None
+    found = StoredCheckpoint(id, asked, tuple(parts), failed=failed)
+    assert found.status is status
+    return found
+
+
+def history(*statuses: Status) -> list[StoredCheckpoint]:
     """Ids from 1, created a second after each other, the last one a second ago."""
     first = NOW - 1_000 * len(statuses)
-    return [
-        RetentionCandidate(number + 1, one, first + 1_000 * number)
-        for number, one in enumerate(statuses)
-    ]
+    return [of_status(at + 1, one, first + 1_000 * at) for at, one in enumerate(statuses)]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +132,7 @@ def history(*statuses: Status) -> list[RetentionCandidate]:
 def test_the_newest_completed_ones_are_kept_and_what_is_newer_and_old_ones_go(
     statuses: tuple[Status, ...], limits: Retention, gone: tuple[int, ...]
 ) -> None:
-    unknown = [RetentionCandidate(9, F, None)] * (limits.keep is None)
+    unknown = [of_status(9, F, None)] * (limits.keep is None)
     assert expired([*unknown, *history(*statuses)], limits, NOW) == gone
 
 

@@ -20,13 +20,14 @@ from aiohttp import ClientConnectorCertificateError, ClientSession, TCPConnector
 
 from breakglass.console.checkpoint import TOKEN
 from breakglass.console.web.listener import (
+    PATH,
     SHORTEST,
     HttpListener,
     is_loopback,
+    metrics_application,
     serve_until,
     token_of,
 )
-from breakglass.console.web.metrics_server import PATH, metrics_application
 from breakglass.services import patience
 from breakglass.services.checkpoint.zeebe_api import BACKUPS
 from breakglass.services.errors import Refused, UsageError

@@ -8,12 +8,11 @@ from contextlib import nullcontext
 import pytest
 
 from breakglass.services import errors
+from breakglass.services.clock import NOTICE_SECONDS, Waits
 from breakglass.services.kafka.wire import deadline as module
 from breakglass.services.kafka.wire.deadline import (
-    NOTICE_SECONDS,
     REST_SECONDS,
     Deadline,
-    Waits,
     persist,
     until,
 )

@@ -27,6 +27,7 @@ from kafka.protocol.sasl import (
 
 from breakglass.console import output
 from breakglass.services import errors, patience
+from breakglass.services.clock import NOTICE_SECONDS, Waits
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.connection.sasl import (
     OAuthLogin,
@@ -38,9 +39,8 @@ from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings, SecurityProtocol
 from breakglass.services.kafka.wire import api_keys, connection
-from breakglass.services.kafka.wire import deadline as deadline_module
 from breakglass.services.kafka.wire import sender as sender_module
-from breakglass.services.kafka.wire.deadline import NOTICE_SECONDS, Deadline, Waits
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.group_details import (
     ConsumerGroupDescribeRequest,
     DescribeShareGroupOffsetsRequest,
@@ -355,7 +355,7 @@ def test_s50_a_command_line_says_which_broker_has_not_answered(
     clock, said, speaking = Clock(), list[str](), threading.Event()
     waits = Waits(clock)
     monkeypatch.setattr(sender_module, "WAITS", waits)
-    monkeypatch.setattr(deadline_module, "WAITS", waits)
+    monkeypatch.setattr("breakglass.services.clock.WAITS", waits)
 
     def say(message: str) -> None:
         said.append(message)

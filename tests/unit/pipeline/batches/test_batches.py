@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import struct
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +27,16 @@ from breakglass.services.errors import (
 )
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.pipeline.batches.log_range import (
-    OFFSETS_A_TASK,
-    LogRange,
-    chunks_in,
-    divided,
-)
 from breakglass.services.pipeline.batches.reader import FetchAnswer
 from breakglass.services.pipeline.batches.tasks import (
+    OFFSETS_A_TASK,
     SIP_BYTES,
     Answer,
-    CopyWork,
+    LogRange,
     TaskJob,
+    chunks_in,
     copy_range,
+    divided,
     task_count,
 )
 from breakglass.services.pipeline.committed_log import CommittedLog
@@ -145,19 +143,20 @@ NOT_ALLOWED, NOT_LEADER = 29, 6
 PASSWORD = "a password that nobody may see"
 
 
-def job(cluster: FakeCluster, folder: Path, cluster_id: str | None = CLUSTER_ID) -> TaskJob:
+def job(
+    cluster: FakeCluster, folder: Path, cluster_id: str | None = CLUSTER_ID
+) -> TaskJob[SegmentPart]:
     settings = ConnectionSettings((cluster.brokers[1].endpoint,))
     target = PartTarget(LocalFolder(folder), "r1", 2**30)
-    return TaskJob(packed(settings), cluster_id, CopyWork({ORDERS.topic: target}))
+    return TaskJob(packed(settings), cluster_id, partial(copy_range, {ORDERS.topic: target}))
 
 
-def answers(job: TaskJob, *bounds: tuple[int, int]) -> list[Answer]:
+def answers(job: TaskJob[SegmentPart], *bounds: tuple[int, int]) -> list[Answer[SegmentPart]]:
     return list(job([lying(*bound) for bound in bounds]))
 
 
 def test_parts_come_with_their_topic(cluster: FakeCluster, log: FakeLog, tmp_path: Path) -> None:
-    ((topic, text),) = answers(job(cluster, tmp_path), (3, 30))  # type: ignore[misc]
-    part = SegmentPart.from_json(text)
+    ((topic, part),) = answers(job(cluster, tmp_path), (3, 30))  # type: ignore[misc]
     assert (topic, part.first_offset, part.last_offset) == ("orders", 3, 29)
 
 
@@ -212,7 +211,7 @@ def test_tasks_of_this_machine_share_their_logins(ranges: int, master: str, task
 def test_settings_come_to_a_task_with_their_secrets_and_are_never_seen() -> None:
     login = SaslSettings("SCRAM-SHA-256", PasswordLogin("admin", Secret(PASSWORD)))
     settings = ConnectionSettings((), sasl=login)
-    made = TaskJob(packed(settings), CLUSTER_ID, CopyWork({}))
+    made = TaskJob(packed(settings), CLUSTER_ID, partial(copy_range, {}))
     assert unpacked(made.connection) == settings
     assert PASSWORD not in repr(made)
     with pytest.raises(TypeError, match="a secret is not written anywhere"):
@@ -232,7 +231,7 @@ def copied(
 ) -> list[SegmentPart]:
     target = PartTarget(LocalFolder(folder), RUN, limit, rate)
     client.describe(Deadline.after(SECONDS))
-    return list(copy_range(client, whole, target, 4, seconds))
+    return list(copy_range({ORDERS.topic: target}, client, whole, 4, seconds))
 
 
 def test_a_part_that_is_full_is_followed_by_another(

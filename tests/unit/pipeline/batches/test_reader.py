@@ -22,7 +22,8 @@ from breakglass.services.errors import (
 )
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.pipeline.batches.converting import chunks_of
-from breakglass.services.pipeline.batches.reader import READ_COMMITTED, BatchReader
+from breakglass.services.pipeline.batches.reader import BatchReader
+from breakglass.services.pipeline.committed_log import READ_COMMITTED
 from tests.kit.fake_broker import HangUp
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import TOPIC_ID

@@ -13,8 +13,7 @@ from breakglass.services.errors import MalformedInput
 from breakglass.services.pipeline.batches.record_batch import Producer, batch_rows, record_batch
 from breakglass.services.pipeline.batches.stored_columns import stored_columns
 from breakglass.services.pipeline.stored_segments import RecordRun
-from breakglass.services.topic_backup.batch_header import BATCH_HEADER
-from breakglass.services.topic_backup.batches import RecordBatch
+from breakglass.services.topic_backup.batches import BATCH_HEADER, RecordBatch
 from breakglass.services.topic_backup.record import Record, TimestampType, encode
 from tests.kit.batches import decode_batches
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import starmap
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 import numpy as np
@@ -268,7 +268,7 @@ def test_scattered_records_share_a_transaction_and_lead_back(
 ) -> None:
     spans = ((0, 1), (4, 5), (9, 10))
     task = PartitionTask("t", 0, spans, stored, "id", str(path), limit, True, True)
-    topic = Counted()
+    topic: Any = Counted()
     assert Producing(task, topic, topic).run().records == 3
     assert (topic.offsets, topic.commits) == ([0, 4, 9], commits)
     offsets = OffsetMap(read_log(path).runs, stored, spans)

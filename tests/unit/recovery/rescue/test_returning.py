@@ -20,6 +20,7 @@ from breakglass.services.recovery.rescue.broker_folder import (
     EPOCHS,
     META,
     PARTITION_METADATA,
+    BrokerFolder,
     ReplicaFolder,
     read_broker_folder,
 )
@@ -338,6 +339,19 @@ def test_r26_damage_in_a_log_that_leads_at_once_is_never_safe(log: ReplicaFolder
     flipped(segment, segment)
     found = leading(log, "b1 7:100")
     assert (found.fate, found.leads, len(found.unreadable)) == (ReturnFate.UNKNOWN, True, 1)
+
+
+def test_r52_a_log_with_a_hole_that_no_cleaner_made_is_not_safe_to_lead(tmp_path: Path) -> None:
+    folder = tmp_path / "orders-0"
+    write(folder, 0, [*tens(0, 50, epoch=7), *tens(60, 100, epoch=7)])
+    holed = ReplicaFolder(folder, ORDERS, TOPIC_ID, compacted=False)
+    (damage,) = leading(holed, "b1 7:100").unreadable
+    assert (damage.start, damage.end) == (50, 60)
+    cleaned = replace(holed, compacted=True)
+    kept = leading(cleaned, "b1 7:100")
+    assert kept.fate is ReturnFate.KEPT
+    check = ReturnCheck(3, "a", (BrokerFolder(folder, "a", 3, (cleaned,), ()),), (kept,))
+    assert "the log cleaner made the gaps" in next(check.sentences)
 
 
 def test_a_stale_log_without_a_leader_stays_as_it_is_and_an_empty_last_leader_is_not_to_start(

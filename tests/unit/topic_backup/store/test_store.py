@@ -21,7 +21,7 @@ from breakglass.services import patience
 from breakglass.services.errors import AlreadyRunning, DamagedBackup, StorageError, UsageError
 from breakglass.services.topic_backup.manifest import TopicIdentity, next_manifest, read_manifest
 from breakglass.services.topic_backup.store import fsspec_blobs
-from breakglass.services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.store.blobs import Blobs, LocalBlobs, range_file
 from breakglass.services.topic_backup.store.form import (
     CHUNK_BYTES,
     FRAME_BYTES,
@@ -34,7 +34,6 @@ from breakglass.services.topic_backup.store.form import (
 )
 from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs, _Upload
 from breakglass.services.topic_backup.store.key import KEY_BYTES, Key, read_key
-from breakglass.services.topic_backup.store.local_blobs import LocalBlobs, range_file
 from breakglass.services.topic_backup.store.runs_folder import (
     RunsFolder,
     last_manifest,
@@ -488,6 +487,7 @@ S3_ANSWERS: dict[str, tuple[list[bytes], Callable[[FsspecBlobs], object]]] = {
         ),
         all_names,
     ),
+    "elements without end": (answer_of(b"<l>" * 300_000, b"application/xml"), all_names),
     "a redirect": (
         [b"HTTP/1.1 307 No\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"],
         read_ten,

@@ -18,16 +18,16 @@ from breakglass.services.divergence.source import Reading
 from breakglass.services.pipeline.stored_segments import runs_between, stored_segments
 from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.folder_contents import read_held, read_sound
+from breakglass.services.topic_backup.folder_contents import found_files, read_held, read_sound
 from breakglass.services.topic_backup.mending import mend
-from breakglass.services.topic_backup.originals import found_files
 from breakglass.services.topic_backup.part import Addition, Missing
 from breakglass.services.topic_backup.prune import PruneLimits, prune
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import Record, _Decoder, encode
 from breakglass.services.topic_backup.reindex import reindex
-from breakglass.services.topic_backup.salvage.finding import FoundRecord, Proof
-from breakglass.services.topic_backup.salvage.salvage import salvaged
+from breakglass.services.topic_backup.salvage import salvaged
+from breakglass.services.topic_backup.segment_bytes import SegmentExtent
+from breakglass.services.topic_backup.segment_reader import FoundRecord, Proof
 from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.summary import GapReason
@@ -48,7 +48,7 @@ from tests.unit.topic_backup.backups import (
 )
 from tests.unit.topic_backup.shapes import log, plain, run
 
-RESUMED = Path(__file__).parents[3] / "golden" / "topic_backup_resumed"
+RESUMED = Path(__file__).parents[2] / "golden" / "topic_backup_resumed"
 CASES = sorted(path.stem for path in (RESUMED / "expected").glob("*.json"))
 STRAY = "the beginning of the record behind it"
 DOUBLE = "the record before it once more"
@@ -274,9 +274,9 @@ def test_cut_inserted_and_doubled_bytes_never_make_a_record_that_was_not_written
 ) -> None:
     topic = as_the_originals(back_up(tmp_path_factory.mktemp("b"), records))
     (topic / of).write_bytes(changed((topic / of).read_bytes(), how))
-    pieces = salvaged(LocalFolder(topic), FIRST, start_offset=0, next_offset=None)
+    pieces = salvaged(LocalFolder(topic), SegmentExtent(FIRST, 0, None))
     proved = (piece for piece in pieces if isinstance(piece, FoundRecord))
-    read = [piece.placed.record for piece in proved if piece.proof is not Proof.LAST]
+    read = [piece.record for piece in proved if piece.proof is not Proof.LAST]
     assert [record for record in records if record in read] == read
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakglass.console.drill_result import replay_lines
+from breakglass.console.drill_play import replay_lines
 from tests.kit.program import Ended
 from tests.unit.bookkeeping.test_score import SCENE
 from tests.unit.console.conftest import Golden
