@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import App, SystemCommand
@@ -27,7 +27,7 @@ from typing_extensions import override
 from breakglass.console.memory import resume_collecting
 from breakglass.screens.ascii import AsciiFilter
 from breakglass.screens.context import Context
-from breakglass.screens.legend import legend_commands
+from breakglass.screens.help import legend_commands
 from breakglass.screens.messages import (
     Acknowledged,
     BrowseAsked,
@@ -60,13 +60,38 @@ from breakglass.services.state_folder import state_folder
 from breakglass.themes.palettes import MONOCHROME, PALETTES
 from breakglass.themes.roles import theme_role_variables
 
+if TYPE_CHECKING:
+    from breakglass.screens.backups import BackupsScreen
+    from breakglass.screens.browse.records import RecordsScreen
+    from breakglass.screens.browse.screen import BrowseScreen
+    from breakglass.screens.checkpoints import CheckpointsScreen
+    from breakglass.screens.diff.screen import DiffScreen
+    from breakglass.screens.elect.screen import ElectScreen, ResumeScreen
+    from breakglass.screens.guard.acts import ReleasePage
+    from breakglass.screens.journal.screen import JournalScreen
+    from breakglass.screens.metastore import MetastoreScreen
+    from breakglass.screens.offline.screen import OfflineScreen
+    from breakglass.screens.overview import OverviewScreen
+    from breakglass.screens.plan.screen import PlanScreen
+
+    MainScreen = (
+        OverviewScreen
+        | OfflineScreen
+        | PlanScreen
+        | JournalScreen
+        | BackupsScreen
+        | BrowseScreen
+        | MetastoreScreen
+        | CheckpointsScreen
+    )
+
 MODES = {
     "overview": "breakglass.screens.overview:OverviewScreen",
-    "offline": "breakglass.screens.offline:OfflineScreen",
-    "plan": "breakglass.screens.plan:PlanScreen",
-    "journal": "breakglass.screens.journal:JournalScreen",
+    "offline": "breakglass.screens.offline.screen:OfflineScreen",
+    "plan": "breakglass.screens.plan.screen:PlanScreen",
+    "journal": "breakglass.screens.journal.screen:JournalScreen",
     "backups": "breakglass.screens.backups:BackupsScreen",
-    "browse": "breakglass.screens.browse:BrowseScreen",
+    "browse": "breakglass.screens.browse.screen:BrowseScreen",
     "metastore": "breakglass.screens.metastore:MetastoreScreen",
     "checkpoints": "breakglass.screens.checkpoints:CheckpointsScreen",
 }
@@ -256,7 +281,7 @@ class BreakglassApp(App[None]):
         return incident.summary.rescue_first
 
     def action_save_before_return(self) -> None:
-        make = class_at("breakglass.screens.offline.before_return:BeforeReturnScreen")
+        make = class_at("breakglass.screens.offline.rescue:BeforeReturnScreen")
         if self._returning is not None and not isinstance(self.screen, make):
             self.push_screen(make(self.context, self._returning))
 
@@ -292,23 +317,23 @@ class BreakglassApp(App[None]):
     @on(OfflineAsked)
     async def _show_offline(self, message: OfflineAsked) -> None:
         await self.switch_mode("offline")
-        self._current("breakglass.screens.offline:OfflineScreen").keep_only(message.wanted)
+        self._current("breakglass.screens.offline.screen:OfflineScreen").keep_only(message.wanted)
 
     @on(PlanAsked)
     async def _make_plan(self, message: PlanAsked) -> None:
         await self.switch_mode("plan")
-        self._current("breakglass.screens.plan:PlanScreen").begin(message.partitions)
+        self._current("breakglass.screens.plan.screen:PlanScreen").begin(message.partitions)
 
     @on(ElectionAsked)
     def _elect(self, message: ElectionAsked) -> None:
-        make = class_at("breakglass.screens.elect:ElectScreen")
+        make: type[ElectScreen] = class_at("breakglass.screens.elect.screen:ElectScreen")
         if not isinstance(self.screen, make):
             self.push_screen(make(self.context, message.partitions, message.plan))
 
     @on(ResumeAsked)
     def _resume(self, message: ResumeAsked) -> None:
-        where = "offline.settings_acts:ReleasePage" if message.settings else "elect:ResumeScreen"
-        make = class_at(f"breakglass.screens.{where}")
+        where = "guard.acts:ReleasePage" if message.settings else "elect.screen:ResumeScreen"
+        make: type[ReleasePage | ResumeScreen] = class_at(f"breakglass.screens.{where}")
         if not isinstance(self.screen, make):
             self.push_screen(make(self.context, message.journal))
 
@@ -341,12 +366,12 @@ class BreakglassApp(App[None]):
 
     @on(DiffAsked)
     def _diff(self, message: DiffAsked) -> None:
-        make = class_at("breakglass.screens.diff:DiffScreen")
+        make: type[DiffScreen] = class_at("breakglass.screens.diff.screen:DiffScreen")
         self.push_screen(make(self.context, message.partition, message.left, message.right))
 
     @on(BrowseAsked)
     def _browse(self, message: BrowseAsked) -> None:
-        make = class_at("breakglass.screens.browse:RecordsScreen")
+        make: type[RecordsScreen] = class_at("breakglass.screens.browse.records:RecordsScreen")
         subject = class_at("breakglass.screens.browse.subject:BrowseSubject")(
             message.left, message.right
         )
@@ -495,9 +520,9 @@ def class_at(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def screen_at(place: str, context: Context) -> Screen[Any]:
+def screen_at(place: str, context: Context) -> MainScreen:
     """A screen of the class at *place*."""
-    made: Screen[Any] = class_at(place)(context)
+    made: MainScreen = class_at(place)(context)
     return made
 
 

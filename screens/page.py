@@ -3,22 +3,16 @@
 A page shows what is known (`Context.known`); `Seen` reports that this has changed. A page never
 reads the cluster by itself. Pages with a filter, and pages on which a phrase is typed before
 anything is changed, have more in common.
-
-The keys of the screen it was opened on, made from the bindings, and what the words mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterator
+from typing import ClassVar
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 from textual import on
-from textual.app import App, ComposeResult
-from textual.binding import ActiveBinding, Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.reactive import Reactive
 from textual.screen import Screen
@@ -27,120 +21,11 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from breakglass.screens.context import Context
-from breakglass.screens.legend import legend_table
+from breakglass.screens.help import HelpScreen, help_lines
 from breakglass.screens.messages import RefreshAsked, Seen
 from breakglass.screens.widgets.consent import Cancel, ConsentField, ConsentPanel
 from breakglass.screens.widgets.key_bar import KeyBar
-from breakglass.screens.widgets.overlay import Overlay
 from breakglass.screens.widgets.status_bar import StatusBar
-from breakglass.themes.roles import Role, role_style
-
-
-class HelpLine(NamedTuple):
-    """One thing that can be done, and by which keys."""
-
-    where: str
-    """``screen``, ``table``, ``everywhere``."""
-    keys: str
-    does: str
-    enabled: bool
-
-
-class HelpScreen(Overlay):
-    """The keys and the words over the screen; Esc closes it."""
-
-    DEFAULT_CSS = """
-    HelpScreen > VerticalScroll { width: 80; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q", "dismiss", "Close")]
-
-    def __init__(self, title: str, about: str, lines: Iterable[HelpLine]) -> None:
-        super().__init__()
-        self._title, self._about, self._lines = title, about, tuple(lines)
-
-    def on_mount(self) -> None:
-        self.call_after_refresh(self._say_how)
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._say_how)
-
-    def _say_how(self) -> None:
-        box = self.query_one(VerticalScroll)
-        more = "PgDn: more, " if box.max_scroll_y else ""
-        box.border_subtitle = f"{more}Esc: close"
-
-    def content(self) -> RenderableType:
-        heading = role_style(self.app, Role.HEADING)
-        return Group(
-            Text(f"{self._title}: its keys", heading),
-            *([Text(self._about)] if self._about else []),
-            self._keys(),
-            Text("\nWhat the words mean", heading),
-            legend_table(self.app),
-        )
-
-    def _keys(self) -> Table:
-        table = Table(box=None, pad_edge=False, show_header=False, expand=True)
-        table.add_column(no_wrap=True)
-        table.add_column(ratio=1)
-        where = ""
-        for line in self._lines:
-            if line.where != where:
-                where = line.where
-                table.add_row(Text(where, role_style(self.app, Role.HEADING)), Text(""))
-            off = None if line.enabled else role_style(self.app, Role.MUTED)
-            does = line.does if line.enabled else f"{line.does} (not now)"
-            table.add_row(
-                Text(f"  {line.keys}", off or role_style(self.app, Role.KEY)), Text(does, off or "")
-            )
-        return table
-
-
-def help_lines(screen: Screen[Any]) -> tuple[HelpLine, ...]:
-    """Everything that *screen* and what is focused on it answer to, as far as it is ours."""
-    merged: dict[tuple[str, str], list[ActiveBinding]] = {}
-    for active in screen.active_bindings.values():
-        # What scrolls a box by a binding of Textual is no key of ours to tell of.
-        if active.binding.description and not any(
-            isinstance(bound, Binding)
-            and active.binding.description == bound.description
-            and active.tooltip == bound.tooltip
-            and active.binding.key in bound.key.split(",")
-            for owner in type(active.node).__mro__
-            if owner.__module__.startswith("textual.")
-            for bound in vars(owner).get("BINDINGS", ())
-        ):
-            place = (_where(active), active.binding.action)
-            merged.setdefault(place, []).append(active)
-    lines = [_line(where, held, screen.app) for (where, _), held in merged.items()]
-    return tuple(sorted(lines, key=lambda line: _ORDER.index(line.where)))
-
-
-_ORDER = ("this screen", "in the list", "everywhere")
-_TEXTUALS_OWN = frozenset(
-    binding.action for binding in Screen.BINDINGS if isinstance(binding, Binding)
-)
-
-
-def _where(active: ActiveBinding) -> str:
-    if isinstance(active.node, App) or active.binding.action in _TEXTUALS_OWN:
-        return "everywhere"
-    return "this screen" if isinstance(active.node, Screen) else "in the list"
-
-
-def _line(where: str, held: list[ActiveBinding], app: App[Any]) -> HelpLine:
-    keys = " ".join(_displayed(held, app))
-    first = held[0]
-    return HelpLine(where, keys, first.tooltip or first.binding.description, first.enabled)
-
-
-def _displayed(held: list[ActiveBinding], app: App[Any]) -> Iterator[str]:
-    told: set[str] = set()
-    for active in held:
-        name = app.get_key_display(Binding(active.binding.key, active.binding.action))
-        if name not in told:
-            told.add(name)
-            yield name
 
 
 class Page(Screen[None]):

@@ -6,22 +6,44 @@ would be shown as if it were true.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from breakglass.screens.context import NEVER
 from breakglass.screens.messages import ClusterRead, ReadEnded, ReadFailed
 from breakglass.services.errors import BreakglassError, ClusterError
 from breakglass.services.extras import in_vain
+from breakglass.services.model import Unknown
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.dom import DOMNode
     from textual.timer import Timer
 
     from breakglass.screens.context import Context
     from breakglass.services.incident.incident import Incident
 
 
+T = TypeVar("T")
+
 REPORT = "please report it"
+
+
+def in_thread(
+    shown: DOMNode, group: str, read: Callable[[], T], then: Callable[[T], object]
+) -> None:
+    """Let *read* be done in a thread; *then* shows what it found, by a message to *shown*."""
+    shown.run_worker(
+        lambda: shown.call_later(then, read()), group=group, thread=True, exit_on_error=False
+    )
+
+
+def found_or_why(read: Callable[[], T], failed: str) -> T | Unknown:
+    """What *read* finds, or why it finds nothing: a thread ends here, the screen shows it."""
+    try:
+        return read()
+    except Exception as error:  # noqa: BLE001 -- whatever it is
+        return Unknown(in_words(error, failed))
 
 
 def in_words(error: Exception, failed: str) -> str:

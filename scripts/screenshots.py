@@ -23,7 +23,7 @@ from breakglass.console.app import BreakglassApp
 from breakglass.console.look import colors_left_to_the_theme
 from breakglass.screens.context import REFRESH_SECONDS
 from breakglass.screens.guard.page import ActPage
-from breakglass.screens.journal.ledger import LedgerScreen
+from breakglass.screens.journal.ledger import LedgerScreen, MadeLedger
 from breakglass.screens.messages import Seen
 from breakglass.screens.plan.asking import LeaderDialog
 from breakglass.screens.screenshot import self_contained
@@ -159,9 +159,9 @@ async def diff() -> AsyncIterator[BreakglassApp]:
     """Around the offset where two replicas diverge."""
     async with replicas.opened(logs(), size=SIZE, clock=stopped_clock) as shown:
         await shown.at_offset(100)
-        await shown.until(lambda: "Then ! 23 offsets hold" in shown.told, "the totals")
+        await shown.until(lambda: "Then ! 23 offsets hold" in shown.text, "the totals")
         await shown.settled()
-        yield shown.app
+        yield shown.console
 
 
 @asynccontextmanager
@@ -193,7 +193,7 @@ async def ledger() -> AsyncIterator[BreakglassApp]:
         page = ledger_page(incidents.shown_ledger(Path(folder)))
         console = console_on(nothing_offline(), start="journal", clock=stopped_clock)
         async with console.run_test(size=SIZE) as pilot:
-            await console.push_screen(LedgerScreen(page, lambda: None))
+            await console.push_screen(LedgerScreen(console.context, MadeLedger(page, ""), print))
             await until(pilot, lambda: "The sums add up" in text(console), "the ledger")
             await at_rest(pilot)
             yield console

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.style import Style
 from textual.color import Color, ColorParseError
@@ -127,9 +127,18 @@ def theme_role_variables(theme: Theme) -> dict[str, str]:
     return variables
 
 
-def role_style(app: App[Any], role: Role | str) -> Style:
+def role_style(app: App[Any], role: Role | None) -> Style:
     """Return how *role* is drawn in the theme *app* shows now: see `theme_role_style`."""
-    return theme_role_style(app.current_theme, role)
+    return Style.null() if role is None else theme_role_style(app.current_theme, role)
+
+
+class Words(NamedTuple):
+    """Some words of a line or a cell, and what they mean."""
+
+    text: str
+    role: Role | None = None
+    spare: int = 0
+    """Left out where a line is too narrow, 1 before 2; 0 always stays."""
 
 
 def theme_role_style(theme: Theme, role: Role | str) -> Style:

@@ -57,10 +57,10 @@ OF_RECORDS = frozenset(("count", "end", "fold", "form", "go", "next", "search", 
 _SCREENS = "breakglass.screens."
 ABOVE = frozenset(
     (
-        *("page:HelpScreen", "legend:LegendScreen", "journal.ledger:LedgerScreen"),
+        *("help:HelpScreen", "help:LegendScreen", "journal.ledger:LedgerScreen"),
         *("journal.screen:StoryScreen", "offline.forecast:ForecastScreen"),
-        *("offline.partition:PartitionScreen", "overview.screen:BrokerDetails"),
-        "overview.screen:TroubledScreen",
+        *("offline.partition:PartitionScreen", "overview:BrokerDetails"),
+        "overview:TroubledScreen",
     )
 )
 """The screens that may open above a main screen, as `place_of` names them."""

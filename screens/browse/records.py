@@ -1,22 +1,16 @@
-"""The records of one source, or of two side by side, read where the cursor goes.
-
-The records of one source or two, and the widgets around the list of them.
-
-The sentences of the screens of records: what is looked at, and what the cursor is on.
-"""
+"""The records of one source, or of two side by side, read where the cursor goes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.cells import cell_len
-from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
@@ -26,39 +20,46 @@ from textual.widget import Widget
 from textual.widgets import Input
 from typing_extensions import override
 
-from breakglass.screens.browse.reader import BrowseReader, RecordsExported
 from breakglass.screens.browse.subject import BrowseSubject, connect_to
 from breakglass.screens.context import Context
-from breakglass.screens.diff.paged import SENTENCE_LENGTH, PagedPairs
+from breakglass.screens.diff.lines import Titles, different_text, fields_told
+from breakglass.screens.diff.paged import PagedPairs
 from breakglass.screens.diff.pair_list import PairList
-from breakglass.screens.diff.pieces import Manner
-from breakglass.screens.diff.reader import (
-    ComparisonCounted,
-    ComparisonFailed,
-    ComparisonRead,
-    ComparisonSearched,
-    ConnectAny,
-    MapGrown,
-    SourcesOpened,
-    Task,
-    TaskEnded,
-)
-from breakglass.screens.diff.record_page import FOLD, REASON_LENGTH, RecordPage
-from breakglass.screens.diff.rows import fields_told
-from breakglass.screens.diff.sheet import Titles, different_text
+from breakglass.screens.diff.reader import Connect, Task
+from breakglass.screens.diff.record_page import FOLD, REASON_LENGTH, RecordScreen
 from breakglass.screens.messages import CopyAsked
 from breakglass.screens.widgets.dialog import Prompt
-from breakglass.screens.widgets.told import StyledLines
-from breakglass.services.browse.query import HELP, RecordQuery, parse_query, parse_time
-from breakglass.services.divergence.align import Cell, HunkTotals, Minimap, PairKind, RecordPair
+from breakglass.screens.widgets.facts import StyledLines
+from breakglass.services.browse.query import (
+    HELP,
+    RecordQuery,
+    first_at,
+    next_match,
+    parse_query,
+    parse_time,
+    previous_match,
+)
+from breakglass.services.divergence.align import (
+    Cell,
+    Comparison,
+    HunkTotals,
+    Minimap,
+    PairKind,
+    RecordPair,
+    runs,
+)
+from breakglass.services.divergence.backup_source import BackupSource
 from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
-from breakglass.services.divergence.pages import Window
-from breakglass.services.divergence.source import Extent
-from breakglass.services.errors import UsageError
+from breakglass.services.divergence.metastore_source import MetastoreSource
+from breakglass.services.divergence.pages import Progress, Window, around
+from breakglass.services.divergence.source import Extent, Reading, Same
+from breakglass.services.errors import BreakglassError, UsageError
 from breakglass.services.words.inert import CUT, bounded, inert
 from breakglass.services.words.moments import time_text
-from breakglass.services.words.record_text import TextForm
 from breakglass.themes.roles import Role, role_style
+
+if TYPE_CHECKING:
+    from breakglass.services.browse.schemas import Schemas
 
 HEAD_LENGTH = 24
 """Of an address that does not fit: its kind, and a little of its place."""
@@ -102,7 +103,11 @@ def about(pair: RecordPair, subject: BrowseSubject, *, letters: bool = True) -> 
     for item, name in ((pair.left, one), (pair.right, other)):
         if isinstance(item, UnreadableRange):
             where = "" if subject.single else f" in {name}"
-            return f"{_range(item)} cannot be read{where}: {item.reason}"
+            many = item.end - item.start > 1
+            offsets = (
+                f"offsets {item.start:,} to {item.end - 1:,}" if many else f"offset {item.start:,}"
+            )
+            return f"{offsets} cannot be read{where}: {item.reason}"
     if subject.single:
         return _alone(pair)
     if pair.kind is PairKind.DIFFERENT:
@@ -110,12 +115,6 @@ def about(pair: RecordPair, subject: BrowseSubject, *, letters: bool = True) -> 
     only = one if pair.kind is PairKind.LEFT else other
     where = "the same in both" if pair.kind is PairKind.EQUAL else f"only in {only}"
     return f"offset {pair.offset:,}: {where}"
-
-
-def _range(item: UnreadableRange) -> str:
-    if item.end - item.start <= 1:
-        return f"offset {item.start:,}"
-    return f"offsets {item.start:,} to {item.end - 1:,}"
 
 
 def _alone(pair: RecordPair) -> str:
@@ -135,14 +134,9 @@ def names_of(subject: BrowseSubject, width: int) -> tuple[str, ...]:
     left, right = subject.titles
     if subject.single:
         return (cropped(left, width),)
-    one, other = subject.briefs
-    return cropped(_named("<", one, left), width), cropped(_named(">", other, right), width)
-
-
-def _named(sign: str, brief: str, address: str) -> str:
-    """``< A backup:...``; what the address itself begins with is not said twice."""
-    letter = f"{brief} " if len(brief) == 1 else ""
-    return f"{sign} {letter}{address}"
+    # What the address itself begins with is not said twice.
+    one, other = (f"{brief} " if len(brief) == 1 else "" for brief in subject.briefs)
+    return cropped(f"< {one}{left}", width), cropped(f"> {other}{right}", width)
 
 
 def cropped(text: str, width: int) -> str:
@@ -156,50 +150,6 @@ def cropped(text: str, width: int) -> str:
 
 QUERY_LENGTH = 60
 NOTE_LENGTH = 400
-
-Styles = Callable[[Role], Style]
-
-
-@dataclass
-class SubjectSummary:
-    """What is known of a subject so far."""
-
-    extent: Extent | None = None
-    refused: bool = False
-    """It could not be opened."""
-    notes: tuple[str, ...] = ()
-    totals: HunkTotals | None = None
-    query: RecordQuery | None = None
-
-
-def summary(
-    subject: BrowseSubject,
-    found: SubjectSummary,
-    form: TextForm,
-    marked: int,
-    width: int,
-    styles: Styles,
-) -> Text:
-    """The lines, *width* columns wide."""
-    text = Text(no_wrap=True, overflow="ellipsis")
-    for name in names_of(subject, width - 2):
-        text.append(f" {name}\n", styles(Role.HEADING))
-    text.append(" not opened" if found.refused else f" {extent_text(found.extent)}, as {form}")
-    if marked:
-        text.append("  ").append(f"{marked:,} marked", styles(Role.MARKED))
-    if found.query is not None:
-        searched = bounded(found.query.text, QUERY_LENGTH)
-        text.append("  ").append(f"search: {searched}", styles(Role.DIFFERENT))
-    if not subject.single:
-        told = totals_text(subject, found.totals)
-        line = text.plain.rsplit("\n", 1)[-1]
-        text.append(f"  {told}" if cell_len(line) + len(told) + 2 <= width else f"\n {told}")
-    if found.notes:
-        more = f" and {len(found.notes) - 1} more" if len(found.notes) > 1 else ""
-        note = bounded(found.notes[0], NOTE_LENGTH)
-        text.append(f"\n {note}{more}", styles(Role.UNKNOWN))
-    return text
-
 
 NOT_KNOWN = "·"
 SIGNS: dict[Cell, str] = {None: NOT_KNOWN, PairKind.EQUAL: "─"}
@@ -264,169 +214,6 @@ class OneFrame:
         self._held.close()
 
 
-class OneRecordScreen(RecordPage):
-    """A record of one source or two."""
-
-    ABOUT = "One record: every field; the value as text, JSON or hex, with nested levels folded."
-    BINDINGS: ClassVar[list[BindingType]] = [FOLD]
-
-    def __init__(
-        self,
-        context: Context,
-        reader: BrowseReader,
-        subject: BrowseSubject,
-        pair: RecordPair,
-        manner: Manner,
-    ) -> None:
-        super().__init__(context, pair, manner.form, single=subject.single)
-        self._reader, self._subject = reader, subject
-        self.query_shown = manner.query
-
-    def read_record(self) -> Task:
-        schemas = self.context.schemas
-        return self._reader.whole_record(self, self._subject, self._pair.offset, schemas)
-
-    def heading(self, pair: RecordPair, form: str) -> Text:
-        text = Text(no_wrap=True, overflow="ellipsis")
-        for name in names_of(self._subject, self.size.width - 2):
-            text.append(f" {name}\n", role_style(self.app, Role.HEADING))
-        return text.append(
-            f" {bounded(about(pair, self._subject, letters=False), REASON_LENGTH)}  as {form}"
-        )
-
-
-class PagedRecords(PagedPairs):
-    """Opens one source or two and pages through them; subclasses give the keys."""
-
-    CSS = """
-    #browse-status { dock: bottom; max-height: 3; margin-bottom: 1; }
-    """
-
-    def __init__(
-        self,
-        context: Context,
-        subject: BrowseSubject,
-        offset: int | None = None,
-        connect: ConnectAny[BrowseSubject] | None = None,
-    ) -> None:
-        super().__init__(context)
-        self._subject, self._first = subject, offset
-        self._reader = BrowseReader(connect or partial(connect_to, context))
-        self._found = SubjectSummary()
-        self._map: Minimap | None = None
-        self._one_frame = OneFrame(self)
-
-    def body(self) -> Iterator[Widget]:
-        yield StyledLines(id="browse-summary")
-        yield PairList(self._moved, single=self._subject.single)
-        if not self._subject.single:
-            yield MapLine()
-        yield StyledLines(id="browse-status")
-
-    def on_mount(self) -> None:
-        self._pairs.focus()
-        self._pairs.set_sides(titles_of(self._subject), ())
-        self._begin(self._reader.open(self, self._subject, self._first))
-        self.draw()
-
-    def on_unmount(self) -> None:
-        self._one_frame.end()
-        self._waiting.abandon()
-        self._reader.close()
-
-    @on(SourcesOpened)
-    def _opened(self, message: SourcesOpened) -> None:
-        if self._waiting.is_awaited(message.task):
-            self._found.extent, self._found.refused = message.extent, False
-            self._found.notes = tuple(message.notes)
-            self._pairs.set_extent(message.extent)
-            self.draw()
-            self.refresh_bindings()
-
-    @property
-    def extent(self) -> Extent | None:
-        return self._found.extent
-
-    def read_around(self, offset: int) -> Task:
-        self._one_frame.begin()
-        return self._reader.around(self, self._subject, offset)
-
-    def read_beyond(self, window: Window, *, above: bool) -> Task:
-        read = self._reader.above if above else self._reader.below
-        return read(self, self._subject, window)
-
-    def _moved(self) -> None:
-        self._waiting.say("")
-        self.draw_doing()
-        self._draw_map()
-
-    @on(PairList.Chosen)
-    def _chosen(self, message: PairList.Chosen) -> None:
-        pair = message.pair
-        if isinstance(pair.left, RecordEntry) or isinstance(pair.right, RecordEntry):
-            manner = self._pairs.manner
-            self.app.push_screen(
-                OneRecordScreen(self.context, self._reader, self._subject, pair, manner)
-            )
-
-    @on(ComparisonRead)
-    def _read(self, message: ComparisonRead) -> None:
-        if self._waiting.is_awaited(message.task):
-            self._waiting.end(message.task)
-            self._pairs.set_window(message.window, message.goal, "There are no records.")
-            self.draw_doing()
-            self._draw_map()
-            # Widgets tell the screen what to paint when they are idle.
-            self.query_one("#browse-status", StyledLines).call_after_refresh(self._one_frame.end)
-
-    @on(ComparisonFailed)
-    def _refused(self, message: ComparisonFailed) -> None:
-        if self._waiting.concerns(message.task):
-            self._found.refused = self._found.extent is None
-
-    @on(TaskEnded)
-    def _end_frame(self) -> None:
-        self._one_frame.end()
-
-    def _open_again(self, subject: BrowseSubject) -> None:
-        """Read *subject* as it is now; the cursor stays where it is."""
-        offset = self._offset if self._pairs.current is not None else self._first
-        self._waiting.abandon()
-        self._subject = replace(subject, generation=subject.generation + 1)
-        self._found.totals = self._map = None
-        self._pairs.set_sides(titles_of(self._subject), ())
-        self._begin(self._reader.open(self, self._subject, offset))
-        self.draw()
-
-    def _begin_beside(self, task: Task) -> None:
-        self._waiting.begin_beside(task)
-        self.draw_doing()
-
-    def on_resize(self) -> None:
-        self.draw()
-
-    def draw(self) -> None:
-        form, marked = self._pairs.manner.form, len(self._pairs.marked)
-        styles = partial(role_style, self.app)
-        drawn = summary(self._subject, self._found, form, marked, self.size.width, styles)
-        self.query_one("#browse-summary", StyledLines).tell(drawn)
-        self.draw_doing()
-        self._draw_map()
-
-    def _draw_map(self) -> None:
-        for line in self.query(MapLine):
-            line.show(self._map, self._offset)
-
-    def draw_doing(self) -> None:
-        """What is being done or was said, else what the cursor is on."""
-        told, role = self._waiting.told()
-        current = self._pairs.current
-        if not told and current is not None:
-            told, role = bounded(about(current, self._subject), SENTENCE_LENGTH), None
-        text = Text(f" {told}", role_style(self.app, role) if role else "")
-        self.query_one("#browse-status", StyledLines).tell(text)
-
-
 LONGEST = 1_000
 
 
@@ -479,11 +266,23 @@ class AskLine(Input):
         self.hide()
 
 
+MOST_NOTES = 20
+TELL_EVERY = 2_048
+"""Pairs between two reports of a count."""
+SAME_WEIGHS = 64
+"""How many pairs a stretch that is the same counts for in that: it takes about as long."""
 COUNTED_AT_ONCE = 200_000
 """Differences of so many offsets are counted without being asked to."""
 
 
-class RecordsScreen(PagedRecords):
+class OneRecordScreen(RecordScreen):
+    """A record of one source or two."""
+
+    ABOUT = "One record: every field; the value as text, JSON or hex, with nested levels folded."
+    BINDINGS: ClassVar[list[BindingType]] = [FOLD]
+
+
+class RecordsScreen(PagedPairs[BrowseSubject]):
     """Pages through records, searches, compares, exports."""
 
     TITLE = "Records"
@@ -492,6 +291,7 @@ class RecordsScreen(PagedRecords):
         "< only on the left, > only on the right, ? not read; then what differs: e epoch, k key, "
         f"v value, h headers, t timestamp, y its type, m marker. Search by {HELP}."
     )
+    EMPTY = "There are no records."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", tooltip="Stop reading; when nothing is read, go back"),
         Binding("slash", "search", "search", key_display="/", tooltip="Search records"),
@@ -516,14 +316,66 @@ class RecordsScreen(PagedRecords):
         Binding("a", "copy_address", "Copy address", show=False),
     ]
 
+    def __init__(
+        self,
+        context: Context,
+        subject: BrowseSubject,
+        offset: int | None = None,
+        connect: Connect[BrowseSubject] | None = None,
+    ) -> None:
+        super().__init__(context, connect or partial(connect_to, context))
+        self._subject, self._first = subject, offset
+        self._extent: Extent | None = None
+        self._refused = False
+        """It could not be opened."""
+        self._notes: tuple[str, ...] = ()
+        self._totals: HunkTotals | None = None
+        self._query: RecordQuery | None = None
+        self._map: Minimap | None = None
+        self._one_frame = OneFrame(self)
+
     def body(self) -> Iterator[Widget]:
-        yield from super().body()
+        yield StyledLines(id="browse-summary")
+        yield PairList(self._moved, single=self.single)
+        if not self.single:
+            yield MapLine()
+        yield StyledLines(id="status")
         yield AskLine(id="browse-field")
+
+    def on_mount(self) -> None:
+        self._pairs.focus()
+        self._open(self._subject, self._first)
+
+    def on_unmount(self) -> None:
+        self._one_frame.end()
+
+    def on_resize(self) -> None:
+        self.draw()
+
+    @property
+    def subject(self) -> BrowseSubject:
+        return self._subject
+
+    @property
+    def single(self) -> bool:
+        return self._subject.single
+
+    @property
+    def schemas(self) -> Schemas | None:
+        return self.context.schemas
+
+    @property
+    def topic(self) -> str:
+        return self._subject.left.topic_partition.topic
+
+    @property
+    def extent(self) -> Extent | None:
+        return self._extent
 
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What needs two sources, or one, is only there where it can be done."""
-        single = self._subject.single
+        single = self.single
         if action in ("count", "swap"):
             return not single
         if action in ("mark", "unmark"):
@@ -538,29 +390,67 @@ class RecordsScreen(PagedRecords):
         if self._field.shown:
             self._field.hide()
             self._pairs.focus()
-        elif self.busy:
-            self._waiting.abandon()
-            self._say("Given up.")
         else:
-            self.dismiss()
+            self.leave()
 
     def action_ask_refresh(self) -> None:
         self._open_again(self._subject)
         super().action_ask_refresh()
 
+    def _open_again(self, subject: BrowseSubject) -> None:
+        """Read *subject* as it is now; the cursor stays where it is."""
+        offset = self._offset if self._pairs.current is not None else self._first
+        self._abandon()
+        self._totals = self._map = None
+        self._open(replace(subject, generation=subject.generation + 1), offset)
+
+    def _open(self, subject: BrowseSubject, offset: int | None) -> None:
+        self._subject = subject
+        self._pairs.set_sides(titles_of(subject), ())
+
+        def work(comparison: Comparison, task: Task) -> None:
+            sources = {id(source): source for source in (comparison.left, comparison.right)}
+            left_out = [
+                str(note)
+                for source in sources.values()
+                if isinstance(source, BackupSource | MetastoreSource)
+                for note in source.left_out
+            ]
+            task.tell(self._opened, comparison.extent, tuple(left_out[:MOST_NOTES]))
+            goal = comparison.extent.start if offset is None else offset
+            task.tell(self.show_window, around(comparison, goal, task.reading), goal)
+
+        self._begin(f"Opening {subject.left}", work)
+        self.draw()
+
+    def _opened(self, extent: Extent, notes: tuple[str, ...]) -> None:
+        self._extent, self._refused, self._notes = extent, False, notes
+        self._pairs.set_extent(extent)
+        self.draw()
+        self.refresh_bindings()
+        if not self.single and extent.end - extent.start <= COUNTED_AT_ONCE:
+            self.action_count()
+
     def action_next(self, forward: bool) -> None:
         """To the next find of the search; without one, to the next difference or damage."""
-        subject, at, query = self._subject, self._offset, self._found.query
-        held = self._pairs.next_run() if forward else self._pairs.previous_run()
-        if query is not None:
-            self._begin(self._reader.match(self, subject, query, at, forward=forward))
-        elif held is not None:
-            self._go(held)
+        if self._query is None:
+            self._go_to_difference(forward=forward)
         else:
-            self._begin(self._reader.search(self, subject, at, forward=forward))
+            self._find(self._query, self._offset, forward=forward)
+
+    def _find(self, query: RecordQuery, offset: int, *, forward: bool) -> None:
+        """Look for the next or the previous record that *query* fits, and read about it."""
+        look = next_match if forward else previous_match
+        self._search(
+            f"Searching for {query.text}",
+            lambda comparison, reading, progress: look(
+                comparison, query, offset, reading, progress
+            ),
+            forward=forward,
+        )
 
     def action_search(self) -> None:
-        query = self._found.query
+        query = self._query
         self._field.ask(AskPurpose.SEARCH, query.text if query else "")
 
     def action_go(self) -> None:
@@ -570,25 +460,30 @@ class RecordsScreen(PagedRecords):
     def _given(self, message: AskLine.Given) -> None:
         try:
             if message.asked is AskPurpose.SEARCH:
-                self._search(message.text)
+                self._search_for(message.text)
             elif message.text:
                 digits = message.text.replace(",", "")
                 if digits.isascii() and digits.isdigit():
                     self._go(int(digits))
                 else:
-                    self._begin(self._reader.moment(self, self._subject, parse_time(message.text)))
+                    self._go_to_time(parse_time(message.text))
         except UsageError as error:
             self._say(str(error))
         # Last, because the reading continues while the list is drawn.
         self._pairs.focus()
 
-    def _search(self, text: str) -> None:
+    def _go_to_time(self, moment_ms: int) -> None:
+        def look(comparison: Comparison, reading: Reading, _: Progress) -> int:
+            return first_at(comparison.left, moment_ms, reading)
+
+        self._search("Looking for that time", look, forward=True)
+
+    def _search_for(self, text: str) -> None:
         """From the cursor's own record on; without *text* for nothing any more."""
-        query = self._found.query = parse_query(text) if text else None
+        query = self._query = parse_query(text) if text else None
         self._pairs.set_manner(replace(self._pairs.manner, query=query))
         if query is not None:
-            before = self._offset - 1
-            self._begin(self._reader.match(self, self._subject, query, before, forward=True))
+            self._find(query, self._offset - 1, forward=True)
         self.draw()
 
     def action_copy(self) -> None:
@@ -642,52 +537,133 @@ class RecordsScreen(PagedRecords):
 
     def _export_to(self, path: str | None) -> None:
         if path and path.strip():
-            to = Path(path.strip()).expanduser()
-            self._begin_beside(self._reader.export(self, self._subject, self._pairs.marked, to))
+            to, marked = Path(path.strip()).expanduser(), self._pairs.marked
+            partition = self._subject.left.topic_partition
 
-    @on(RecordsExported)
-    def _exported(self, message: RecordsExported) -> None:
-        if self._waiting.is_beside(message.task):
-            self._say(f"{message.count:,} records written: {message.path}")
+            def work(comparison: Comparison, task: Task) -> None:
+                from breakglass.services.browse.export import export
+
+                written = export(comparison.left, partition, marked, to, task.reading)
+                if not written:
+                    raise UsageError("None of the marked records exists any more.")
+                task.tell(self._say, f"{written:,} records written: {to}")
+
+            self._begin_beside(f"Writing {len(marked):,} records", work)
 
     # Two sides.
 
     def action_count(self) -> None:
-        if not self._waiting.of_beside:
-            self._begin_beside(self._reader.map(self, self._subject))
+        """Count and locate all differences."""
+        if self._beside is not None:
+            return
+
+        def work(comparison: Comparison, task: Task) -> None:
+            extent = comparison.extent
+            totals, cells, seen = HunkTotals(), Minimap(extent), 0
+            for run in runs(comparison, extent.start, extent.end, task.reading):
+                totals.add(run)
+                cells.add(run)
+                seen += SAME_WEIGHS if isinstance(run, Same) else 1
+                if seen >= TELL_EVERY:
+                    seen = 0
+                    # Copied for the screen, which draws it while this one grows.
+                    task.moved(replace(cells, cells=list(cells.cells)))
+                    task.moved(run.end - 1)
+            task.moved(cells)
+            task.tell(self._counted, totals)
+
+        self._begin_beside("Counting the differences", work)
 
     def action_swap(self) -> None:
         right = self._subject.right
         if right is not None:
             self._open_again(replace(self._subject, left=right, right=self._subject.left))
 
-    @on(MapGrown)
-    def _map_grown(self, message: MapGrown) -> None:
-        if self._waiting.is_beside(message.task):
-            self._map = message.cells
-            self._draw_map()
+    def show_map(self, cells: Minimap) -> None:
+        self._map = cells
+        self._draw_map()
 
-    @on(ComparisonCounted)
-    def _counted(self, message: ComparisonCounted) -> None:
-        if self._waiting.is_beside(message.task):
-            self._found.totals = message.totals
-            self.draw()
+    def _counted(self, totals: HunkTotals) -> None:
+        self._totals = totals
+        self.draw()
 
-    @on(SourcesOpened)
-    def _count_at_once(self, message: SourcesOpened) -> None:
-        size = message.extent.end - message.extent.start
-        awaited = self._waiting.is_awaited(message.task)
-        if awaited and not self._subject.single and size <= COUNTED_AT_ONCE:
-            self.action_count()
+    # What is shown.
 
-    @on(ComparisonSearched)
-    def _found_none(self, message: ComparisonSearched) -> None:
-        if self._waiting.is_awaited(message.task):
-            where = "after" if message.forward else "before"
-            what = "Nothing differs" if self._found.query is None else "Nothing matches"
-            if self._subject.single and self._found.query is None:
-                what = "Nothing is damaged"
-            self._say(f"{what} {where} this record.")
+    def _moved(self) -> None:
+        self._say("")
+        self._draw_map()
+
+    @on(PairList.Chosen)
+    def _chosen(self, message: PairList.Chosen) -> None:
+        pair = message.pair
+        if isinstance(pair.left, RecordEntry) or isinstance(pair.right, RecordEntry):
+            self.app.push_screen(OneRecordScreen(self, pair))
+
+    def read_around(self, offset: int) -> None:
+        self._one_frame.begin()
+        super().read_around(offset)
+
+    def show_window(self, window: Window, goal: int | None) -> None:
+        super().show_window(window, goal)
+        self.draw_doing()
+        self._draw_map()
+        # Widgets tell the screen what to paint when they are idle.
+        self.query_one("#status", StyledLines).call_after_refresh(self._one_frame.end)
+
+    def show_none(self, forward: bool) -> None:
+        what = "Nothing differs" if self._query is None else "Nothing matches"
+        if self.single and self._query is None:
+            what = "Nothing is damaged"
+        self._say(f"{what} {'after' if forward else 'before'} this record.")
+
+    def task_failed(self, task: Task, error: BreakglassError) -> None:
+        self._refused = self._extent is None
+        super().task_failed(task, error)
+
+    def task_ended(self, task: Task) -> None:
+        super().task_ended(task)
+        self._one_frame.end()
+
+    def draw(self) -> None:
+        self.query_one("#browse-summary", StyledLines).tell(self._summary(self.size.width))
+        self.draw_doing()
+        self._draw_map()
+
+    def _summary(self, width: int) -> Text:
+        marked, styles = len(self._pairs.marked), partial(role_style, self.app)
+        text = Text(no_wrap=True, overflow="ellipsis")
+        for name in names_of(self._subject, width - 2):
+            text.append(f" {name}\n", styles(Role.HEADING))
+        opened = f" {extent_text(self._extent)}, as {self.manner.form}"
+        text.append(" not opened" if self._refused else opened)
+        if marked:
+            text.append("  ").append(f"{marked:,} marked", styles(Role.MARKED))
+        if self._query is not None:
+            searched = bounded(self._query.text, QUERY_LENGTH)
+            text.append("  ").append(f"search: {searched}", styles(Role.DIFFERENT))
+        if not self.single:
+            told = totals_text(self._subject, self._totals)
+            line = text.plain.rsplit("\n", 1)[-1]
+            text.append(f"  {told}" if cell_len(line) + len(told) + 2 <= width else f"\n {told}")
+        if self._notes:
+            more = f" and {len(self._notes) - 1} more" if len(self._notes) > 1 else ""
+            note = bounded(self._notes[0], NOTE_LENGTH)
+            text.append(f"\n {note}{more}", styles(Role.UNKNOWN))
+        return text
+
+    def _draw_map(self) -> None:
+        for line in self.query(MapLine):
+            line.show(self._map, self._offset)
+
+    def about(self, pair: RecordPair) -> str:
+        return about(pair, self._subject)
+
+    def heading(self, pair: RecordPair, form: str, width: int) -> Text:
+        text = Text(no_wrap=True, overflow="ellipsis")
+        for name in names_of(self._subject, width - 2):
+            text.append(f" {name}\n", role_style(self.app, Role.HEADING))
+        told = about(pair, self._subject, letters=False)
+        return text.append(f" {bounded(told, REASON_LENGTH)}  as {form}")
 
     @property
     def _field(self) -> AskLine:

@@ -1,11 +1,7 @@
 """The tree of backups and of the cluster: place, topic, partition, segment or replica.
 
-Each branch is looked up when it is opened.
-
-Each branch is looked up in its own thread, for which nothing waits: a disk that hangs blocks its
-branch alone.
-
-The tree of places as lines: what was looked up, what is open, why the rest is not there.
+Each branch is looked up when it is opened, in its own thread, for which nothing waits: a disk that
+hangs blocks its branch alone.
 """
 
 from __future__ import annotations
@@ -20,17 +16,14 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from breakglass.screens.browse.reader import BranchRead
 from breakglass.screens.browse.subject import restored_map
 from breakglass.screens.context import Context
 from breakglass.screens.messages import BrowseAsked, CopyAsked
 from breakglass.screens.page import FilteredPage, FilterField
-from breakglass.screens.refreshing import in_words
+from breakglass.screens.refreshing import found_or_why
 from breakglass.screens.widgets.dialog import Prompt
-from breakglass.screens.widgets.facts import Fact, Facts
-from breakglass.screens.widgets.line_columns import Cell, LineColumn
-from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.screens.widgets.facts import Fact, Facts, fact
+from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.services.browse.tree import (
     GONE,
     LIVE,
@@ -53,11 +46,13 @@ from breakglass.services.errors import UsageError
 from breakglass.services.model import Unknown
 from breakglass.services.words.figures import count, size_text
 from breakglass.services.words.moments import time_text
-from breakglass.themes.roles import Role
+from breakglass.themes.roles import Role, Words
 
 Live: TypeAlias = tuple[LivePartition, ...]
 Key: TypeAlias = tuple[str, ...]
 """Place, topic, partition, segment, as far down as a line is."""
+Below: TypeAlias = tuple[TopicNode, ...] | TopicContents | Live | Unknown
+"""What was found below a line, or why nothing was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,58 +76,38 @@ class Branch:
 
 @dataclass
 class Tree:
-    """What was looked up: topics of places, partitions of topics."""
+    """What was looked up: of places their topics, of topics what they hold."""
 
     places: tuple[str, ...] = ()
-    topics: dict[Key, tuple[TopicNode, ...] | Unknown] = field(default_factory=dict)
-    held: dict[Key, TopicContents | Live | Unknown] = field(default_factory=dict)
+    found: dict[Key, Below] = field(default_factory=dict)
     opened: set[Key] = field(default_factory=set)
     reading: set[Key] = field(default_factory=set)
 
-    def put(self, key: Key, found: object) -> None:
-        """Take in what was found below *key*: of a place its topics, of a topic what it holds."""
-        self.reading.discard(key)
-        if len(key) == 1:
-            assert isinstance(found, tuple | Unknown)
-            self.topics[key] = found
-        else:
-            assert isinstance(found, TopicContents | tuple | Unknown)
-            self.held[key] = found
-
     def known(self, key: Key) -> bool:
         """Whether what is below *key* was looked up, and found."""
-        told = self.topics.get(key) if len(key) == 1 else self.held.get(key)
-        return told is not None and not isinstance(told, Unknown)
+        return not isinstance(self.found.get(key, Unknown("")), Unknown)
 
-    def forget(self) -> None:
-        """Look everything up again when it is opened; what is open stays so."""
-        self.topics.clear()
-        self.held.clear()
-
-    def lines(self, words: str = "") -> list[Branch]:
+    def lines(self, words: str = "") -> Iterator[Branch]:
         """Every line that is to be seen; *words* have to be in the names of topics."""
         wanted = words.lower().split()
-        found: list[Branch] = []
         for url in self.places:
-            key = (url,)
-            told = self.topics.get(key)
+            key, topics = (url,), self.found.get((url,))
             opened = key in self.opened
-            found.append(Branch(key, url, opened, note=self._note(key, told)))
-            if opened and isinstance(told, tuple):
-                for topic in told:
-                    if all(word in topic.folder.lower() for word in wanted):
-                        found += self._topic(topic)
-        return found
+            yield Branch(key, url, opened, note=self._note(key))
+            for topic in topics if opened and isinstance(topics, tuple) else ():
+                assert isinstance(topic, TopicNode)
+                if all(word in topic.folder.lower() for word in wanted):
+                    yield from self._topic(topic)
 
     def _topic(self, topic: TopicNode) -> Iterator[Branch]:
         key = (topic.url, topic.folder)
-        told = self.held.get(key)
+        told, opened = self.found.get(key), key in self.opened
         held = told if isinstance(told, TopicContents) else None
-        opened = key in self.opened
-        yield Branch(key, topic, opened, held, self._note(key, told))
+        yield Branch(key, topic, opened, held, self._note(key))
         if not opened or told is None or isinstance(told, Unknown):
             return
         for partition in told if isinstance(told, tuple) else told.partitions:
+            assert not isinstance(partition, TopicNode)
             place = (*key, str(partition.partition))
             opened = place in self.opened
             yield Branch(place, partition, opened)
@@ -140,7 +115,8 @@ class Tree:
                 for name, node in partition.below:
                     yield Branch((*place, name), node, None)
 
-    def _note(self, key: Key, told: object) -> str:
+    def _note(self, key: Key) -> str:
+        told = self.found.get(key)
         if key in self.reading:
             return "reading"
         return told.reason if isinstance(told, Unknown) else ""
@@ -155,7 +131,7 @@ def address_of(branch: Branch) -> tuple[str, int | None]:
     return ("" if isinstance(node, str | TopicNode) else node.address), None
 
 
-EMPTY = Cell("")
+EMPTY = Words("")
 LONGEST_NAME = 80
 
 
@@ -175,20 +151,20 @@ def columns() -> tuple[LineColumn[Branch], ...]:
     )
 
 
-def _name(branch: Branch) -> Cell:
+def _name(branch: Branch) -> Words:
     sign = " " if branch.opened is None else "▾" if branch.opened else "▸"
     indent = "  " * branch.level
     match branch.node:
         case TopicNode():
-            return Cell(f"{indent}{sign}{branch.node.folder}")
+            return Words(f"{indent}{sign}{branch.node.folder}")
         case PartitionNode() | LivePartition():
-            return Cell(f"{indent}{sign}partition {branch.node.partition}")
+            return Words(f"{indent}{sign}partition {branch.node.partition}")
         case LiveReplica():
-            return Cell(f"{indent}{sign}b{branch.node.broker}")
+            return Words(f"{indent}{sign}b{branch.node.broker}")
         case SegmentNode():
-            return Cell(f"{indent}{sign}from {branch.node.start_offset}")
+            return Words(f"{indent}{sign}from {branch.node.start_offset}")
         case str():
-            return Cell(f"{sign}{branch.node}", Role.HEADING)
+            return Words(f"{sign}{branch.node}", Role.HEADING)
 
 
 def _of(branch: Branch, what: str) -> Figure:
@@ -198,32 +174,32 @@ def _of(branch: Branch, what: str) -> Figure:
     return found
 
 
-def _figure(value: Figure) -> Cell:
+def _figure(value: Figure) -> Words:
     if value is None:
         return EMPTY
-    return Cell(count(value), Role.UNKNOWN if isinstance(value, Unknown) else None)
+    return Words(count(value), Role.UNKNOWN if isinstance(value, Unknown) else None)
 
 
-def _records(branch: Branch) -> Cell:
+def _records(branch: Branch) -> Words:
     if branch.held is not None:
         return _figure(total([part.records for part in branch.held.partitions]))
     return _figure(_of(branch, "records"))
 
 
-def _size(branch: Branch) -> Cell:
+def _size(branch: Branch) -> Words:
     if branch.held is not None:
-        return Cell(size_text(sum(part.bytes for part in branch.held.partitions)))
+        return Words(size_text(sum(part.bytes for part in branch.held.partitions)))
     value = _of(branch, "bytes")
-    return EMPTY if value is None else Cell(size_text(value))
+    return EMPTY if value is None else Words(size_text(value))
 
 
-def _lost(branch: Branch) -> Cell:
+def _lost(branch: Branch) -> Words:
     if _gone(branch):
-        return Cell(GONE, Role.FAILED)
+        return Words(GONE, Role.FAILED)
     value = _of(branch, "lost")
     if branch.held is not None:
         value = total([part.lost for part in branch.held.partitions])
-    return Cell(count(value), Role.LOST) if isinstance(value, int) and value else _figure(value)
+    return Words(count(value), Role.LOST) if isinstance(value, int) and value else _figure(value)
 
 
 def _gone(branch: Branch) -> bool:
@@ -233,30 +209,30 @@ def _gone(branch: Branch) -> bool:
     return isinstance(branch.node, PartitionNode | SegmentNode) and bool(branch.node.gone)
 
 
-def _time(value: Figure) -> Cell:
-    return EMPTY if value is None else Cell(time_text(value).removesuffix("Z"))
+def _time(value: Figure) -> Words:
+    return EMPTY if value is None else Words(time_text(value).removesuffix("Z"))
 
 
-def _verified(branch: Branch) -> Cell:
+def _verified(branch: Branch) -> Words:
     if branch.held is None:
         return EMPTY
     last, commit = branch.held.verified, branch.held.commit
     if last is None:
-        return Cell("never", Role.MUTED)
+        return Words("never", Role.MUTED)
     if not last.whole:
-        return Cell("DAMAGED", Role.FAILED)
+        return Words("DAMAGED", Role.FAILED)
     if last.commit != commit:
-        return Cell("before", Role.WAITING)
-    return Cell(last.how, Role.VERIFIED)
+        return Words("before", Role.WAITING)
+    return Words(last.how, Role.VERIFIED)
 
 
-def _note(branch: Branch) -> Cell:
+def _note(branch: Branch) -> Words:
     note = getattr(branch.node, "note", branch.note)
     if branch.held is not None and branch.held.commit is None:
         note = "no manifest"
     if isinstance(branch.node, LiveReplica) and not isinstance(branch.node.last_offset, Unknown):
-        return Cell(note)
-    return Cell(note, Role.RUNNING if note == "reading" else Role.UNKNOWN)
+        return Words(note)
+    return Words(note, Role.RUNNING if note == "reading" else Role.UNKNOWN)
 
 
 def branch_facts(branch: Branch | None) -> Iterator[Fact]:
@@ -265,73 +241,73 @@ def branch_facts(branch: Branch | None) -> Iterator[Fact]:
         return
     match branch.node:
         case str():
-            yield Fact("Place", (LinePart(branch.node), *_why(branch)))
+            yield fact("Place", branch.node, *_why(branch))
         case SegmentNode():
-            yield Fact("Segment", tuple(_segment(branch.node)))
-            yield Fact("File", (LinePart(f"{branch.node.prefix}_records"),))
+            yield fact("Segment", *_segment(branch.node))
+            yield fact("File", f"{branch.node.prefix}_records")
         case PartitionNode():
-            yield Fact("Partition", tuple(_partition(branch.node)))
-            yield Fact("Address", (LinePart(branch.node.address),))
+            yield fact("Partition", *_partition(branch.node))
+            yield fact("Address", branch.node.address)
         case LivePartition():
             told = (f"b{replica.broker} {replica.note}" for replica in branch.node.replicas)
-            yield Fact("Replicas", (LinePart(", ".join(told)),))
-            yield Fact("Address", (LinePart(branch.node.address),))
+            yield fact("Replicas", ", ".join(told))
+            yield fact("Address", branch.node.address)
         case LiveReplica():
-            yield Fact("Replica", (LinePart(f"b{branch.node.broker}: {branch.node.note}"),))
-            yield Fact("Address", (LinePart(branch.node.address),))
+            yield fact("Replica", f"b{branch.node.broker}: {branch.node.note}")
+            yield fact("Address", branch.node.address)
         case _:
-            yield Fact("Topic", (LinePart(branch.node.folder), *_why(branch)))
+            yield fact("Topic", branch.node.folder, *_why(branch))
             if branch.held is not None:
-                yield Fact("Verified", (_notes_verified(branch.held),))
+                yield fact("Verified", _notes_verified(branch.held))
 
 
-def _why(branch: Branch) -> Iterator[LinePart]:
+def _why(branch: Branch) -> Iterator[Words]:
     if branch.note == "reading":
-        yield LinePart("  reading", Role.RUNNING)
+        yield Words("  reading", Role.RUNNING)
     elif branch.note:
-        yield LinePart(f"  ? {branch.note}", Role.UNKNOWN)
+        yield Words(f"  ? {branch.note}", Role.UNKNOWN)
 
 
-def _segment(segment: SegmentNode) -> Iterator[LinePart]:
-    yield LinePart(
+def _segment(segment: SegmentNode) -> Iterator[Words]:
+    yield Words(
         f"offsets {count(segment.first_offset)} to {count(segment.last_offset)}, "
         f"{count(segment.records)} records, {size_text(segment.bytes)}"
     )
     if isinstance(segment.first_ms, int):
-        yield LinePart(f", {time_text(segment.first_ms)} to {time_text(segment.last_ms)}")
+        yield Words(f", {time_text(segment.first_ms)} to {time_text(segment.last_ms)}")
     if isinstance(segment.lost, int) and segment.lost:
-        yield LinePart(f", {segment.lost:,} offsets lost", Role.LOST)
+        yield Words(f", {segment.lost:,} offsets lost", Role.LOST)
     if segment.note:
-        yield LinePart(f"; {segment.note}", Role.UNKNOWN)
+        yield Words(f"; {segment.note}", Role.UNKNOWN)
     yield from _unknown(segment.records)
 
 
-def _partition(partition: PartitionNode) -> Iterator[LinePart]:
+def _partition(partition: PartitionNode) -> Iterator[Words]:
     number = len(partition.segments)
-    yield LinePart(
+    yield Words(
         f"offsets {count(partition.first_offset)} to {count(partition.last_offset)}, "
         f"{count(partition.records)} records, {size_text(partition.bytes)} in {number:,} "
         f"segment{'s' * (number != 1)}"
     )
     if partition.gone:
-        yield LinePart(f"; {partition.gone:,} of them gone", Role.FAILED)
+        yield Words(f"; {partition.gone:,} of them gone", Role.FAILED)
     yield from _unknown(partition.records)
 
 
-def _unknown(value: Figure) -> Iterator[LinePart]:
+def _unknown(value: Figure) -> Iterator[Words]:
     if isinstance(value, Unknown):
-        yield LinePart(f"; ? {value.reason}", Role.UNKNOWN)
+        yield Words(f"; ? {value.reason}", Role.UNKNOWN)
 
 
-def _notes_verified(held: TopicContents) -> LinePart:
+def _notes_verified(held: TopicContents) -> Words:
     last = held.verified
     if held.commit is None:
-        return LinePart("made by Kafka Backup: it has no manifest to verify against", Role.UNKNOWN)
+        return Words("made by Kafka Backup: it has no manifest to verify against", Role.UNKNOWN)
     if last is None:
-        return LinePart("never", Role.WAITING)
+        return Words("never", Role.WAITING)
     role = Role.VERIFIED if last.whole else Role.FAILED
     older = "" if last.commit == held.commit else f"; commit {last.commit} of {held.commit}"
-    return LinePart(f"{last.verdict} at {time_text(last.at_ms)}, by {last.how}{older}", role)
+    return Words(f"{last.verdict} at {time_text(last.at_ms)}, by {last.how}{older}", role)
 
 
 NO_PLACES = "No place of backups is named (--store URL). o opens a source by its address."
@@ -397,7 +373,7 @@ class BrowseScreen(FilteredPage):
         self.show_known()
 
     def action_ask_refresh(self) -> None:
-        self._tree.forget()
+        self._tree.found.clear()
         for key in sorted(self._tree.opened):
             self._look_up(key)
         self._show()
@@ -446,22 +422,23 @@ class BrowseScreen(FilteredPage):
 
     def _read(self, key: Key) -> None:
         """In a thread of its own."""
-        found: object
-        try:
-            if key[0] == LIVE:
-                with self.context.reading() as client:
-                    found = live_partitions(client, key[1]) if key[1:] else live_topics(client)
-            elif len(key) == 1:
-                found = topics_at(key[0], self.context.key)
-            else:
-                found = partitions_in(TopicNode(*key), self.context.key)
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
-            found = Unknown(in_words(error, "it cannot be read"))
-        self.post_message(BranchRead(key, found))
 
-    @on(BranchRead)
-    def _branch_read(self, message: BranchRead) -> None:
-        self._tree.put(message.key, message.found)
+        def look() -> Below:
+            if key[0] != LIVE:
+                place = self.context.key
+                return (
+                    topics_at(key[0], place)
+                    if len(key) == 1
+                    else partitions_in(TopicNode(*key), place)
+                )
+            with self.context.reading() as client:
+                return live_partitions(client, key[1]) if key[1:] else live_topics(client)
+
+        self.call_later(self._found, key, found_or_why(look, "it cannot be read"))
+
+    def _found(self, key: Key, found: Below) -> None:
+        self._tree.reading.discard(key)
+        self._tree.found[key] = found
         self._show()
 
     # Records.
@@ -534,7 +511,7 @@ class BrowseScreen(FilteredPage):
         return self.query_one("#tree", LineTable)
 
     def _show(self) -> None:
-        self._table.set_rows(self._tree.lines(self._words))
+        self._table.set_rows(list(self._tree.lines(self._words)))
         self._tell()
 
     def _tell(self) -> None:
@@ -544,11 +521,11 @@ class BrowseScreen(FilteredPage):
     def _looking(self) -> Iterator[Fact]:
         if self._left is not None:
             told = f"{self._left} (d or o on another compares; Esc forgets it)"
-            yield Fact("Compare", (LinePart(told, Role.MARKED),))
+            yield fact("Compare", Words(told, Role.MARKED))
         if not self.context.backups.standing.places:
-            yield Fact("Backups", (LinePart(NO_PLACES),))
+            yield fact("Backups", NO_PLACES)
         if self._words:
-            yield Fact("Shown", (LinePart(f"filter: {self._words}", Role.DIFFERENT),))
+            yield fact("Shown", Words(f"filter: {self._words}", Role.DIFFERENT))
 
 
 def _fault(text: str) -> str:

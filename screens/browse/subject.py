@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from breakglass.screens.context import Context
-from breakglass.screens.diff.reader import CompareAny
+from breakglass.screens.diff.reader import Compare
 from breakglass.services import patience
 from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.divergence.align import Alone, Comparison
@@ -50,7 +50,7 @@ def _brief(address: SourceAddress) -> str:
 
 
 @contextmanager
-def connect_to(context: Context) -> Iterator[CompareAny[BrowseSubject]]:
+def connect_to(context: Context) -> Iterator[Compare[BrowseSubject]]:
     """Open what a screen looks at, once; brokers are only reached for where a source needs them."""
     with ExitStack() as stack:
         clients: list[ReadClient] = []

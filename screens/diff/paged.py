@@ -2,127 +2,116 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Generic
 
+from rich.text import Text
 from textual import on
 
 from breakglass.screens.context import Context
+from breakglass.screens.diff.lines import Manner
 from breakglass.screens.diff.pair_list import PairList
 from breakglass.screens.diff.reader import (
     SOON_SECONDS,
-    ComparisonFailed,
-    ComparisonProgress,
+    Connect,
+    Reader,
+    T,
     Task,
-    TaskEnded,
+    TaskMoved,
+    TaskPage,
+    Work,
 )
-from breakglass.screens.page import Page
-from breakglass.services.divergence.pages import Window
-from breakglass.services.divergence.source import Extent
+from breakglass.screens.widgets.facts import StyledLines
+from breakglass.services.divergence.align import Comparison, Minimap, RecordPair
+from breakglass.services.divergence.pages import (
+    Progress,
+    Window,
+    around,
+    next_difference,
+    page_before,
+    page_from,
+    previous_difference,
+)
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.errors import BreakglassError
 from breakglass.services.words.inert import bounded
-from breakglass.themes.roles import Role
+from breakglass.themes.roles import Role, role_style
+
+if TYPE_CHECKING:
+    from breakglass.services.browse.schemas import Schemas
 
 SENTENCE_LENGTH = 400
 
 
-class Waiting:
-    """A task that the list waits for, one beside it, and what was said since."""
+class PagedPairs(TaskPage, Generic[T]):
+    """Subclasses have a `PairList`, say what is compared, and draw what is around the list."""
 
-    def __init__(self) -> None:
+    CSS = """
+    #status { dock: bottom; max-height: 3; margin-bottom: 1; }
+    """
+    EMPTY: ClassVar[str]
+    """Said where there are no records at all."""
+
+    def __init__(self, context: Context, connect: Connect[T]) -> None:
+        super().__init__(context)
+        self._reader: Reader[T] = Reader(connect)
         self._awaited: Task | None = None
+        """What the list waits for."""
         self._beside: Task | None = None
         """A count or an export."""
-        self._reached: int | None = None
         self._said = ""
 
     @property
-    def busy(self) -> bool:
-        return self._awaited is not None or self._beside is not None
-
-    @property
-    def of_list(self) -> bool:
-        return self._awaited is not None
-
-    @property
-    def of_beside(self) -> bool:
-        return self._beside is not None
-
-    def is_awaited(self, task: Task) -> bool:
-        return task is self._awaited
-
-    def is_beside(self, task: Task) -> bool:
-        return task is self._beside
-
-    def concerns(self, task: Task) -> bool:
-        return task in (self._awaited, self._beside)
-
-    def begin(self, task: Task) -> None:
-        """Wait for *task*, and for none before it."""
-        if self._awaited is not None:
-            self._awaited.abandon()
-        self._awaited, self._reached, self._said = task, None, ""
-
-    def begin_beside(self, task: Task) -> None:
-        """Let *task* run beside the list, in place of an earlier task."""
-        if self._beside is not None:
-            self._beside.abandon()
-        self._beside, self._reached, self._said = task, None, ""
-
-    def reached(self, offset: int) -> None:
-        self._reached = offset
-
-    def end(self, task: Task) -> None:
-        if task is self._awaited:
-            self._awaited = self._reached = None
-        elif task is self._beside:
-            self._beside = self._reached = None
-
-    def abandon(self) -> None:
-        for task in (self._awaited, self._beside):
-            if task is not None:
-                task.abandon()
-        self._awaited = self._beside = self._reached = None
-
-    def say(self, text: str) -> None:
-        """Show *text* until something else is done; empty: no more."""
-        self._said = text
-
-    def told(self) -> tuple[str, Role | None]:
-        """What is being done, else what was said; empty where neither is."""
-        task = self._awaited or self._beside
-        if task is not None:
-            reached = "" if self._reached is None else f": at offset {self._reached:,}"
-            doing = bounded(task.doing, SENTENCE_LENGTH)
-            return f"{doing}{reached}. Esc stops it.", Role.RUNNING
-        return bounded(self._said, SENTENCE_LENGTH), Role.UNKNOWN
-
-
-class PagedPairs(Page):
-    """Subclasses have a `PairList`, begin what is read, and draw what is around the list."""
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self._waiting = Waiting()
+    def subject(self) -> T | None:
+        """What is compared now."""
+        raise NotImplementedError
 
     @property
     def extent(self) -> Extent | None:
         raise NotImplementedError
 
-    def read_around(self, offset: int) -> Task:
-        raise NotImplementedError
-
-    def read_beyond(self, window: Window, *, above: bool) -> Task:
-        raise NotImplementedError
-
     def draw(self) -> None:
         raise NotImplementedError
 
-    def draw_doing(self) -> None:
-        """Show what is being read, or the last result."""
+    def about(self, pair: RecordPair) -> str:
+        """What *pair* is, in words."""
+        raise NotImplementedError
+
+    def heading(self, pair: RecordPair, form: str, width: int) -> Text:
+        """Above *pair* alone: whose it is, how its sides compare, and as what it is shown."""
+        raise NotImplementedError
+
+    @property
+    def single(self) -> bool:
+        """There is one side alone."""
+        return False
+
+    @property
+    def schemas(self) -> Schemas | None:
+        """What keys and values of a record are decoded by."""
+        return None
+
+    @property
+    def topic(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def manner(self) -> Manner:
+        return self._pairs.manner
+
+    def show_window(self, window: Window, goal: int | None) -> None:
+        """Show what was read; the cursor goes to the offset *goal*, or stays on its record."""
+        self._awaited = None
+        self._pairs.set_window(window, goal, self.EMPTY)
+
+    def show_none(self, forward: bool) -> None:
+        """A search has ended without a find."""
         raise NotImplementedError
 
     @property
     def busy(self) -> bool:
-        return self._waiting.busy
+        return self._awaited is not None or self._beside is not None
 
     @property
     def _pairs(self) -> PairList:
@@ -132,6 +121,12 @@ class PagedPairs(Page):
     def _offset(self) -> int:
         current = self._pairs.current
         return self._pairs.window.start if current is None else current.offset
+
+    def on_unmount(self) -> None:
+        self._abandon()
+        self._reader.close()
+
+    # What is done.
 
     def action_form(self) -> None:
         manner = self._pairs.manner
@@ -143,35 +138,33 @@ class PagedPairs(Page):
         if extent is not None:
             self._go(max(extent.start, extent.end - 1) if last else extent.start)
 
+    def leave(self) -> None:
+        """Stop reading; when nothing is read, go back."""
+        if self.busy:
+            self._abandon()
+            self._say("Given up.")
+        else:
+            self.dismiss()
+
     @on(PairList.EdgeNear)
     def _read_on(self, message: PairList.EdgeNear) -> None:
         """Read more where there is more, unless something is being read."""
         extent, window = self.extent, self._pairs.window
-        if extent is None or self._waiting.of_list:
+        if extent is None or self._awaited is not None:
             return
-        more = window.start > extent.start if message.top else window.end < extent.end
-        if more:
-            self._begin(self.read_beyond(window, above=message.top))
 
-    @on(ComparisonProgress)
-    def _progressed(self, message: ComparisonProgress) -> None:
-        if self._waiting.concerns(message.task):
-            self._waiting.reached(message.offset)
-            self.draw_doing()
+        def above(comparison: Comparison, task: Task) -> None:
+            page = page_before(comparison, window.start, task.reading)
+            task.tell(self.show_window, window.above(page), None)
 
-    @on(ComparisonFailed)
-    def _failed(self, message: ComparisonFailed) -> None:
-        if self._waiting.concerns(message.task):
-            self._say(str(message.error))
-            if not self._pairs.window.pairs:
-                empty = bounded(str(message.error), SENTENCE_LENGTH)
-                self._pairs.set_window(self._pairs.window, empty=empty)
-            self.draw()
+        def below(comparison: Comparison, task: Task) -> None:
+            page = page_from(comparison, window.end, task.reading)
+            task.tell(self.show_window, window.below(page), None)
 
-    @on(TaskEnded)
-    def _task_ended(self, message: TaskEnded) -> None:
-        self._waiting.end(message.task)
-        self.draw_doing()
+        if message.top and window.start > extent.start:
+            self._begin(f"Reading before offset {window.start:,}", above)
+        elif not message.top and window.end < extent.end:
+            self._begin(f"Reading from offset {window.end:,}", below)
 
     def _go(self, offset: int) -> None:
         """Put the cursor on *offset*, reading around it where the window does not have it."""
@@ -181,12 +174,114 @@ class PagedPairs(Page):
             self._pairs.look_for_more()
             self.draw()
         elif self.extent is not None:
-            self._begin(self.read_around(offset))
+            self.read_around(offset)
 
-    def _begin(self, task: Task) -> None:
-        self._waiting.begin(task)
+    def read_around(self, offset: int) -> None:
+        def work(comparison: Comparison, task: Task) -> None:
+            window = around(comparison, offset, task.reading)
+            task.tell(self.show_window, window, offset)
+
+        self._begin(f"Reading around offset {offset:,}", work)
+
+    def _go_to_difference(self, *, forward: bool) -> None:
+        """To where the next or the previous run of differences begins."""
+        held = self._pairs.next_run() if forward else self._pairs.previous_run()
+        if held is not None:
+            self._go(held)
+        elif self.subject is not None:
+            at, look = self._offset, next_difference if forward else previous_difference
+            self._search(
+                f"Searching for the {'next' if forward else 'previous'} difference",
+                lambda comparison, reading, progress: look(comparison, at, reading, progress),
+                forward=forward,
+            )
+
+    def _search(
+        self,
+        doing: str,
+        look: Callable[[Comparison, Reading, Progress], int | None],
+        *,
+        forward: bool,
+    ) -> None:
+        def work(comparison: Comparison, task: Task) -> None:
+            found = look(comparison, task.reading, task.moved)
+            if found is None:
+                task.tell(self.show_none, forward)
+            else:
+                task.tell(self.show_window, around(comparison, found, task.reading), found)
+
+        self._begin(doing, work)
+
+    # Tasks.
+
+    def _begin(self, doing: str, work: Work) -> None:
+        """Wait for *work*, and for nothing before it."""
+        if self._awaited is not None:
+            self._awaited.abandon()
+        self._awaited, self._said = self.begin_task(Task(self, doing), work), ""
         self.set_timer(SOON_SECONDS, self.draw_doing)
 
-    def _say(self, text: str) -> None:
-        self._waiting.say(text)
+    def _begin_beside(self, doing: str, work: Work) -> None:
+        """Let *work* be done beside the list, in place of earlier work."""
+        if self._beside is not None:
+            self._beside.abandon()
+        self._beside, self._said = self.begin_task(Task(self, doing), work), ""
         self.draw_doing()
+
+    def begin_task(self, task: Task, work: Work) -> Task:
+        """Let a thread do *work* for the screen of *task*: this one, or one that it opened."""
+        assert self.subject is not None
+        return self._reader.begin(task, self.subject, work)
+
+    def _abandon(self) -> None:
+        for task in (self._awaited, self._beside):
+            if task is not None:
+                task.abandon()
+        self._awaited = self._beside = None
+
+    @on(TaskMoved)
+    def _task_moved(self, message: TaskMoved) -> None:
+        if message.task in (self._awaited, self._beside):
+            if isinstance(message.found, Minimap):
+                self.show_map(message.found)
+            else:
+                message.task.reached = message.found
+                self.draw_doing()
+
+    def show_map(self, cells: Minimap) -> None:
+        """More is known of where two sources differ."""
+
+    def task_failed(self, task: Task, error: BreakglassError) -> None:
+        if task in (self._awaited, self._beside):
+            self._say(str(error))
+            if not self._pairs.window.pairs:
+                empty = bounded(str(error), SENTENCE_LENGTH)
+                self._pairs.set_window(self._pairs.window, empty=empty)
+            self.draw()
+
+    def task_ended(self, task: Task) -> None:
+        if task is self._awaited:
+            self._awaited = None
+        elif task is self._beside:
+            self._beside = None
+        self.draw_doing()
+
+    # What is said.
+
+    def _say(self, text: str) -> None:
+        """Show *text* until something else is done."""
+        self._said = text
+        self.draw_doing()
+
+    def draw_doing(self) -> None:
+        """What is being done, else what was said, else what the cursor is on."""
+        task, current = self._awaited or self._beside, self._pairs.current
+        told, role = bounded(self._said, SENTENCE_LENGTH), Role.UNKNOWN
+        if task is not None:
+            reached = "" if task.reached is None else f": at offset {task.reached:,}"
+            told = f"{bounded(task.doing, SENTENCE_LENGTH)}{reached}. Esc stops it."
+            role = Role.RUNNING
+        style = role_style(self.app, role)
+        if not told and current is not None:
+            told, style = bounded(self.about(current), SENTENCE_LENGTH), role_style(self.app, None)
+        self.query_one("#status", StyledLines).tell(Text(f" {told}", style))

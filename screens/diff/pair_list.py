@@ -22,9 +22,15 @@ from textual.strip import Strip
 from textual.widget import Widget
 from typing_extensions import override
 
-from breakglass.screens.diff.pieces import Manner
-from breakglass.screens.diff.rows import DiffRow, OffsetMark, rows_of
-from breakglass.screens.diff.sheet import STACKED_BELOW, Sheet, Titles
+from breakglass.screens.diff.lines import (
+    STACKED_BELOW,
+    DiffRow,
+    Manner,
+    OffsetMark,
+    Sheet,
+    Titles,
+    rows_of,
+)
 from breakglass.screens.screenshot import RECORDS
 from breakglass.services.divergence.align import RecordPair
 from breakglass.services.divergence.pages import Window

@@ -1,20 +1,19 @@
 """One record of one side or both: what was listed at once, all of it as soon as it is read.
 
-The lines of one record, side by side or below each other, folded to the width there is.
+Its lines are side by side or below each other, folded to the width there is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import zip_longest
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from rich.text import Text
-from textual import on
 from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.geometry import Size
@@ -23,22 +22,13 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
-from breakglass.screens.context import Context
-from breakglass.screens.diff.drawing import segments_of
-from breakglass.screens.diff.pieces import clock_text, marker_text
-from breakglass.screens.diff.reader import (
-    ComparisonFailed,
-    RecordRead,
-    ReplicaReader,
-    Task,
-    TaskEnded,
-)
-from breakglass.screens.diff.rows import about
-from breakglass.screens.page import Page
+from breakglass.screens.diff.lines import clock_text, marker_text, segments_of
+from breakglass.screens.diff.reader import Task, TaskPage
 from breakglass.screens.screenshot import RECORDS
 from breakglass.services.browse.query import RecordQuery
-from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.align import Comparison, PairKind, RecordPair
 from breakglass.services.divergence.entry import (
+    DETAIL,
     NO_PRODUCER,
     Content,
     HeaderList,
@@ -46,13 +36,16 @@ from breakglass.services.divergence.entry import (
     RecordEntry,
     UnreadableRange,
 )
-from breakglass.services.divergence.replicas import Facing
 from breakglass.services.divergence.text import Span, differences, lines_beside
+from breakglass.services.errors import BreakglassError
 from breakglass.services.topic_backup.record import TimestampType
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import time_text
 from breakglass.services.words.record_text import ALL, INDENT, TextForm, TextLimits, preview, shown
 from breakglass.themes.roles import Role, role_style
+
+if TYPE_CHECKING:
+    from breakglass.screens.diff.paged import PagedPairs
 
 BEHIND = "(what differs is not shown)"
 HEADER_LENGTH = 400
@@ -440,12 +433,13 @@ REASON_LENGTH = 400
 FOLDS: tuple[int | None, ...] = (None, 1, 2, 3)
 """How many levels of JSON are shown, in turn."""
 
+
 FOLD = Binding("z", "fold", "fold", tooltip="Show all levels of JSON, or the first 1, 2 or 3")
 """For the subclasses, whose page offers it."""
 
 
-class RecordPage(Page):
-    """Every field of a record; subclasses read it and say whose it is."""
+class RecordScreen(TaskPage):
+    """Every field of a record of *listed*, which is whose list it was opened from."""
 
     TITLE = "Record"
     GONE = "This record no longer exists: press Esc, then ctrl+r."
@@ -459,12 +453,10 @@ class RecordPage(Page):
         Binding("v", "form", "view", tooltip="As text, JSON or hex in turn"),
     ]
 
-    def __init__(
-        self, context: Context, pair: RecordPair, form: TextForm, *, single: bool = False
-    ) -> None:
-        super().__init__(context)
-        self._pair, self._form, self._single = pair, form, single
-        self.query_shown: RecordQuery | None = None
+    def __init__(self, listed: PagedPairs[Any], pair: RecordPair) -> None:
+        super().__init__(listed.context)
+        self._listed, self._pair, self._form = listed, pair, listed.manner.form
+        self._query = listed.manner.query
         """What was searched for when the record was opened."""
         self._depth = 0
         """Which of `FOLDS`."""
@@ -480,21 +472,15 @@ class RecordPage(Page):
     def busy(self) -> bool:
         return self._awaited is not None
 
-    def read_record(self) -> Task:
-        raise NotImplementedError
-
-    def heading(self, pair: RecordPair, form: str) -> Text:
-        """Whose record it is, how its sides compare, and as what it is shown."""
-        raise NotImplementedError
-
     def body(self) -> Iterator[Widget]:
         yield Static(id="record-heading", markup=False)
-        yield RecordView(self.query_shown, single=self._single)
+        yield RecordView(self._query, single=self._listed.single)
 
     def on_mount(self) -> None:
         self._draw()
         self.query_one(RecordView).focus()
-        self._awaited = self.read_record()
+        doing = f"Reading the record at offset {self._pair.offset:,}"
+        self._awaited = self._listed.begin_task(Task(self, doing), self._read)
         self._draw_heading()
 
     def on_unmount(self) -> None:
@@ -530,25 +516,35 @@ class RecordPage(Page):
             self._form = TextForm.JSON
         self._draw()
 
-    @on(RecordRead)
-    def _record_read(self, message: RecordRead) -> None:
-        if message.task is not self._awaited:
-            return
-        self._note = message.note
-        if message.pair is None:
+    def _read(self, comparison: Comparison, task: Task) -> None:
+        """In a thread: the record as far as it is shown, decoded where there are schemas."""
+        reading, offset = replace(task.reading, keep=DETAIL), self._pair.offset
+        pair, schemas = (
+            next(comparison.pairs(offset, offset + 1, reading), None),
+            self._listed.schemas,
+        )
+        if schemas is None or pair is None:
+            task.tell(self._show_record, pair, None, "")
+        else:
+            found = schemas.pair(pair, self._listed.topic)
+            decoded = found.pair if found.any else None
+            task.tell(self._show_record, pair, decoded, ", ".join(found.notes))
+
+    def _show_record(self, pair: RecordPair | None, decoded: RecordPair | None, note: str) -> None:
+        """Show *pair*; None: it is gone. The *note* says by which schemas, or why not."""
+        self._note = note
+        if pair is None:
             self._said = self.GONE
         else:
-            self._pair, self._decoded = message.pair, message.decoded
+            self._pair, self._decoded = pair, decoded
         self._draw()
 
-    @on(ComparisonFailed)
-    def _failed(self, message: ComparisonFailed) -> None:
-        if message.task is self._awaited:
-            self._said = str(message.error)
+    def task_failed(self, task: Task, error: BreakglassError) -> None:
+        if task is self._awaited:
+            self._said = str(error)
 
-    @on(TaskEnded)
-    def _ended(self, message: TaskEnded) -> None:
-        if message.task is self._awaited:
+    def task_ended(self, task: Task) -> None:
+        if task is self._awaited:
             self._awaited = None
             self._draw_heading()
 
@@ -559,7 +555,7 @@ class RecordPage(Page):
     def _draw(self) -> None:
         view = self.query_one(RecordView)
         view.fold(FOLDS[self._depth])
-        if self._decoded is not None and self._as_decoded:
+        if self._decoded is not None and self._shows_decoded:
             view.show(self._decoded, TextForm.JSON)
         else:
             view.show(self._pair, self._form)
@@ -569,7 +565,7 @@ class RecordPage(Page):
         depth = FOLDS[self._depth]
         folded = "" if depth is None else f", {depth} level{'s' * (depth != 1)}"
         form = bounded(self._note, REASON_LENGTH) if self._shows_decoded else str(self._form)
-        text = self.heading(self._pair, form + folded)
+        text = self._listed.heading(self._pair, form + folded, self.size.width)
         if self._awaited is not None:
             doing = f"\n {self._awaited.doing}. Esc stops it."
             text.append(doing, role_style(self.app, Role.RUNNING))
@@ -580,35 +576,3 @@ class RecordPage(Page):
         # Textual measures a height of its own choice once for all updates that wait for a layout.
         heading.styles.height = text.plain.count("\n") + 1
         heading.update(text)
-
-
-class RecordScreen(RecordPage):
-    """A record of two replicas."""
-
-    ABOUT = (
-        "One record as both replicas have it. In front of each line: = the same, ! different, "
-        "< only on the left, > only on the right, ? not read."
-    )
-    BINDINGS: ClassVar[list[BindingType]] = [FOLD]
-    GONE = "Neither replica has this record any more: press Esc, then ctrl+r."
-
-    def __init__(
-        self,
-        context: Context,
-        reader: ReplicaReader,
-        facing: Facing,
-        pair: RecordPair,
-        form: TextForm,
-    ) -> None:
-        super().__init__(context, pair, form)
-        self._reader, self._facing = reader, facing
-
-    def read_record(self) -> Task:
-        return self._reader.record(self, self._facing, self._pair.offset)
-
-    def heading(self, pair: RecordPair, form: str) -> Text:
-        facing = self._facing
-        text = Text(" ", no_wrap=True, overflow="ellipsis")
-        text.append(bounded(str(facing.partition), 60), role_style(self.app, Role.HEADING))
-        text.append(f"  < b{facing.left.broker}  > b{facing.right.broker}  as {form}\n ")
-        return text.append(bounded(about(pair, facing, letters=False), REASON_LENGTH))

@@ -1,7 +1,4 @@
-"""The screen of two replicas side by side.
-
-Which two brokers are compared: as asked for, or the best and the one that loses most.
-"""
+"""Two replicas of a partition side by side, around the offset where they diverge."""
 
 from __future__ import annotations
 
@@ -16,28 +13,25 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from breakglass.screens.context import Context
+from breakglass.screens.diff.lines import (
+    about,
+    counted_from,
+    marks_of,
+    prefix_text,
+    titles_of,
+    totals_text,
+)
 from breakglass.screens.diff.paged import SENTENCE_LENGTH, PagedPairs
 from breakglass.screens.diff.pair_list import PairList
-from breakglass.screens.diff.reader import (
-    ComparisonCounted,
-    ComparisonRead,
-    ComparisonSearched,
-    Connect,
-    ReplicaReader,
-    Task,
-    connect_to,
-)
-from breakglass.screens.diff.record_page import RecordScreen
-from breakglass.screens.diff.rows import about, marks_of
-from breakglass.screens.diff.sheet import counted_from, prefix_text, titles_of, totals_text
-from breakglass.screens.widgets.told import StyledLines
-from breakglass.services.divergence.align import HunkTotals, PairKind
-from breakglass.services.divergence.pages import Window
+from breakglass.screens.diff.reader import Connect, Task, connect_to
+from breakglass.screens.diff.record_page import FOLD, REASON_LENGTH, RecordScreen
+from breakglass.screens.widgets.facts import StyledLines
+from breakglass.services.divergence.align import Comparison, HunkTotals, PairKind, RecordPair
+from breakglass.services.divergence.pages import Window, count
 from breakglass.services.divergence.replicas import Facing, default_pair, face, readable
 from breakglass.services.divergence.source import Extent
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
-from breakglass.services.recovery.judgement.assessment import Assessment
 from breakglass.services.words.inert import bounded
 from breakglass.themes.roles import Role, role_style
 
@@ -53,69 +47,61 @@ class ChosenSides:
 
     def facing(self, incident: Incident | None) -> Facing | Unknown:
         """The two replicas as they are known now, or why they cannot be compared."""
-        found = self._assessment(incident)
-        if isinstance(found, Unknown):
-            return found
-        self.best = found.best
-        chosen = self._chosen(found.evidence, found.best)
-        return chosen if isinstance(chosen, Unknown) else face(found.evidence, *chosen)
+        found = self._found(incident)
+        return found if isinstance(found, Unknown) else face(*found)
 
     def turn(self, side: str, incident: Incident | None) -> str:
         """Choose the next readable replica for *side*; returns why there is none, or nothing."""
-        found = self._assessment(incident)
+        found = self._found(incident)
         if isinstance(found, Unknown):
             return found.reason
-        chosen = self._chosen(found.evidence, found.best)
-        if isinstance(chosen, Unknown):
-            return chosen.reason
+        evidence, *chosen = found
         mine, other = chosen if side == "left" else chosen[::-1]
-        brokers = [
-            replica.broker for replica in readable(found.evidence) if replica.broker != other
-        ]
+        brokers = [replica.broker for replica in readable(evidence) if replica.broker != other]
         if not set(brokers) - {mine}:
-            return f"No third replica can be read. {_silence(found.evidence)}"
+            silent = (one.log_end for one in evidence.replicas if isinstance(one.log_end, Unknown))
+            return f"No third replica can be read. {'; '.join(end.reason for end in silent)}"
         place = brokers.index(mine) if mine in brokers else -1
         turned = brokers[(place + 1) % len(brokers)]
         self._left, self._right = (turned, other) if side == "left" else (other, turned)
         return ""
 
     def swap(self, incident: Incident | None) -> None:
-        found = self._assessment(incident)
+        found = self._found(incident)
         if not isinstance(found, Unknown):
-            chosen = self._chosen(found.evidence, found.best)
-            if not isinstance(chosen, Unknown):
-                self._right, self._left = chosen
+            _, self._right, self._left = found
 
-    def _chosen(self, evidence: PartitionEvidence, best: int | None) -> tuple[int, int] | Unknown:
-        if self._left is not None and self._right is not None:
-            return self._left, self._right
-        first = best if self._left is None else self._left
-        pair = default_pair(evidence, first)
-        if isinstance(pair, Unknown):
-            return pair
-        left = pair[0] if self._left is None else self._left
-        return left, pair[1] if self._right is None else self._right
-
-    def _assessment(self, incident: Incident | None) -> Assessment | Unknown:
+    def _found(self, incident: Incident | None) -> tuple[PartitionEvidence, int, int] | Unknown:
+        """What is known of the replicas, and the two that are compared."""
         if incident is None:
             return Unknown("The cluster is being read.")
         if incident.row(self.partition) is None:
             return Unknown(f"{self.partition} is not offline: its replicas follow one leader.")
-        return incident.assessment(self.partition) or Unknown(
-            f"The replicas of {self.partition} have not been read yet."
-        )
+        known = incident.assessment(self.partition)
+        if known is None:
+            return Unknown(f"The replicas of {self.partition} have not been read yet.")
+        self.best = known.best
+        if self._left is not None and self._right is not None:
+            return known.evidence, self._left, self._right
+        pair = default_pair(known.evidence, known.best if self._left is None else self._left)
+        if isinstance(pair, Unknown):
+            return pair
+        left = pair[0] if self._left is None else self._left
+        return known.evidence, left, pair[1] if self._right is None else self._right
 
 
-def _silence(evidence: PartitionEvidence) -> str:
-    reasons = [
-        replica.log_end.reason
-        for replica in evidence.replicas
-        if isinstance(replica.log_end, Unknown)
-    ]
-    return "; ".join(reasons)
+class ReplicaRecordScreen(RecordScreen):
+    """A record of two replicas."""
+
+    ABOUT = (
+        "One record as both replicas have it. In front of each line: = the same, ! different, "
+        "< only on the left, > only on the right, ? not read."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [FOLD]
+    GONE = "Neither replica has this record any more: press Esc, then ctrl+r."
 
 
-class DiffScreen(PagedPairs):
+class DiffScreen(PagedPairs[Facing]):
     """Reads around the divergence first, and wherever the operator goes from there."""
 
     TITLE = "Replica diff"
@@ -124,13 +110,14 @@ class DiffScreen(PagedPairs):
         "same, ! different, < only on the left, > only on the right, ? not read; then what "
         "differs: e epoch, k key, v value, h headers, t timestamp, y its type, m marker."
     )
-    CSS = """
-    #diff-summary { max-height: 4; }
-    #diff-status { dock: bottom; max-height: 3; margin-bottom: 1; }
-    #diff-offset {
+    EMPTY = "Both logs are empty."
+    CSS = f"""
+    {PagedPairs.CSS}
+    #diff-summary {{ max-height: 4; }}
+    #diff-offset {{
         dock: bottom; height: 1; margin-bottom: 1; border: none; padding: 0 1; display: none;
-    }
-    #diff-offset.shown { display: block; }
+    }}
+    #diff-offset.shown {{ display: block; }}
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", tooltip="Stop reading; when nothing is read, go back"),
@@ -153,10 +140,9 @@ class DiffScreen(PagedPairs):
         partition: TopicPartition,
         left: int | None = None,
         right: int | None = None,
-        connect: Connect | None = None,
+        connect: Connect[Facing] | None = None,
     ) -> None:
-        super().__init__(context)
-        self._reader = ReplicaReader(connect or partial(connect_to, context))
+        super().__init__(context, connect or partial(connect_to, context))
         self._sides = ChosenSides(partition, left, right)
         self._facing: Facing | None = None
         """What is compared now; None until two replicas are known that can be."""
@@ -167,7 +153,7 @@ class DiffScreen(PagedPairs):
     def body(self) -> Iterator[Widget]:
         yield StyledLines(id="diff-summary")
         yield PairList(self._moved)
-        yield StyledLines(id="diff-status")
+        yield StyledLines(id="status")
         yield Input(
             id="diff-offset",
             placeholder="offset, then Enter",
@@ -179,10 +165,6 @@ class DiffScreen(PagedPairs):
     def on_mount(self) -> None:
         self.query_one(PairList).focus()
 
-    def on_unmount(self) -> None:
-        self._waiting.abandon()
-        self._reader.close()
-
     def show_known(self) -> None:
         found = self._sides.facing(self.context.known.incident)
         if isinstance(found, Unknown):
@@ -191,9 +173,7 @@ class DiffScreen(PagedPairs):
         elif self._facing is None or self._reread:
             self._compare(found)
         elif found != self._facing:
-            self._waiting.say(
-                "The logs have changed since they were read: ctrl+r reads them again."
-            )
+            self._said = "The logs have changed since they were read: ctrl+r reads them again."
         self.draw()
 
     def action_ask_refresh(self) -> None:
@@ -203,20 +183,11 @@ class DiffScreen(PagedPairs):
     def action_back(self) -> None:
         if self._field.has_class("shown"):
             self._hide_field()
-        elif self.busy:
-            self._waiting.abandon()
-            self._say("Given up.")
         else:
-            self.dismiss()
+            self.leave()
 
     def action_search(self, forward: bool) -> None:
-        pairs = self._pairs
-        held = pairs.next_run if forward else pairs.previous_run
-        found = held()
-        if found is not None:
-            self._go(found)
-        elif self._facing is not None:
-            self._begin(self._reader.search(self, self._facing, self._offset, forward=forward))
+        self._go_to_difference(forward=forward)
 
     def action_divergence(self) -> None:
         if self._facing is None:
@@ -243,10 +214,20 @@ class DiffScreen(PagedPairs):
         self._change_sides()
 
     def action_count(self) -> None:
-        if self._facing is not None and not self._waiting.of_beside:
-            start = counted_from(self._facing)
-            self._waiting.begin_beside(self._reader.count(self, self._facing, start))
-            self.draw()
+        facing = self._facing
+        if facing is None or self._beside is not None:
+            return
+
+        def work(comparison: Comparison, task: Task) -> None:
+            totals = count(
+                comparison,
+                counted_from(facing),
+                task.reading,
+                lambda totals: task.moved(totals.counted_to),
+            )
+            task.tell(self._counted, totals)
+
+        self._begin_beside("Counting the differences", work)
 
     @on(Input.Submitted, "#diff-offset")
     def _offset_given(self, message: Input.Submitted) -> None:
@@ -256,61 +237,45 @@ class DiffScreen(PagedPairs):
             self._go(int(digits))
 
     @property
+    def subject(self) -> Facing | None:
+        return self._facing
+
+    @property
+    def topic(self) -> str:
+        return self._sides.partition.topic
+
+    @property
     def extent(self) -> Extent | None:
         return None if self._facing is None else self._facing.extent
 
-    def read_around(self, offset: int) -> Task:
-        assert self._facing is not None
-        return self._reader.around(self, self._facing, offset)
-
-    def read_beyond(self, window: Window, *, above: bool) -> Task:
-        assert self._facing is not None
-        read = self._reader.above if above else self._reader.below
-        return read(self, self._facing, window)
-
     def _moved(self) -> None:
-        self._waiting.say("")
-        self.draw_doing()
+        self._say("")
 
     @on(PairList.Chosen)
     def _open(self, message: PairList.Chosen) -> None:
         if self._facing is not None:
-            form = self._pairs.manner.form
-            self.app.push_screen(
-                RecordScreen(self.context, self._reader, self._facing, message.pair, form)
-            )
+            self.app.push_screen(ReplicaRecordScreen(self, message.pair))
 
-    @on(ComparisonRead)
-    def _read(self, message: ComparisonRead) -> None:
-        if not self._waiting.is_awaited(message.task) or self._facing is None:
-            return
-        self._waiting.end(message.task)
-        empty = "Both logs are empty."
-        self._pairs.set_window(message.window, message.goal, empty)
-        start, end = counted_from(self._facing), self._facing.extent.end
-        if message.window.start <= start and message.window.end >= end:
-            self._take(message.window.totals_from(start))
-        self.draw()
-
-    @on(ComparisonSearched)
-    def _found_none(self, message: ComparisonSearched) -> None:
-        if self._waiting.is_awaited(message.task):
-            where = "after" if message.forward else "before"
-            self._say(f"No difference {where} this record.")
-
-    @on(ComparisonCounted)
-    def _counted(self, message: ComparisonCounted) -> None:
-        if self._waiting.is_beside(message.task):
-            self._take(message.totals)
+    def show_window(self, window: Window, goal: int | None) -> None:
+        super().show_window(window, goal)
+        if self._facing is not None:
+            start, end = counted_from(self._facing), self._facing.extent.end
+            if window.start <= start and window.end >= end:
+                self._take(window.totals_from(start))
             self.draw()
+
+    def show_none(self, forward: bool) -> None:
+        self._say(f"No difference {'after' if forward else 'before'} this record.")
+
+    def _counted(self, totals: HunkTotals) -> None:
+        self._take(totals)
+        self.draw()
 
     def _take(self, totals: HunkTotals) -> None:
         """Show *totals*, unless they know less than those of the same logs before."""
         before = self._totals
         if before is not None and totals.kinds[PairKind.UNREAD] > before.kinds[PairKind.UNREAD]:
-            self._waiting.say(
-                "Part of the logs could not be read: the totals are from the last count."
-            )
+            self._said = "Part of the logs could not be read: the totals are from the last count."
         else:
             self._totals = totals
 
@@ -322,12 +287,12 @@ class DiffScreen(PagedPairs):
         """Compare these two from now on: at the divergence, or where the cursor was before."""
         same = self._facing is not None and facing.partition == self._facing.partition
         kept = self._offset if self._reread and same and self._pairs.current else facing.begin
-        self._waiting.abandon()
+        self._abandon()
         self._reread, self._totals, self._facing = False, None, facing
         titles = titles_of(facing, self._sides.best)
         self._pairs.set_sides(titles, tuple(marks_of(facing)))
         self._pairs.set_extent(facing.extent)
-        self._begin(self._reader.around(self, facing, kept))
+        self.read_around(kept)
 
     def _change_sides(self) -> None:
         found = self._sides.facing(self.context.known.incident)
@@ -360,15 +325,13 @@ class DiffScreen(PagedPairs):
         beside = len(front) + len(told) + 2 <= self.size.width
         return text.append(f" {told}" if beside else f"\n {told}")
 
-    def draw_doing(self) -> None:
-        text, role = self._status()
-        style = role_style(self.app, role) if role else ""
-        self.query_one("#diff-status", StyledLines).tell(Text(f" {text}", style))
+    def about(self, pair: RecordPair) -> str:
+        return "" if self._facing is None else about(pair, self._facing)
 
-    def _status(self) -> tuple[str, Role | None]:
-        """What is being done, else what was answered, else what the cursor is on."""
-        told, role = self._waiting.told()
-        current = self._pairs.current
-        if told or current is None or self._facing is None:
-            return told, role
-        return bounded(about(current, self._facing), SENTENCE_LENGTH), None
+    def heading(self, pair: RecordPair, form: str, width: int) -> Text:  # noqa: ARG002
+        facing = self._facing
+        assert facing is not None
+        text = Text(" ", no_wrap=True, overflow="ellipsis")
+        text.append(bounded(str(facing.partition), 60), role_style(self.app, Role.HEADING))
+        text.append(f"  < b{facing.left.broker}  > b{facing.right.broker}  as {form}\n ")
+        return text.append(bounded(about(pair, facing, letters=False), REASON_LENGTH))

@@ -1,11 +1,7 @@
-"""The two guarded screens: an election, and a journal taken up again.
+"""The pages of elections: of picked partitions or a plan, and of a journal taken up again.
 
-The guarded steps on the screen: shown, agreed to by typing, read again, run, watched.
-
-The work is done in the thread of an attempt, which tells by messages; only the handlers here
-change what is shown. While a request may be under way there is no way back, only a stop after it.
-
-What is done after an election by a key: groups moved, records put back, all accounted for.
+Shown, agreed to by typing, read again, run, watched. While a request may be under way there is no
+way back, only a stop after it. Afterwards groups are moved, records put back, all accounted for.
 """
 
 from __future__ import annotations
@@ -17,16 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from breakglass.screens.context import Context, Known
 from breakglass.screens.elect import wording
-from breakglass.screens.elect.progress import ElectionProgress
-from breakglass.screens.elect.state import ElectionState, Phase
+from breakglass.screens.elect.state import ElectionProgress, ElectionState, Phase
 from breakglass.screens.elect.view import GuardedView
 from breakglass.screens.elect.worker import (
     AftermathFound,
@@ -36,20 +30,19 @@ from breakglass.screens.elect.worker import (
     UnknownsAnswered,
     subject_in,
 )
-from breakglass.screens.guard.page import ActPage
+from breakglass.screens.guard.acts import AddReplicasPage, GroupsPage
+from breakglass.screens.guard.page import GuardedPage
 from breakglass.screens.guard.worker import ActEnded, ActFailed, ActReported, GuardMessage
-from breakglass.screens.journal.accounting import made_ledger, saved_ledger
-from breakglass.screens.journal.ledger import LedgerScreen
-from breakglass.screens.journal.messages import LedgerMade, TimelineSaved
-from breakglass.screens.messages import CopyAsked, MutationBegan, ResumeAsked
-from breakglass.screens.page import ConsentPage
+from breakglass.screens.journal.ledger import LedgerScreen, MadeLedger, make_ledger, saved_words
+from breakglass.screens.messages import CopyAsked, ResumeAsked
+from breakglass.screens.refreshing import in_thread
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
-from breakglass.services.guard.act import Armed, Front, Frozen, Underway
+from breakglass.services.guard.act import Armed, Front, Underway
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
-from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.acts.add_replicas import AddReplicas
 from breakglass.services.recovery.acts.elect import Elect, waiting_for
 from breakglass.services.recovery.acts.move_groups import MoveGroups
@@ -76,37 +69,6 @@ if TYPE_CHECKING:
 FILE = "elected.json"
 
 
-class GroupsPage(ActPage):
-    """Groups past the end of a log, or past a cut, are moved to where what they read ends."""
-
-    TITLE = "Groups past the end"
-    ABOUT = (
-        "Sets committed offsets past the end of their log, or past a cut, to where the log that "
-        "the group has read ends, as `breakglass groups reset` does. Groups with running "
-        "consumers are refused. The journal keeps what was committed before."
-    )
-    UNSAVED = "Offsets of groups are being moved."
-    CHANGES = "groups"
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context, MoveGroups())
-
-
-class AddReplicasPage(ActPage):
-    """Partitions with too few replicas in sync get further ones, so that all becomes readable."""
-
-    TITLE = "Add replicas"
-    ABOUT = (
-        "Adds a replica on a live broker to partitions with fewer than min.insync.replicas in "
-        "sync, as `breakglass recover add-replica` does: the rest of their records becomes "
-        "readable once it has copied the log. No replica is taken from an assignment."
-    )
-    UNSAVED = "Replicas are being added."
-
-    def __init__(self, context: Context, topics: Sequence[str] = ()) -> None:
-        super().__init__(context, AddReplicas(tuple(topics)))
-
-
 def put_back_command(progress: ElectionProgress, connection_words: Sequence[str]) -> str:
     """What appends the rescued records to the elected logs; empty where nothing was saved."""
     saved = [(result, place) for result in progress.rescued for place in result.saved]
@@ -127,12 +89,12 @@ def put_back_command(progress: ElectionProgress, connection_words: Sequence[str]
     return f"echo {told} > {FILE} && {shlex.join((*restore, '--write', *connection_words))}"
 
 
-class GuardedPage(ConsentPage):
+class ElectionPage(GuardedPage):
     """One undertaking from its price to what is left to do."""
 
     VERTICAL_BREAKPOINTS = [(0, "-short"), (24, "-tall")]  # noqa: RUF012 -- as Screen has it
     DEFAULT_CSS = """
-    GuardedPage.-short #after { max-height: 5; }
+    ElectionPage.-short #after { max-height: 5; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Back", tooltip="Leave; cancels what was not sent yet"),
@@ -172,18 +134,18 @@ class GuardedPage(ConsentPage):
         Binding("c", "copy_journal", "Copy path", tooltip="Copy the journal's path"),
     ]
 
+    _worker: ElectionWorker
+
     def __init__(self, context: Context, act: Elect | ResumeJournal) -> None:
-        super().__init__(context)
         folder = context.state_folder
         rescue = RescueChoice(to=None if folder is None else folder / "rescue")
-        self.act = act
         self.state = ElectionState(context.armed, act.doing, rescue)
-        self._frozen: Frozen[Any] | None = None
         self._left_out: set[TopicPartition] = set()
         """By the operator, however often it is read again."""
-        self._worker = self._new_worker(0)
         self._counting = False
         """Something is being left out: a phrase for what is shown still is none for the rest."""
+        super().__init__(context, act)
+        self._typed = self.state.given
 
     def body(self) -> Iterator[Widget]:
         yield GuardedView(self.state)
@@ -195,54 +157,65 @@ class GuardedPage(ConsentPage):
     def on_unmount(self) -> None:
         self._worker.left.set()
 
+    def new_worker(self, number: int) -> ElectionWorker:
+        act = replace(self.act, rescue=self.state.rescue)  # type: ignore[type-var]
+        left_out = frozenset(self._left_out)
+        return ElectionWorker(
+            number, self.context, act, self.post_message, self.post_app, left_out=left_out
+        )
+
     # Steps.
 
     def _freeze(self) -> None:
         self.state.phase = Phase.READING
         self._begin(lambda worker: worker.freeze())
-        self._say("")
+        self.say("")
 
-    def _carry_out(self) -> None:
-        """Every phrase was typed: read again, then run."""
-        power, frozen, subject = self.context.power, self._frozen, self.state.subject
-        assert power is not None
-        assert frozen is not None
+    def carry_out(self) -> None:
+        subject = self.state.subject
         assert subject is not None
-        phrases = tuple(self.state.given)
-        self._view.table.focus()
+        self.table.focus()
         self.state.reread(subject)
-        self.app.post_message(MutationBegan())
-        self._begin(lambda worker: worker.carry_out(power, frozen, phrases))
-        self._say("")
-
-    def _begin(self, step: Callable[[ElectionWorker], None]) -> None:
-        """A new worker; what older ones still report is dropped."""
-        self._worker.left.set()
-        self._worker = self._new_worker(self._worker.number + 1)
-        self._in_thread(partial(step, self._worker))
-
-    def _new_worker(self, number: int) -> ElectionWorker:
-        return ElectionWorker(
-            number,
-            self.context,
-            replace(self.act, rescue=self.state.rescue),
-            self.post_message,
-            lambda message: self.app.post_message(message),
-            left_out=frozenset(self._left_out),
-        )
-
-    def _in_thread(self, work: Callable[[], object]) -> None:
-        self.app.run_worker(work, group="election", thread=True, exit_on_error=False)
+        super().carry_out()
+        self.say("")
 
     # What the thread tells.
 
-    def _current(self, message: GuardMessage) -> bool:
-        return message.attempt == self._worker.number
+    def heard(self, message: GuardMessage) -> None:
+        state = self.state
+        match message:
+            case SubjectFrozen():
+                self._shown(message)
+            case ActFailed():
+                self._failed(message.error)
+            case ActReported(event=Underway(text=text)):
+                if text:
+                    self.say(f"Waiting: {text}", Role.RUNNING)
+            case ActReported():
+                if isinstance(message.event, Armed):
+                    state.phase = Phase.RUNNING
+                    state.progress.begin(tuple(state.progress.standings))
+                state.progress.take(message.event)
+                self.say("")
+            case ActEnded():
+                state.progress.end(message.ending)
+                self._finish()
+                self.say("")
+                self.table.action_jump(0)
+            case AftermathFound():
+                state.aftermath = message.aftermath
+                self._show()
+            case LadderMoved():
+                state.progress.told(message.outcomes)
+                self._show()
+            case UnknownsAnswered():
+                state.answered = wording.answers_told(message.found)
+                left = message.found.remains
+                state.reopened = bool(left.offline or left.led)
+                state.progress.told(message.settled)
+                self.say("")
 
-    @on(SubjectFrozen)
     def _shown(self, message: SubjectFrozen) -> None:
-        if not self._current(message):
-            return
         frozen = self._frozen = message.frozen
         subject = subject_in(frozen)
         reasons = {change.what: change.reason for change in message.changed}
@@ -252,76 +225,29 @@ class GuardedPage(ConsentPage):
         self.state.review(subject, message.rows, frozen.asked)
         self._review(wording.changed_told(reasons, subject), Role.FAILED)
         if message.changed:
-            self._view.table.action_jump(0)
+            self.table.action_jump(0)
 
-    @on(ActFailed)
-    def _failed(self, message: ActFailed) -> None:
-        if not self._current(message):
-            return
-        told = "Cancelled: nothing was sent." if message.error is None else str(message.error)
+    def _failed(self, error: BreakglassError | None) -> None:
+        told = "Cancelled: nothing was sent." if error is None else str(error)
         if self.state.phase is Phase.RUNNING:
             self._finish()
         if self.state.phase is Phase.DONE:
-            self._say(told, Role.FAILED)
+            self.say(told, Role.FAILED)
         else:
             subject = self.state.subject or ElectionSubject("")
             asked = () if self._frozen is None else self._frozen.asked
             self.state.review(subject, self.state.every_row, asked)
             self._review(told, Role.FAILED)
 
-    @on(ActReported)
-    def _reported(self, message: ActReported) -> None:
-        if not self._current(message):
-            return
-        event, progress = message.event, self.state.progress
-        if isinstance(event, Underway):
-            if event.text:
-                self._say(f"Waiting: {event.text}", Role.RUNNING)
-            return
-        if isinstance(event, Armed):
-            self.state.phase = Phase.RUNNING
-            progress.begin(tuple(progress.standings))
-        progress.take(event)
-        self._say("")
-
-    @on(ActEnded)
-    def _ended(self, message: ActEnded) -> None:
-        if self._current(message):
-            self.state.progress.end(message.ending)
-            self._finish()
-            self._say("")
-            self._view.table.action_jump(0)
-
-    @on(AftermathFound)
-    def _looked_after(self, message: AftermathFound) -> None:
-        if self._current(message):
-            self.state.aftermath = message.aftermath
-            self._show()
-
-    @on(LadderMoved)
-    def _moved(self, message: LadderMoved) -> None:
-        if self._current(message):
-            self.state.progress.told(message.outcomes)
-            self._show()
-
-    @on(UnknownsAnswered)
-    def _unknowns_answered(self, message: UnknownsAnswered) -> None:
-        if self._current(message):
-            self.state.answered = wording.answers_told(message.found)
-            left = message.found.remains
-            self.state.reopened = bool(left.offline or left.led)
-            self.state.progress.told(message.settled)
-            self._say("")
-
     def _review(self, note: str = "", role: Role | None = None) -> None:
         self._counting = False
         self.consent.restart()
-        self._say(note, role)
+        self.say(note, role)
         self._view.point_at(self.state.next_asked)
 
     def _finish(self) -> None:
         self.state.phase = Phase.DONE
-        self._view.table.focus()
+        self.table.focus()
 
     # What the operator does.
 
@@ -331,53 +257,36 @@ class GuardedPage(ConsentPage):
         unseen = self._counting or self._view.too_small
         return None if asked is None or unseen else asked.phrase
 
-    def refuse(self, told: str) -> None:
-        self._say(told, Role.FAILED)
-
-    def agreed(self) -> None:
-        asked = self.state.next_asked
-        assert asked is not None
-        self.state.given.append(asked.phrase)
-        self.consent.field.typed = ""
-        if self.state.next_asked is None:
-            self._carry_out()
-        else:
-            self._say("")
-            self._view.point_at(self.state.next_asked)
+    def ask_next(self) -> None:
+        self.say("")
+        self._view.point_at(self.state.next_asked)
 
     def action_leave(self) -> None:
         """Leave; before anything was sent give that up; never leave a request under way."""
         if self.state.phase is Phase.REREADING:
             self._worker.give_up()
-            self._say("Cancelling: nothing is sent.", Role.RUNNING)
+            self.say("Cancelling: nothing is sent.", Role.RUNNING)
         elif self.state.phase is Phase.RUNNING:
-            self._say("Still running: s stops it after the current batch.", Role.RUNNING)
+            self.say("Still running: s stops it after the current batch.", Role.RUNNING)
         else:
             self._worker.left.set()
             self.dismiss()
 
     def action_stop(self) -> None:
         self._worker.stop_asked.set()
-        self._say("Stopping: the current batch is finished and journaled.", Role.RUNNING)
+        self.say("Stopping: the current batch is finished and journaled.", Role.RUNNING)
 
     def action_ask_refresh(self) -> None:
         if self.state.phase is Phase.REVIEW:
             self._freeze()
         super().action_ask_refresh()
 
-    def action_move(self, by: int) -> None:
-        """Where a table has no focus: whatever else has it, the partitions can be looked at."""
-        self._view.table.action_move(by)
-
-    def action_page(self, by: int) -> None:
-        self._view.table.action_page(by)
-
     def action_rescue(self) -> None:
         self.state.rescue = RescueChoice(not self.state.rescue.without, self.state.rescue.to)
         self._show()
 
     def action_leave_out(self) -> None:
-        row = self._view.table.current
+        row = self.table.current
         if row is not None:
             self._leave_out({row.partition})
 
@@ -397,7 +306,7 @@ class GuardedPage(ConsentPage):
         if journal is not None:
             unknown = self.state.progress.unknown
             self._in_thread(partial(self._worker.check_again, journal, unknown))
-            self._say("Asking the cluster again; nothing is elected.", Role.RUNNING)
+            self.say("Asking the cluster again; nothing is elected.", Role.RUNNING)
 
     def action_go_on(self) -> None:
         journal = self.state.progress.journal
@@ -411,7 +320,7 @@ class GuardedPage(ConsentPage):
             self.app.post_message(CopyAsked(str(journal), "the journal's path"))
 
     def action_groups(self) -> None:
-        self.app.push_screen(GroupsPage(self.context))
+        self.app.push_screen(GroupsPage(self.context, MoveGroups()))
 
     def action_add_replicas(self) -> None:
         waiting = {
@@ -419,7 +328,7 @@ class GuardedPage(ConsentPage):
             for outcome in self.state.progress.outcomes.values()
             if outcome.not_yet_readable
         }
-        self.app.push_screen(AddReplicasPage(self.context, sorted(waiting)))
+        self.app.push_screen(AddReplicasPage(self.context, AddReplicas(tuple(sorted(waiting)))))
 
     def action_copy_put_back(self) -> None:
         command = put_back_command(self.state.progress, self.context.connection_words)
@@ -428,24 +337,19 @@ class GuardedPage(ConsentPage):
     def action_ledger(self) -> None:
         journal = self.state.progress.journal
         if journal is not None:
-            self._in_thread(lambda: self.post_message(made_ledger(self.context, journal)))
-            self._say("Accounting for every record.", Role.RUNNING)
+            make = partial(make_ledger, self.context, journal)
+            in_thread(self, "election", make, self._ledger_made)
+            self.say("Accounting for every record.", Role.RUNNING)
 
-    @on(LedgerMade)
-    def _ledger_made(self, message: LedgerMade) -> None:
-        page, name = message.page, message.name
-        self._say(message.trouble, Role.FAILED)
-        if page is not None:
+    def _ledger_made(self, made: MadeLedger | Unknown) -> None:
+        if isinstance(made, Unknown):
+            self.say(made.reason, Role.FAILED)
+        else:
+            self.say("")
+            self.app.push_screen(LedgerScreen(self.context, made, self._ledger_saved))
 
-            def save() -> None:
-                self._in_thread(lambda: self.post_message(saved_ledger(self.context, page, name)))
-
-            self.app.push_screen(LedgerScreen(page, save))
-
-    @on(TimelineSaved)
-    def _ledger_saved(self, message: TimelineSaved) -> None:
-        told = message.trouble or f"Written, readable by you alone: {message.path}"
-        self._say(told, Role.FAILED if message.trouble else None)
+    def _ledger_saved(self, saved: Path | Unknown) -> None:
+        self.say(saved_words(saved), Role.FAILED if isinstance(saved, Unknown) else None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """The keys that mean something now; the others are not offered."""
@@ -460,8 +364,8 @@ class GuardedPage(ConsentPage):
     def _view(self) -> GuardedView:
         return self.query_one(GuardedView)
 
-    def _say(self, note: str, role: Role | None = None) -> None:
-        self.state.say(note, role)
+    def say(self, told: str, role: Role | None = None) -> None:
+        self.state.say(told, role)
         self._show()
 
     def _show(self) -> None:
@@ -591,7 +495,7 @@ def _judged(incident: Incident, partition: TopicPartition) -> bool:
     return row is None or row.judged is not None
 
 
-class ElectScreen(GuardedPage):
+class ElectScreen(ElectionPage):
     """The elections of picked partitions, each its recommended replica, or of a plan."""
 
     TITLE = "Elect"
@@ -607,7 +511,7 @@ class ElectScreen(GuardedPage):
         super().__init__(context, Elect(find if plan is None else PlannedElections(plan)))
 
 
-class ResumeScreen(GuardedPage):
+class ResumeScreen(ElectionPage):
     """What an unfinished journal left: carried on, or its orders put back."""
 
     TITLE = "Resume"

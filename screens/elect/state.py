@@ -1,63 +1,282 @@
-"""What a guarded screen knows, and what it says of it. Changed by the screen's handlers only."""
+"""What the page of an election knows, and what it says of it; changed by its handlers only.
+
+How far each partition is: a glyph, a word, a reason; never colour alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from pathlib import Path
 
 from breakglass.screens.elect import wording
-from breakglass.screens.elect.progress import (
-    LOOKED_AT,
-    ElectionProgress,
-    PartitionStanding,
-    changed,
+from breakglass.screens.widgets.line_table import LineColumn
+from breakglass.services.guard.act import ActEvent, Ending, JournalOpened
+from breakglass.services.guard.consent import ConsentPhrase, Price
+from breakglass.services.model import TopicPartition, Unknown, known
+from breakglass.services.recovery.acts.add_replicas import reach_text
+from breakglass.services.recovery.acts.events import (
+    BatchBegun,
+    OutcomesReported,
+    RescueEnded,
+    RescueProgressed,
 )
-from breakglass.screens.elect.rows import ElectionRow
-from breakglass.services.guard.consent import ConsentPhrase
-from breakglass.services.model import ReplicaLog, TopicPartition, Unknown, known
-from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from breakglass.services.recovery.guarded.aftermath import Aftermath
 from breakglass.services.recovery.guarded.election_quote import Priced
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject
-from breakglass.services.recovery.judgement.loss import Loss, ReplicaLoss, loss_of
-from breakglass.services.words.figures import count, epochs_text
-from breakglass.themes.roles import Role
+from breakglass.services.recovery.judgement.loss import ReplicaLoss, UnreadRecords, loss_of
+from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
+from breakglass.services.words.figures import count, epochs_text, unread_text
+from breakglass.themes.roles import Role, Words
+
+RUNGS = len(Rung)
+CLIMBED, AHEAD = "■", "·"
+ORDER_LEFT = "; the order of its assignment was not put back: resume the journal"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStanding:
+    """What is shown of one partition."""
+
+    glyph: str
+    word: str
+    role: Role | None = None
+    reason: str = ""
+    """The whole sentence, for the line below the table."""
+    weight: int = 0
+    """What needs the operator comes first when all is over: the greater, the earlier."""
+
+    @property
+    def text(self) -> str:
+        return f"{self.glyph} {self.word}".strip()
+
+
+ASKED = PartitionStanding("", "")
+WAITING = PartitionStanding(AHEAD * RUNGS, "waits for its turn", Role.MUTED)
+LOOKED_AT = PartitionStanding("»", "read again", Role.RUNNING)
+ELECTING = PartitionStanding("»", "electing", Role.RUNNING)
+CONFIRMED = PartitionStanding(
+    "", "to be confirmed", None, "its designee leads: it is confirmed, and its order put back"
+)
+"""Of a partition that a resume finds led as it should be."""
+
+
+def standing_of(outcome: PartitionOutcome) -> PartitionStanding:
+    """What came of one partition."""
+    if outcome.result is RecoveryResult.ELECTED:
+        return _elected(outcome)
+    glyph, role, weight = _UNELECTED[outcome.result]
+    word = str(outcome.result)
+    if outcome.result is RecoveryResult.ELECTED_ANOTHER:
+        word = f"b{outcome.leader} was elected"
+    elif outcome.result is RecoveryResult.REORDERED:
+        word = "reordered only"
+    reason = outcome.reason
+    if outcome.order_restored is False and outcome.result is not RecoveryResult.REORDERED:
+        reason = f"{reason}{ORDER_LEFT}"
+    return PartitionStanding(glyph, word, role, reason, weight)
+
+
+def _elected(outcome: PartitionOutcome) -> PartitionStanding:
+    if outcome.rung is None:
+        word = "leader lost again" if outcome.leader is None else f"b{outcome.leader} leads by now"
+        return PartitionStanding("!", word, Role.FAILED, outcome.reason, 4)
+    glyph = CLIMBED * outcome.rung + AHEAD * (RUNGS - outcome.rung)
+    role = Role.VERIFIED if outcome.rung >= Rung.WRITABLE else Role.RUNNING
+    led = f"b{outcome.leader} leads in epoch {count(outcome.leader_epoch)}"
+    reason = f"{led}; {reach_text(outcome) or MEANING[outcome.rung]}"
+    if outcome.order_restored is False:
+        reason += ORDER_LEFT
+    return PartitionStanding(glyph, str(outcome.rung), role, reason)
+
+
+MEANING = {
+    Rung.ELECTED: "the broker itself has not confirmed it yet",
+    Rung.SERVING: "it answers as leader; its high watermark lags behind",
+    Rung.READABLE: "consumers read to the end; too few replicas are in sync for acks=all",
+    Rung.WRITABLE: "acks=all is accepted; no other replica is in sync yet",
+    Rung.REDUNDANT: "another replica is in sync",
+}
+
+_UNELECTED = {
+    RecoveryResult.ALREADY_ONLINE: ("✓", Role.VERIFIED, 0),
+    RecoveryResult.UNDONE: ("✓", Role.VERIFIED, 0),
+    RecoveryResult.NOT_ATTEMPTED: ("-", Role.MUTED, 1),
+    RecoveryResult.REFUSED: ("!", Role.FAILED, 2),
+    RecoveryResult.FAILED: ("x", Role.FAILED, 3),
+    RecoveryResult.REORDERED: ("!", Role.FAILED, 4),
+    RecoveryResult.UNKNOWN: ("?", Role.UNKNOWN, 5),
+    RecoveryResult.ELECTED_ANOTHER: ("x", Role.FAILED, 6),
+}
+
+
+@dataclass(slots=True)
+class ElectionProgress:
+    """How far one election is."""
+
+    total: int = 0
+    """Partitions whose outcome is awaited."""
+    standings: dict[TopicPartition, PartitionStanding] = field(default_factory=dict)
+    outcomes: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
+    journal: Path | None = None
+    rescuing: RescueProgress | None = None
+    """None: no rescue runs."""
+    rescued: list[RescuedPartition] = field(default_factory=list)
+    finished: bool = False
+    result: str | None = None
+
+    def begin(
+        self, partitions: Iterable[TopicPartition], standing: PartitionStanding = WAITING
+    ) -> None:
+        self.standings = dict.fromkeys(partitions, standing)
+        self.total = len(self.standings)
+
+    def take(self, event: ActEvent) -> None:
+        if isinstance(event, JournalOpened):
+            self.journal = event.path
+        elif isinstance(event, RescueProgressed):
+            self.rescuing = event.progress
+        elif isinstance(event, RescueEnded):
+            self.rescuing = None
+            self.rescued += event.results
+        elif isinstance(event, BatchBegun):
+            self.standings.update(dict.fromkeys(event.partitions, ELECTING))
+        elif isinstance(event, OutcomesReported):
+            self.told(event.outcomes)
+
+    def end(self, ending: Ending) -> None:
+        self.finished, self.result = True, ending.result
+
+    def told(self, outcomes: Iterable[PartitionOutcome]) -> None:
+        """What came of some partitions, or how far they have climbed since."""
+        for outcome in outcomes:
+            self.outcomes[outcome.partition] = outcome
+            self.standings[outcome.partition] = standing_of(outcome)
+
+    def count(self, *results: RecoveryResult) -> int:
+        return sum(outcome.result in results for outcome in self.outcomes.values())
+
+    @property
+    def unknown(self) -> tuple[PartitionOutcome, ...]:
+        """Those that may or may not have happened."""
+        unknown = RecoveryResult.UNKNOWN
+        return tuple(one for one in self.outcomes.values() if one.result is unknown)
+
+    @property
+    def by_word(self) -> Counter[str]:
+        """How many partitions stand where, by the word that is shown."""
+        return Counter(self.standings[outcome].word for outcome in self.outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionRow:
+    """One partition of an election. Where it stands is looked up when its line is drawn."""
+
+    partition: TopicPartition
+    asked: PartitionStanding
+    """Where it stands before anything was sent."""
+    designee: int | None = None
+    epoch: int | Unknown | None = None
+    """Last written epoch of the designee."""
+    log_end: int | Unknown | None = None
+    price: Price | None = None
+    unread: UnreadRecords | None = None
+
+
+def rows_of(subject: ElectionSubject) -> Iterator[ElectionRow]:
+    """A row for each partition of *subject*, in its order; those left out come last."""
+    for priced, unread in zip(subject.wanted, subject.unread, strict=True):
+        designee = priced.target.designee
+        replica = priced.evidence.replica(designee)
+        yield ElectionRow(
+            priced.partition,
+            _asked(subject, priced.partition),
+            designee,
+            None if replica is None else replica.last_written_epoch,
+            None if replica is None else replica.log_end,
+            priced.stake.price,
+            unread,
+        )
+    for led in subject.led:
+        yield ElectionRow(led.partition, CONFIRMED, led.designee)
+    for omitted in subject.left:
+        standing = PartitionStanding("-", "left out", Role.MUTED, omitted.reason)
+        yield ElectionRow(omitted.partition, standing)
+
+
+def _asked(subject: ElectionSubject, partition: TopicPartition) -> PartitionStanding:
+    """What an operator should know of it before consenting."""
+    why, instead = subject.why_alone.get(partition), subject.spared.get(partition)
+    alone = f"needs its own consent: {why}"
+    if instead is not None:
+        reason = f"needs no election if you {instead}{f'; to elect it {alone}' if why else ''}"
+        return PartitionStanding("", f"or {instead}", Role.WAITING, reason)
+    return PartitionStanding("!", "own phrase", Role.LOST, alone) if why else ASKED
+
+
+def _loses(row: ElectionRow) -> Words:
+    if row.price is None:
+        return Words("-", Role.MUTED)
+    if not known(row.price.records):
+        return Words("?", Role.UNKNOWN)
+    return Words(str(row.price), Role.LOST if row.price.records else None)
+
+
+def _unread(row: ElectionRow) -> Words:
+    if row.unread is None:
+        return Words("-", Role.MUTED)
+    text = unread_text(row.unread)
+    return Words(text, None if text == "0" else Role.UNKNOWN)
+
+
+def columns(
+    standing: Callable[[ElectionRow], PartitionStanding],
+) -> tuple[LineColumn[ElectionRow], ...]:
+    """The columns; *standing* tells where a row stands now."""
+
+    def state(row: ElectionRow) -> Words:
+        found = standing(row)
+        return Words(found.text, found.role)
+
+    return (
+        LineColumn("Topic-partition", lambda row: str(row.partition), shrinks=True, tail="-"),
+        LineColumn("Elect", lambda row: "-" if row.designee is None else f"b{row.designee}"),
+        LineColumn("Epoch", lambda row: count(row.epoch), right=True, least_width=70),
+        LineColumn("LEO", lambda row: count(row.log_end), right=True, least_width=70),
+        LineColumn("Loses", _loses, right=True),
+        LineColumn("Unread", _unread, right=True, least_width=56),
+        LineColumn("State", state, most=60, shrinks=True),
+    )
 
 
 def evidence_told(priced: Priced) -> Iterator[str]:
     """The designee first."""
     designee = priced.target.designee
     loss = loss_of(priced.evidence, designee)
-    replicas = sorted(priced.evidence.replicas, key=lambda held: held.broker != designee)
-    for replica in replicas:
-        yield _told(replica, designee, loss)
-
-
-def _told(replica: ReplicaLog, designee: int, loss: Loss) -> str:
-    name = f"b{replica.broker} {replica.role.value}"
-    if isinstance(replica.log_end, Unknown):
-        return f"{name}  ?: {replica.log_end.reason}"
-    held = f"{count(replica.log_start)} to {count(replica.log_end)}"
-    figures = f"{held}  HW {count(replica.high_watermark)}  epochs {epochs_text(replica.epochs)}"
-    if replica.broker == designee:
-        return f"{name}  {figures}  is elected"
-    return f"{name}  {figures}  {_dropped(loss.of(replica.broker), designee)}"
+    for replica in sorted(priced.evidence.replicas, key=lambda held: held.broker != designee):
+        name = f"b{replica.broker} {replica.role.value}"
+        if isinstance(replica.log_end, Unknown):
+            yield f"{name}  ?: {replica.log_end.reason}"
+            continue
+        held = f"{count(replica.log_start)} to {count(replica.log_end)}"
+        figures = f"HW {count(replica.high_watermark)}  epochs {epochs_text(replica.epochs)}"
+        elected = replica.broker == designee
+        fate = "is elected" if elected else _dropped(loss.of(replica.broker), designee)
+        yield f"{name}  {held}  {figures}  {fate}"
 
 
 def _dropped(lost: ReplicaLoss | None, designee: int) -> str:
     if lost is None:
         return "was not compared"
-    parts = [_tail(lost)] if lost.tail != 0 else []
+    where = f" past {lost.divergence:,}" if known(lost.divergence) else ""
+    parts = [f"{count(lost.tail)}{where}"] if lost.tail != 0 else []
     if lost.head != 0:
         parts.append(f"{count(lost.head)} before b{designee} starts")
     return f"loses {' and '.join(parts)}" if parts else f"adds nothing to b{designee}"
-
-
-def _tail(lost: ReplicaLoss) -> str:
-    where = f" past {lost.divergence:,}" if known(lost.divergence) else ""
-    return f"{count(lost.tail)}{where}"
 
 
 class Phase(Enum):
@@ -118,7 +337,10 @@ class ElectionState:
         self.phase, self.subject, self.every_row, self.asked = Phase.REVIEW, subject, rows, asked
         self.given.clear()
         self.progress = ElectionProgress()
-        self.progress.standings = {name: changed(why) for name, why in self.changed.items()}
+        self.progress.standings = {
+            name: PartitionStanding("!", f"changed: {why}", Role.FAILED, why, 1)
+            for name, why in self.changed.items()
+        }
 
     def reread(self, subject: ElectionSubject) -> None:
         self.phase, self.changed = Phase.REREADING, {}

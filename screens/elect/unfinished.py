@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from breakglass.screens.messages import ResumeAsked
-from breakglass.screens.widgets.overlay import Overlay
+from breakglass.screens.widgets.dialog import Overlay
 from breakglass.services.recovery.timeline.account import Brief, ExecutionState, words_of
 from breakglass.services.recovery.timeline.shelf import Shelf
 from breakglass.services.words.inert import bounded, inert

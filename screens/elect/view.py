@@ -7,8 +7,7 @@ the phrase and its field. All other texts share the lines that are left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from rich.text import Text
 from textual import on
@@ -17,8 +16,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
 from breakglass.screens.elect import wording
-from breakglass.screens.elect.rows import ElectionRow, columns
-from breakglass.screens.elect.state import ElectionState, Phase
+from breakglass.screens.elect.state import ElectionRow, ElectionState, Phase, columns
 from breakglass.screens.widgets.consent import ConsentPanel
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.guard.consent import ConsentPhrase
@@ -31,30 +29,6 @@ CANCEL_LINES = 1
 LEAST_WIDTH = 40
 """Characters in which the table has who is elected."""
 TOO_SMALL = "The terminal is too small to show what is elected: enlarge it to 80x24."
-
-
-@dataclass(frozen=True, slots=True)
-class ScreenRoom:
-    """The screen between its two bars."""
-
-    width: int
-    height: int
-
-    def shows(self, *needed: int) -> bool:
-        """Whether texts of so many lines, the table and the way out stand on it together."""
-        return self.width >= LEAST_WIDTH and self._left(needed) >= 0
-
-    def shared(self, needed: Iterable[int], wanted: Sequence[int]) -> list[int]:
-        """How many lines each of the other texts gets, of those it wants, the first one first."""
-        left = max(self._left(needed), 0)
-        given = []
-        for lines in wanted:
-            given.append(min(lines, left))
-            left -= given[-1]
-        return given
-
-    def _left(self, needed: Iterable[int]) -> int:
-        return self.height - sum(needed) - TABLE_LINES - CANCEL_LINES
 
 
 LONGEST_NOTE = 600
@@ -93,7 +67,10 @@ class GuardedView(Vertical):
         yield Static(id="headline", markup=False)
         yield Static(id="remarks", markup=False)
         yield LineTable(
-            columns(self.state.standing), key=_partition, empty="Reading.", id="partitions"
+            columns(self.state.standing),
+            key=lambda row: row.partition,
+            empty="Reading.",
+            id="partitions",
         )
         yield Static(id="reason", markup=False)
         yield Static(id="note", markup=False)
@@ -142,9 +119,11 @@ class GuardedView(Vertical):
         asked = self.state.next_asked
         self.too_small = False
         if asked is not None:
-            room, needed = ScreenRoom(*self.size), tuple(self._needed(asked))
-            self.too_small = not room.shows(*needed)
-            wanted = room.shared(needed, wanted)
+            left = self.size.height - sum(self._needed(asked)) - TABLE_LINES - CANCEL_LINES
+            self.too_small = left < 0 or self.size.width < LEAST_WIDTH
+            for number, lines in enumerate(wanted):
+                wanted[number] = max(min(lines, left), 0)
+                left -= wanted[number]
         for place, lines in zip(most, wanted, strict=True):
             shown = self.query_one(f"#{place}")
             shown.display = lines > 0
@@ -191,8 +170,4 @@ class GuardedView(Vertical):
         shown = self.query_one(f"#{place}", Static)
         shown.display = bool(text)
         lines = self._texts[place] = "\n".join(inert(line) for line in text.split("\n"))
-        shown.update(Text(lines, role_style(self.app, role) if role else ""))
-
-
-def _partition(row: ElectionRow) -> object:
-    return row.partition
+        shown.update(Text(lines, role_style(self.app, role)))

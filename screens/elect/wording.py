@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from breakglass.screens.elect.progress import ElectionProgress
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
 from breakglass.services.model import Unknown
@@ -19,6 +19,9 @@ from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from breakglass.services.recovery.plan.digest import spoken
 from breakglass.services.words.figures import partitions_text, unread_told
+
+if TYPE_CHECKING:
+    from breakglass.screens.elect.state import ElectionProgress
 
 SHOWN = 5
 """Sentences of one kind; the rest is counted."""
@@ -81,13 +84,10 @@ def remarks(subject: ElectionSubject) -> Iterator[str]:
         more = f" (and {len(subject.left) - 1:,} more)" if len(subject.left) > 1 else ""
         yield f"Left out: {first.partition}{more}: {first.reason}."
     if subject.digest:
-        yield f"Plan {spoken(subject.digest)}{_approved(subject.approved_by)}."
-
-
-def _approved(names: Sequence[str] | None) -> str:
-    if names is None:
-        return ""
-    return f", approved by {' and '.join(names)}" if names else ", approved by nobody"
+        names, approved = subject.approved_by, ""
+        if names is not None:
+            approved = f", approved by {' and '.join(names) or 'nobody'}"
+        yield f"Plan {spoken(subject.digest)}{approved}."
 
 
 def rescue_told(subject: ElectionSubject, choice: RescueChoice) -> str:
@@ -139,18 +139,18 @@ def progress_told(progress: ElectionProgress) -> str:
         )
     if progress.journal is None:
         return "Connecting to elect."
-    return f"Electing: {_counted(progress)}."
-
-
-def _counted(progress: ElectionProgress) -> str:
     told = f"{len(progress.outcomes):,} of {progress.total:,} done"
-    words = ", ".join(f"{number:,} {word}" for word, number in progress.by_word.most_common())
-    return f"{told}: {words}" if words else told
+    words = _words(progress.by_word)
+    return f"Electing: {told}: {words}." if words else f"Electing: {told}."
+
+
+def _words(counts: Counter[str]) -> str:
+    return ", ".join(f"{number:,} {word}" for word, number in counts.most_common())
 
 
 def ended_told(progress: ElectionProgress) -> str:
     """One line when it is over."""
-    words = ", ".join(f"{number:,} {word}" for word, number in progress.by_word.most_common())
+    words = _words(progress.by_word)
     if not progress.finished:
         untold = f"{progress.total - len(progress.outcomes):,} without an answer"
         told = f"{words}, {untold}" if words else untold
@@ -162,7 +162,8 @@ def ended_told(progress: ElectionProgress) -> str:
 
 def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterator[str]:
     """What is still to be done and by which key, the most urgent first."""
-    for outcome in progress.outcomes.values():
+    outcomes = progress.outcomes.values()
+    for outcome in outcomes:
         if outcome.result is RecoveryResult.ELECTED_ANOTHER:
             yield f"{outcome.partition}: {outcome.reason}."
     unknown = progress.count(RecoveryResult.UNKNOWN)
@@ -171,10 +172,19 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
             f"{partitions_text(unknown)} unknown: it may or may not have happened. u asks the "
             "cluster again and elects nothing."
         )
-    yield from _reordered(progress)
+    # Whose assignment may still have the order that was written, elected or not.
+    reordered = progress.count(RecoveryResult.REORDERED)
+    if reordered:
+        yield (
+            f"{partitions_text(reordered)} reordered and not elected: r resumes the journal, and "
+            f"elects or puts the order back."
+        )
+    kept = sum(outcome.order_restored is False for outcome in outcomes) - reordered
+    if kept:
+        yield f"The order of {partitions_text(kept)} was not put back: r resumes the journal."
     yield from _not_elected(progress)
     how = "a adds a replica on a live broker"
-    yield from (f"{waiting}." for waiting in waits_for(progress.outcomes.values(), how))
+    yield from (f"{waiting}." for waiting in waits_for(outcomes, how))
     # Brokers that would cut their unread logs.
     for abandoned in () if aftermath is None else aftermath.given_up:
         yield f"{abandoned.advice[:1].upper()}{abandoned.advice[1:]}."
@@ -203,22 +213,6 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
         )
     if progress.journal is not None:
         yield f"l accounts for every record. Journal: {progress.journal}"
-
-
-def _reordered(progress: ElectionProgress) -> Iterator[str]:
-    """Whose assignment may still have the order that was written, elected or not."""
-    reordered = progress.count(RecoveryResult.REORDERED)
-    if reordered:
-        yield (
-            f"{partitions_text(reordered)} reordered and not elected: r resumes the journal, and "
-            f"elects or puts the order back."
-        )
-    left = (
-        sum(outcome.order_restored is False for outcome in progress.outcomes.values()) - reordered
-    )
-    if left:
-        of = partitions_text(left)
-        yield f"The order of {of} was not put back: r resumes the journal."
 
 
 def _not_elected(progress: ElectionProgress) -> Iterator[str]:
@@ -261,11 +255,10 @@ def answers_told(found: CheckedAgain) -> str:
     if not found.answers:
         return "Every step of the journal is settled."
     counts = Counter(f"{answer.step} {answer.result}" for answer in found.answers)
-    words = ", ".join(f"{number:,} {word}" for word, number in counts.most_common())
     left = found.remains
     open_ones = len(left.offline) + len(left.led)
     more = f" {partitions_text(open_ones)} left to finish: r resumes." if open_ones else ""
-    return f"Asked again: {words}.{more}"
+    return f"Asked again: {_words(counts)}.{more}"
 
 
 def journal_told(path: Path, who: str, ended: str | None) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from breakglass.screens.elect.rows import rows_of
+from breakglass.screens.elect.state import rows_of
 from breakglass.screens.guard.worker import ActFrozen, GuardedWorker, GuardMessage
 from breakglass.services.guard.act import ActEvent, Change, Ending, Frozen
 from breakglass.services.guard.run import GuardedRun
@@ -24,7 +24,7 @@ from breakglass.services.recovery.guarded.ladder_watch import watch_ladder
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 
 if TYPE_CHECKING:
-    from breakglass.screens.elect.rows import ElectionRow
+    from breakglass.screens.elect.state import ElectionRow
     from breakglass.services.model import TopicPartition
     from breakglass.services.recovery.guarded.aftermath import Aftermath
     from breakglass.services.recovery.guarded.check_again import CheckedAgain
@@ -76,7 +76,7 @@ class ElectionWorker(GuardedWorker[Any]):
         """Count what is to be elected, so that showing it takes no time, then report it."""
         if self.left_out:
             frozen = frozen_elections(frozen.plan.without(self.left_out, LEFT_OUT))
-        rows = rows_of(subject_in(frozen).summed())
+        rows = tuple(rows_of(subject_in(frozen).summed()))
         self.report(SubjectFrozen(self.number, frozen, changed, rows))
 
     def leave_out(self, frozen: Frozen[ElectionSubject]) -> None:

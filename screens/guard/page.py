@@ -6,8 +6,9 @@ itself. What the act reported becomes rows and lines, which only the page change
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 from textual import on
@@ -23,18 +24,18 @@ from breakglass.screens.guard.worker import (
     ActReported,
     FollowEnded,
     GuardedWorker,
+    GuardMessage,
 )
 from breakglass.screens.messages import MutationBegan
 from breakglass.screens.page import ConsentPage
 from breakglass.screens.widgets.consent import ConsentPanel
-from breakglass.screens.widgets.facts import Fact, Facts
-from breakglass.screens.widgets.line_columns import Cell, LineColumn
-from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.screens.widgets.facts import Fact, Facts, fact
+from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.services.guard.act import (
     Act,
     ActEvent,
     ActStep,
+    Change,
     Frozen,
     JournalOpened,
     TargetOutcome,
@@ -44,7 +45,7 @@ from breakglass.services.guard.act import (
 )
 from breakglass.services.pipeline.acts.restore import CopyProgressed
 from breakglass.services.words.inert import inert
-from breakglass.themes.roles import Role
+from breakglass.themes.roles import Role, Words
 
 ROLES = {
     TargetResult.DONE: Role.VERIFIED,
@@ -66,8 +67,8 @@ class OutcomeRow:
 
 
 COLUMNS: tuple[LineColumn[OutcomeRow], ...] = (
-    LineColumn("Topic-partition", lambda row: Cell(row.name), most=60, shrinks=True, tail="-"),
-    LineColumn("State", lambda row: Cell(row.text, row.role), most=60, shrinks=True),
+    LineColumn("Topic-partition", lambda row: row.name, most=60, shrinks=True, tail="-"),
+    LineColumn("State", lambda row: Words(row.text, row.role), most=60, shrinks=True),
 )
 
 
@@ -78,7 +79,7 @@ class ActProgress:
     begun: bool = False
     """Something was done, or may have been."""
     _rows: dict[str, OutcomeRow] = field(default_factory=dict)
-    _lines: list[tuple[str, LinePart]] = field(default_factory=list)
+    _lines: list[tuple[str, Words]] = field(default_factory=list)
     _underway: str = ""
 
     @property
@@ -88,9 +89,9 @@ class ActProgress:
         return sorted(self._rows.values(), key=lambda row: row.role not in order)
 
     @property
-    def steps(self) -> list[tuple[str, LinePart]]:
+    def steps(self) -> list[tuple[str, Words]]:
         lines = self._lines[-SHOWN:]
-        return [*lines, ("", LinePart(self._underway, Role.RUNNING))] if self._underway else lines
+        return [*lines, ("", Words(self._underway, Role.RUNNING))] if self._underway else lines
 
     def begin(self, targets: Iterable[str]) -> None:
         self.clear()
@@ -103,7 +104,7 @@ class ActProgress:
     def say(self, text: str, role: Role | None = None, label: str = "") -> None:
         """Add a line; what was under way before it is over."""
         self._underway = ""
-        self._lines.append((label, LinePart(text, role)))
+        self._lines.append((label, Words(text, role)))
 
     def take(self, event: ActEvent) -> None:
         self.begun = True
@@ -129,7 +130,91 @@ class ActProgress:
 GIVEN_UP = "Cancelled: nothing was done."
 
 
-class ActPage(ConsentPage):
+class GuardedPage(ConsentPage):
+    """An act from what it would do to what came of it; subclasses show what its thread tells.
+
+    The work is done in the thread of an attempt, which tells by messages; only the handlers change
+    what is shown. What older attempts still tell is dropped.
+    """
+
+    CHANGES: ClassVar[str] = "cluster"
+    """What an error that nobody expected says to look at."""
+
+    def __init__(self, context: Context, act: Act[Any]) -> None:
+        super().__init__(context)
+        self.act = act
+        self._frozen: Frozen[Any] | None = None
+        self._typed: list[str] = []
+        """Phrases that were typed so far."""
+        self._worker = self.new_worker(0)
+
+    def new_worker(self, number: int) -> GuardedWorker[Any]:
+        return GuardedWorker[Any](
+            number, self.context, self.act, self.post_message, self.post_app, self.CHANGES
+        )
+
+    def post_app(self, message: Message) -> None:
+        self.app.post_message(message)
+
+    def heard(self, message: GuardMessage) -> None:
+        """What the thread of the present attempt tells."""
+        raise NotImplementedError
+
+    def ask_next(self) -> None:
+        """Ask for the next phrase: one was typed, and it was not the last."""
+        raise NotImplementedError
+
+    def say(self, told: str, role: Role | None = None) -> None:
+        raise NotImplementedError
+
+    @on(GuardMessage)
+    def _heard(self, message: GuardMessage) -> None:
+        if message.attempt == self._worker.number:
+            self.heard(message)
+
+    @property
+    def table(self) -> LineTable[Any]:
+        return self.query_one("#partitions", LineTable)
+
+    def action_move(self, by: int) -> None:
+        """Where the table has no focus: whatever else has it, the partitions can be looked at."""
+        self.table.action_move(by)
+
+    def action_page(self, by: int) -> None:
+        self.table.action_page(by)
+
+    def refuse(self, told: str) -> None:
+        self.say(told, Role.FAILED)
+
+    def agreed(self) -> None:
+        frozen = self._frozen
+        assert frozen is not None
+        self._typed.append(frozen.asked[len(self._typed)].phrase)
+        self.consent.field.typed = ""
+        if len(self._typed) < len(frozen.asked):
+            self.ask_next()
+        else:
+            self.carry_out()
+
+    def carry_out(self) -> None:
+        """Every phrase was typed: read again, then run."""
+        power, frozen, phrases = self.context.power, self._frozen, tuple(self._typed)
+        assert power is not None
+        assert frozen is not None
+        self.app.post_message(MutationBegan())
+        self._begin(lambda worker: worker.carry_out(power, frozen, phrases))
+
+    def _begin(self, step: Callable[[Any], None]) -> None:
+        """Let a new worker do *step*."""
+        self._worker.left.set()
+        self._worker = self.new_worker(self._worker.number + 1)
+        self._in_thread(partial(step, self._worker))
+
+    def _in_thread(self, work: Callable[[], object]) -> None:
+        self.app.run_worker(work, group="guard", thread=True, exit_on_error=False)
+
+
+class ActPage(GuardedPage):
     """One act, from its evidence to what came of each partition; only in armed sessions."""
 
     DEFAULT_CSS = """
@@ -149,18 +234,10 @@ class ActPage(ConsentPage):
 
     UNSAVED: ClassVar[str] = "A change is under way."
     """What is said where the session is to end in the middle."""
-    CHANGES: ClassVar[str] = "cluster"
-    """What an error that nobody expected says to look at."""
 
     def __init__(self, context: Context, act: Act[Any]) -> None:
-        super().__init__(context)
+        super().__init__(context, act)
         self._progress = ActProgress()
-        self._frozen: Frozen[Any] | None = None
-        self._worker = GuardedWorker[Any](
-            0, context, act, self.post_message, self._to_app, self.CHANGES
-        )
-        self._typed: list[str] = []
-        """Phrases that were typed so far."""
         self._busy = False
         """Something is being changed, or about to be."""
 
@@ -174,7 +251,7 @@ class ActPage(ConsentPage):
     def on_mount(self) -> None:
         self._progress.say("reading what there is to do", Role.MUTED)
         self.ask(None)
-        self.run_worker(self._worker.freeze, group="guard", thread=True, exit_on_error=False)
+        self._begin(lambda worker: worker.freeze())
 
     def show_known(self) -> None:
         self._show()
@@ -192,114 +269,82 @@ class ActPage(ConsentPage):
             self.notify("Still running: it ends by itself.", markup=False)
         else:
             self._worker.give_up()
-            self._say("cancelling: nothing is done", Role.RUNNING)
+            self.say("cancelling: nothing is done", Role.RUNNING)
 
-    def action_move(self, by: int) -> None:
-        """Where the table has no focus."""
-        self._table.action_move(by)
-
-    def action_page(self, by: int) -> None:
-        self._table.action_page(by)
-
-    def refuse(self, told: str) -> None:
-        self._say(told, Role.FAILED)
-
-    def agreed(self) -> None:
-        frozen, power = self._frozen, self.context.power
-        if frozen is None or power is None:
-            return
-        self._typed.append(frozen.asked[len(self._typed)].phrase)
-        if len(self._typed) < len(frozen.asked):
-            self.ask(frozen.asked[len(self._typed)].phrase)
-            return
-        phrases = tuple(self._typed)
+    def carry_out(self) -> None:
         self._busy = True
         self._progress.clear()
         self._progress.say("reading everything again before anything is done", Role.RUNNING)
         self.ask(None)
-        self.app.post_message(MutationBegan())
-        self.app.run_worker(
-            lambda: self._worker.carry_out(power, frozen, phrases),
-            group="guard",
-            thread=True,
-            exit_on_error=False,
-        )
+        super().carry_out()
 
     # What the thread reports.
 
-    @on(ActFrozen)
-    def _planned(self, message: ActFrozen) -> None:
-        frozen = message.frozen
+    def heard(self, message: GuardMessage) -> None:
+        match message:
+            case ActFrozen():
+                self._planned(message.frozen, message.changed)
+            case ActReported():
+                self._progress.take(message.event)
+                self._show()
+            case ActEnded():
+                ending = message.ending
+                result = TargetResult.DONE if ending.whole else TargetResult.FAILED
+                self._end(result, ending.text or ending.result or "")
+            case ActFailed(error=None):
+                self._end(None, GIVEN_UP)
+            case ActFailed(error=error) if error is not None and message.begun:
+                self._end(result_of(error), str(error))
+            case ActFailed():
+                self._end(None, f"Nothing was done: {message.error}")
+            case FollowEnded() if message.text:
+                self.say(message.text, Role.VERIFIED if message.good else Role.FAILED)
+
+    def _planned(self, frozen: Frozen[Any], changed: Sequence[Change]) -> None:
         self._frozen, self._busy = frozen, False
         self._typed.clear()
         self._progress.begin(frozen.targets)
-        if message.changed:
+        if changed:
             self._progress.say("Changed since you agreed, so nothing was done:", Role.FAILED)
-        for change in message.changed:
+        for change in changed:
             self._progress.say(str(change), Role.FAILED)
-        self.ask(frozen.asked[0].phrase if frozen.asked else None)
-
-    @on(ActReported)
-    def _reported(self, message: ActReported) -> None:
-        self._progress.take(message.event)
-        self._show()
-
-    @on(ActEnded)
-    def _ended(self, message: ActEnded) -> None:
-        self._busy = False
-        ending = message.ending
-        result = TargetResult.DONE if ending.whole else TargetResult.FAILED
-        self._progress.end(result, ending.text or ending.result or "")
-        self.ask(None)
-
-    @on(ActFailed)
-    def _failed(self, message: ActFailed) -> None:
-        self._busy = False
-        error = message.error
-        if error is None:
-            self._progress.end(None, GIVEN_UP)
-        elif message.begun:
-            self._progress.end(result_of(error), str(error))
+        if frozen.asked:
+            self.ask_next()
         else:
-            self._progress.end(None, f"Nothing was done: {error}")
-        self.ask(None)
+            self.ask(None)
 
-    @on(FollowEnded)
-    def _followed(self, message: FollowEnded) -> None:
-        if message.text:
-            self._progress.say(message.text, Role.VERIFIED if message.good else Role.FAILED)
-            self._show()
+    def _end(self, result: TargetResult | None, told: str) -> None:
+        self._busy = False
+        self._progress.end(result, told)
+        self.ask(None)
 
     # What is shown.
+
+    def ask_next(self) -> None:
+        assert self._frozen is not None
+        self.ask(self._frozen.asked[len(self._typed)].phrase)
 
     def ask(self, phrase: str | None) -> None:
         super().ask(phrase)
         self._show()
 
-    @property
-    def _table(self) -> LineTable[OutcomeRow]:
-        return self.query_one("#partitions", LineTable)
-
-    def _say(self, told: str, role: Role) -> None:
+    def say(self, told: str, role: Role | None = None) -> None:
         self._progress.say(told, role)
         self._show()
 
     def _show(self) -> None:
         self.query_one("#evidence", Facts).facts = tuple(self._evidence())
-        self._table.set_rows(self._progress.rows)
-        steps = [Fact(label, (part,)) for label, part in self._progress.steps]
+        self.table.set_rows(self._progress.rows)
+        steps = [fact(label, part) for label, part in self._progress.steps]
         self.query_one("#steps", Facts).facts = tuple(steps)
-        asked = [] if self.phrase is None else [LinePart(inert(self.phrase), Role.ARMED)]
-        self.query_one("#ask", Facts).facts = tuple(Fact("Type", (part,)) for part in asked)
+        asked = [] if self.phrase is None else [Words(inert(self.phrase), Role.ARMED)]
+        self.query_one("#ask", Facts).facts = tuple(fact("Type", part) for part in asked)
 
     def _evidence(self) -> Iterator[Fact]:
         frozen = self._frozen
         if frozen is None:
             return
         for label, told in frozen.facts:
-            yield Fact(inert(label), (LinePart(told),))
+            yield fact(inert(label), told)
         for told in frozen.remarks:
-            yield Fact("Note", (LinePart(told, Role.WAITING),))
-
-    def _to_app(self, message: Message) -> None:
-        self.app.post_message(message)
+            yield fact("Note", Words(told, Role.WAITING))

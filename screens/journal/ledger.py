@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
+from pathlib import Path
+from typing import ClassVar, NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.style import Style
@@ -11,10 +12,63 @@ from rich.table import Table
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from breakglass.screens.widgets.overlay import Overlay
+from breakglass.screens.context import Context
+from breakglass.screens.refreshing import found_or_why, in_thread
+from breakglass.screens.widgets.dialog import Overlay
+from breakglass.services.errors import BreakglassError
+from breakglass.services.model import Unknown
 from breakglass.services.recovery.ledger.page import LedgerPage, PageLines, PageTable
+from breakglass.services.state_folder import state_folder
 from breakglass.services.words.inert import bounded
 from breakglass.themes.roles import Role, role_style
+
+ANSWER_SECONDS = 10.0
+"""For the leaders of now to say what they hold."""
+
+
+class MadeLedger(NamedTuple):
+    """The ledger of a journal, laid out, and the journal's name."""
+
+    page: LedgerPage
+    name: str
+
+
+def make_ledger(context: Context, journal: Path) -> MadeLedger | Unknown:
+    """In a thread: reads folders of rescues, and asks the leaders of now."""
+    from breakglass.services.recovery.ledger.assemble import ledger_of
+    from breakglass.services.recovery.ledger.page import ledger_page
+    from breakglass.services.recovery.ledger.sources import gathered, with_cluster
+    from breakglass.services.recovery.timeline.shelf import account_of
+
+    def make() -> MadeLedger:
+        account = account_of(journal)
+        sources = gathered(account, context.state_folder)
+        try:
+            with context.reading() as client:
+                sources = with_cluster(sources, client, ANSWER_SECONDS)
+        except BreakglassError as error:
+            sources = sources.noting(f"the cluster was not asked: {error}")
+        return MadeLedger(ledger_page(ledger_of(sources)), account.brief.name)
+
+    return found_or_why(make, "the ledger cannot be made")
+
+
+def save_text(
+    context: Context, text: str, name: str, folder: str, suffix: str = ".txt"
+) -> Path | Unknown:
+    """In a thread: write *text* into a *folder* of the state folder."""
+    from breakglass.services.recovery.timeline.saving import save_timeline
+
+    place = (context.saving_folder or state_folder()) / folder
+    return found_or_why(lambda: save_timeline(text, place, name, suffix), "it cannot be written")
+
+
+def saved_words(saved: Path | Unknown) -> str:
+    """What became of a text that was to be written."""
+    if isinstance(saved, Unknown):
+        return saved.reason
+    return f"Written, readable by you alone: {saved}"
+
 
 LENGTH = 2_000
 """Of a sentence; enough for a path."""
@@ -38,18 +92,27 @@ class LedgerScreen(Overlay):
         Binding("w", "save", "Write HTML", tooltip="Write it to a file, for the incident review"),
     ]
 
-    def __init__(self, page: LedgerPage, save: Callable[[], object]) -> None:
+    def __init__(
+        self, context: Context, made: MadeLedger, then: Callable[[Path | Unknown], object]
+    ) -> None:
+        """*then* hears where it was written, or why it was not."""
         super().__init__()
-        self._page, self._save = page, save
+        self.context, self._made, self._then = context, made, then
 
     def action_save(self) -> None:
-        self._save()
+        in_thread(self.app, "timeline", self._save, self._then)
+
+    def _save(self) -> Path | Unknown:
+        from breakglass.services.recovery.ledger.html import page_html
+
+        html = page_html(self._made.page)
+        return save_text(self.context, html, self._made.name, "ledgers", ".html")
 
     def content(self) -> RenderableType:
         return Group(*self._parts())
 
     def _parts(self) -> Iterator[RenderableType]:
-        page = self._page
+        page = self._made.page
         yield Text(bounded(page.title, LENGTH), self._style(Role.HEADING))
         role = Role.VERIFIED if page.adds_up else Role.FAILED
         yield Text(bounded(page.verdict, LENGTH), self._style(role))
@@ -78,7 +141,7 @@ class LedgerScreen(Overlay):
         table = Table.grid(padding=(0, 1), expand=True)
         table.add_column(no_wrap=True)
         table.add_column(ratio=1, overflow="fold")
-        for label, told in self._page.facts:
+        for label, told in self._made.page.facts:
             table.add_row(Text(label, self._style(Role.MUTED)), Text(bounded(told, LENGTH)))
         return table
 

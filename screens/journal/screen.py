@@ -1,65 +1,196 @@
-"""The screen of the journal: reads files; asks the cluster only what became of unknown steps.
+"""The journal: what was done from here, by whom, how it ended, and what is still unknown.
 
-One partition's part of a journal, step by step: over the journal, until Esc.
+It reads files; the cluster is asked only what became of unknown steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from typing_extensions import override
 
 from breakglass.screens.context import Context
-from breakglass.screens.journal.accounting import made_ledger, saved_ledger, saved_text
-from breakglass.screens.journal.ledger import LedgerScreen
-from breakglass.screens.journal.messages import (
-    JournalChecked,
-    JournalRead,
-    JournalsListed,
-    LedgerMade,
-    TimelineSaved,
-)
-from breakglass.screens.journal.rows import (
-    Journal,
-    ending_columns,
-    journal_columns,
-    journal_facts,
-    key_of,
-    ordered_endings,
-    path_of,
-    role_of,
+from breakglass.screens.journal.ledger import (
+    LedgerScreen,
+    MadeLedger,
+    make_ledger,
+    save_text,
+    saved_words,
 )
 from breakglass.screens.messages import CopyAsked, ResumeAsked
 from breakglass.screens.page import Page
-from breakglass.screens.widgets.facts import Facts
-from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.overlay import Overlay
-from breakglass.screens.widgets.status_bar import LinePart
-from breakglass.services.errors import BreakglassError
-from breakglass.services.guard.journal_view import JournalStep
-from breakglass.services.incident.election_words import sightings
+from breakglass.screens.refreshing import found_or_why, in_thread
+from breakglass.screens.widgets.dialog import Overlay
+from breakglass.screens.widgets.facts import Fact, Facts, fact, facts_table
+from breakglass.screens.widgets.line_table import LineColumn, LineTable
+from breakglass.services.guard.journal import UnreadableJournal
+from breakglass.services.guard.journal_view import UNKNOWN, JournalStep
+from breakglass.services.incident.election_words import Sighting, sightings
 from breakglass.services.incident.observations import Observations, clusters_observed
+from breakglass.services.model import Unknown
+from breakglass.services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE
+from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.judgement.starting import do_not_start
-from breakglass.services.recovery.timeline.account import Account, Brief
-from breakglass.services.recovery.timeline.ending import PartitionEnding, result_of
+from breakglass.services.recovery.timeline.account import Account, Brief, ExecutionState, words_of
+from breakglass.services.recovery.timeline.ending import NOTHING_SENT, PartitionEnding, result_of
+from breakglass.services.recovery.timeline.moments import digest_text
 from breakglass.services.recovery.timeline.shelf import Shelf, account_of
-from breakglass.services.recovery.timeline.text import timeline_text
+from breakglass.services.recovery.timeline.text import UNTROUBLED, timeline_text
 from breakglass.services.words.figures import count
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import time_text
-from breakglass.themes.roles import Role, role_style
+from breakglass.themes.roles import Role, Words
 
 if TYPE_CHECKING:
-    from breakglass.services.recovery.guarded.check_again import StepAnswer
-    from breakglass.services.recovery.ledger.page import LedgerPage
+    from breakglass.services.recovery.guarded.check_again import CheckedAgain, StepAnswer
+
+
+Journal: TypeAlias = Brief | UnreadableJournal | Sighting
+"""What is listed: what was done from here, and what was seen from here."""
+
+
+def key_of(journal: Journal) -> Hashable:
+    """By which the cursor finds its line again."""
+    if isinstance(journal, Sighting):
+        return journal.seen_at_ms, journal.who, journal.sentence
+    return path_of(journal)
+
+
+def path_of(journal: Journal | None) -> Path | None:
+    """Where the journal is; None for what was only seen."""
+    return None if journal is None or isinstance(journal, Sighting) else journal.path
+
+
+def journal_cells(journal: Journal) -> tuple[Words | str, ...]:
+    """When, how it ended, what, outcomes, what it lost, who."""
+    match journal:
+        case UnreadableJournal():
+            return journal.path.stem, Words("unreadable", Role.UNKNOWN), journal.reason, "", "", ""
+        case Sighting():
+            seen = Words("acknowledged") if journal.acknowledged_by else Words("SEEN", Role.BOMB)
+            begun = time_text(journal.seen_at_ms).removesuffix("Z")
+            return begun, seen, journal.sentence, "", "", journal.who
+        case Brief():
+            begun = time_text(journal.opened_at_ms).removesuffix("Z")
+            outcomes = Words(words_of(journal.counts), Role.UNKNOWN if journal.unknown else None)
+            result = Words(journal.result, result_role(journal))
+            return begun, result, journal.what, outcomes, str(journal.stake), journal.who
+
+
+JOURNAL_COLUMNS: tuple[LineColumn[Journal], ...] = (
+    LineColumn("Begun (UTC)", lambda journal: journal_cells(journal)[0]),
+    LineColumn("Result", lambda journal: journal_cells(journal)[1], most=14),
+    LineColumn("What", lambda journal: journal_cells(journal)[2], shrinks=True, most=60),
+    LineColumn("Outcomes", lambda journal: journal_cells(journal)[3], most=60),
+    LineColumn("Loses", lambda journal: journal_cells(journal)[4], right=True, least_width=90),
+    LineColumn("Who", lambda journal: journal_cells(journal)[5], least_width=100, most=30),
+)
+
+
+def ordered_endings(account: Account) -> list[PartitionEnding]:
+    """What needs a look first, then in the order of recovery."""
+    return sorted(
+        account.endings,
+        key=lambda ending: (
+            ending.result in UNTROUBLED and not ending.order_kept,
+            recovery_order(ending.partition),
+        ),
+    )
+
+
+ENDING_COLUMNS: tuple[LineColumn[PartitionEnding], ...] = (
+    LineColumn(
+        "Topic-partition", lambda ending: str(ending.partition), shrinks=True, most=60, tail="-"
+    ),
+    LineColumn("Result", lambda ending: Words(ending.result, role_of(ending))),
+    LineColumn("Leader", lambda ending: "-" if ending.leader is None else f"b{ending.leader}"),
+    LineColumn("Loses", lambda ending: ending.agreed or "-", right=True, most=40),
+    LineColumn(
+        "Rescued",
+        lambda ending: count(
+            sum(saved.records for saved in ending.rescued) if ending.rescued else None
+        ),
+        right=True,
+        least_width=70,
+    ),
+    LineColumn(
+        "Why",
+        lambda ending: "; ".join(
+            filter(None, (ending.reason, "order not put back" if ending.order_kept else ""))
+        ),
+        shrinks=True,
+        most=100,
+    ),
+)
+
+
+def role_of(ending: PartitionEnding) -> Role | None:
+    """How *ending* is drawn; the word says the same."""
+    if ending.result == UNKNOWN:
+        return Role.UNKNOWN
+    if ending.result in UNTROUBLED:
+        return Role.VERIFIED
+    return None if ending.result == NOTHING_SENT else Role.FAILED
+
+
+def result_role(brief: Brief) -> Role:
+    """How the result of *brief* is drawn."""
+    if brief.state is ExecutionState.RUNNING:
+        return Role.RUNNING
+    if brief.unknown or brief.state is ExecutionState.INTERRUPTED:
+        return Role.UNKNOWN
+    ended = {SUCCEEDED: Role.VERIFIED, UNDONE: Role.VERIFIED, PARTLY_FAILED: Role.FAILED}
+    return ended.get(brief.ended or "", Role.UNKNOWN)
+
+
+def journal_facts(journal: Journal | None, asking: bool, armed: bool) -> Iterator[Fact]:
+    """The sentences; *asking*: the cluster is being asked about it."""
+    match journal:
+        case UnreadableJournal():
+            yield fact("Unreadable", Words(journal.reason, Role.FAILED))
+        case Sighting():
+            noted = journal.acknowledged_by
+            yield fact("Seen", Words(f"{journal.sentence}.", None if noted else Role.BOMB))
+            told = f"by {noted}" if noted else "by nobody yet: ! acknowledges it"
+            yield fact("Acknowledged", Words(told, None if noted else Role.UNKNOWN))
+        case Brief():
+            yield from _facts(journal, asking, armed)
+
+
+def _facts(brief: Brief, asking: bool, armed: bool) -> Iterator[Fact]:
+    people = ", then ".join(dict.fromkeys((brief.who, *brief.resumed_by)))
+    yield fact("Who", f"{people}, until {time_text(brief.last_at_ms)}")
+    price = f"loses {brief.stake}" if brief.stake.said else ""
+    digest = f"digest {digest_text(brief.digest)}" if brief.digest else ""
+    cost = ", ".join(filter(None, (price, digest)))
+    if cost:
+        yield fact("Agreed to", cost)
+    following = tuple(_next(brief, asking, armed))
+    if following:
+        yield fact("Next", *following)
+
+
+def _next(brief: Brief, asking: bool, armed: bool) -> Iterator[Words]:
+    if brief.state is ExecutionState.RUNNING:
+        yield Words("the journal is being written now", Role.RUNNING)
+        return
+    if asking:
+        yield Words("asking the cluster what became of it", Role.RUNNING)
+    elif brief.checkable:
+        what = f"{brief.unknown:,} partition{'s' * (brief.unknown != 1)} unknown"
+        yield Words(what, Role.UNKNOWN)
+        yield Words(": u asks the cluster again")
+    if brief.resumable:
+        how = "" if armed else " (with --write)"
+        what = "r puts the settings back" if brief.owes else "r resumes it"
+        yield Words(f"{'; ' if asking or brief.checkable else ''}{what}{how}")
 
 
 STORY_LENGTH = 500
@@ -77,54 +208,41 @@ class StoryScreen(Overlay):
         self._account, self._ending = account, ending
 
     def content(self) -> RenderableType:
-        table = Table.grid(padding=(0, 1), expand=True)
-        table.add_column(no_wrap=True)
-        table.add_column(ratio=1, overflow="fold")
-        for label, part in self._lines():
-            style = role_style(self.app, part.role) if part.role else ""
-            heading = Text(label, role_style(self.app, Role.HEADING))
-            table.add_row(heading, Text(bounded(part.text, STORY_LENGTH), style))
-        return table
+        return facts_table(self.app, self._facts(), STORY_LENGTH)
 
-    def _lines(self) -> Iterator[tuple[str, LinePart]]:
+    def _facts(self) -> Iterator[Fact]:
         ending = self._ending
-        yield "Partition", LinePart(str(ending.partition))
+        yield fact("Partition", str(ending.partition))
         epoch = "" if ending.leader_epoch is None else f", epoch {ending.leader_epoch}"
         led = "" if ending.leader is None else f", b{ending.leader}{epoch}"
         rung = f", {ending.rung}" if ending.rung else ""
-        yield "Result", LinePart(f"{ending.result}{led}{rung}", role_of(ending))
+        yield fact("Result", Words(f"{ending.result}{led}{rung}", role_of(ending)))
         if ending.price:
-            yield "Loses", LinePart(ending.agreed)
+            yield fact("Loses", ending.agreed)
         for broker in ending.abandons:
-            yield f"b{broker}", LinePart(do_not_start(broker), Role.UNKNOWN)
+            yield fact(f"b{broker}", Words(do_not_start(broker), Role.UNKNOWN))
         for saved in ending.rescued:
             where = f"{count(saved.records)} records of b{saved.broker} in {saved.path}"
-            yield "Rescued", LinePart(where)
+            yield fact("Rescued", where)
         if ending.order_kept:
-            yield "Order", LinePart("its assignment was not put back", Role.FAILED)
+            yield fact("Order", Words("its assignment was not put back", Role.FAILED))
         for step in self._account.view.steps_of(ending.partition):
-            yield "", LinePart("")
+            yield fact("", "")
             yield from _step(step, ending)
-        yield "", LinePart("")
-        yield "", LinePart("Esc closes", Role.MUTED)
+        yield fact("", "")
+        yield fact("", Words("Esc closes", Role.MUTED))
 
 
-def _step(step: JournalStep, ending: PartitionEnding) -> Iterator[tuple[str, LinePart]]:
-    outcome = result_of(step, ending.partition)
-    yield time_text(step.request.at_ms), LinePart(step.name, Role.HEADING)
-    asked = _said(step.items[ending.partition], SAID)
+def _step(step: JournalStep, ending: PartitionEnding) -> Iterator[Fact]:
+    outcome, item = result_of(step, ending.partition), step.items[ending.partition]
+    yield fact(time_text(step.request.at_ms), Words(step.name, Role.HEADING))
+    asked = [f"{name.replace('_', ' ')} {_text(item[name])}" for name in SAID if name in item]
     if asked:
-        yield "asked", LinePart(asked)
-    yield "became", LinePart(outcome.result)
-    told = {name: detail for name, detail in outcome.details.items() if detail and name != "saved"}
-    for name, value in told.items():
-        yield name, LinePart(_text(value))
-
-
-def _said(item: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    return ", ".join(
-        f"{name.replace('_', ' ')} {_text(item[name])}" for name in names if name in item
-    )
+        yield fact("asked", ", ".join(asked))
+    yield fact("became", outcome.result)
+    for name, detail in outcome.details.items():
+        if detail and name != "saved":
+            yield fact(name, _text(detail))
 
 
 def _text(value: object) -> str:
@@ -174,11 +292,11 @@ class JournalScreen(Page):
 
     def body(self) -> Iterator[Widget]:
         yield LineTable[Journal](
-            journal_columns(), key_of, id="journals", lone=False, empty="Reading the journals."
+            JOURNAL_COLUMNS, key_of, id="journals", lone=False, empty="Reading the journals."
         )
         yield Facts()
         yield LineTable[PartitionEnding](
-            ending_columns(), lambda ending: ending.partition, id="endings", lone=False
+            ENDING_COLUMNS, lambda ending: ending.partition, id="endings", lone=False
         )
 
     @property
@@ -216,7 +334,7 @@ class JournalScreen(Page):
         if brief is not None:
             self._checking = brief.path
             self._show_facts()
-            self._in_thread("check", lambda: self._check(brief.path))
+            in_thread(self, "check", partial(self._check, brief.path), self._checked)
 
     def action_resume(self) -> None:
         brief = self.brief
@@ -233,27 +351,30 @@ class JournalScreen(Page):
         account = self._account
         if account is not None:
             self._accounting = True
-            path = account.brief.path
-            self._in_thread("ledger", lambda: self.post_message(made_ledger(self.context, path)))
+            make = partial(make_ledger, self.context, account.brief.path)
+            in_thread(self, "ledger", make, self._ledger_made)
             self.refresh_bindings()
 
     def action_copy(self) -> None:
         account = self._account
         if account is not None:
             what = f"the timeline of a {account.brief.what}"
-            self._in_thread(
-                "timeline", lambda: self.app.post_message(CopyAsked(timeline_text([account]), what))
+            in_thread(
+                self,
+                "timeline",
+                lambda: CopyAsked(timeline_text([account]), what),
+                self.app.post_message,
             )
 
     def action_save(self) -> None:
         account = self._account
         if account is not None:
-            name = account.brief.name
-            self._in_thread(
+            name, folder = account.brief.name, "timelines"
+            in_thread(
+                self,
                 "timeline",
-                lambda: self.post_message(
-                    saved_text(self.context, timeline_text([account]), name, "timelines")
-                ),
+                lambda: save_text(self.context, timeline_text([account]), name, folder),
+                self._saved,
             )
 
     @on(LineTable.Moved, "#journals")
@@ -270,58 +391,38 @@ class JournalScreen(Page):
         if self._account is not None:
             self.app.push_screen(StoryScreen(self._account, message.row))
 
-    @on(JournalsListed)
-    def _listed(self, message: JournalsListed) -> None:
+    def _listed(self, journals: Sequence[Journal] | Unknown) -> None:
         self._listing = False
-        self.journals.set_empty(message.trouble or NONE_YET)
-        self.journals.set_rows(message.journals)
+        self.journals.set_empty(journals.reason if isinstance(journals, Unknown) else NONE_YET)
+        self.journals.set_rows(() if isinstance(journals, Unknown) else journals)
         self._show_facts()
         self._open()
 
-    @on(JournalRead)
-    def _read(self, message: JournalRead) -> None:
-        """Show the partitions, unless the cursor is elsewhere by now."""
-        self._opening = False
-        if self.brief is not None and self.brief.path == message.brief.path:
-            self._account = message.account
-            self._endings.set_empty(message.trouble)
-            self._endings.set_rows(message.endings)
-            self.refresh_bindings()
-        self._open()
-
-    @on(JournalChecked)
-    def _checked(self, message: JournalChecked) -> None:
+    def _checked(self, found: CheckedAgain | Unknown) -> None:
         self._checking = None
-        wanting = message.trouble or message.unsettled
+        if isinstance(found, Unknown):
+            told, wanting = found.reason, True
+        else:
+            told, wanting = answers_text(found.answers), bool(found.unsettled)
         self.notify(
-            message.told,
+            told,
             severity="warning" if wanting else "information",
             markup=False,
             timeout=NOTICE_SECONDS,
         )
         self._list()
 
-    @on(LedgerMade)
-    def _ledger_made(self, message: LedgerMade) -> None:
+    def _ledger_made(self, made: MadeLedger | Unknown) -> None:
         self._accounting = False
-        page = message.page
-        if page is None:
-            self.notify(message.trouble, severity="error", markup=False)
+        if isinstance(made, Unknown):
+            self.notify(made.reason, severity="error", markup=False)
         elif self.app.screen is self:
-            self.app.push_screen(LedgerScreen(page, lambda: self._save_ledger(page, message.name)))
+            self.app.push_screen(LedgerScreen(self.context, made, self._saved))
         self.refresh_bindings()
 
-    def _save_ledger(self, page: LedgerPage, name: str) -> None:
-        self._in_thread(
-            "timeline", lambda: self.post_message(saved_ledger(self.context, page, name))
-        )
-
-    @on(TimelineSaved)
-    def _saved(self, message: TimelineSaved) -> None:
-        if message.trouble:
-            self.notify(message.trouble, severity="error", markup=False)
-        else:
-            self.notify(f"Written, readable by you alone: {message.path}", markup=False)
+    def _saved(self, saved: Path | Unknown) -> None:
+        failed = isinstance(saved, Unknown)
+        self.notify(saved_words(saved), severity="error" if failed else "information", markup=False)
 
     @property
     def _endings(self) -> LineTable[PartitionEnding]:
@@ -330,7 +431,8 @@ class JournalScreen(Page):
     def _show_facts(self) -> None:
         current = self.journals.current
         asking = self._checking is not None and path_of(current) == self._checking
-        self.query_one(Facts).facts = journal_facts(current, asking, self.context.armed)
+        facts = journal_facts(current, asking, self.context.armed)
+        self.query_one(Facts).facts = tuple(facts)
         self.refresh_bindings()
 
     def _list(self) -> None:
@@ -339,22 +441,21 @@ class JournalScreen(Page):
             self._listing = True
             incident = self.context.known.incident
             cluster = incident.snapshot.cluster_id if incident is not None else None
-            self._in_thread("journals", lambda: self._look(cluster))
+            look = partial(self._look, cluster)
+            in_thread(
+                self, "journals", lambda: found_or_why(look, "the journals cannot be listed"),
+                self._listed,
+            )  # fmt: skip
 
-    def _look(self, cluster: str | None) -> None:
+    def _look(self, cluster: str | None) -> Sequence[Journal]:
         """In a thread. Before the cluster is known, the journals of all clusters are shown."""
-        try:
-            folder = self.context.state_folder
-            every = {*self._shelf.clusters(), *clusters_observed(folder)}
-            clusters = sorted(every) if cluster is None else [cluster]
-            observed = [
-                observation for id_ in clusters for observation in Observations(id_, folder).load()
-            ]
-            journals = self._shelf.briefs(clusters)
-            self.post_message(JournalsListed((*sightings(observed), *journals)))
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
-            told = f"The journals cannot be listed ({type(error).__name__}: {error})."
-            self.post_message(JournalsListed((), told))
+        folder = self.context.state_folder
+        every = {*self._shelf.clusters(), *clusters_observed(folder)}
+        clusters = sorted(every) if cluster is None else [cluster]
+        observed = [
+            observation for id_ in clusters for observation in Observations(id_, folder).load()
+        ]
+        return (*sightings(observed), *self._shelf.briefs(clusters))
 
     def _open(self) -> None:
         """Read the journal under the cursor, one at a time, unless that is what is shown."""
@@ -367,38 +468,38 @@ class JournalScreen(Page):
         self._endings.set_rows(())
         if brief is not None:
             self._opening = True
-            self._in_thread("journal", lambda: self._read_account(brief))
+            read = partial(_read_account, brief)
+            in_thread(self, "journal", read, partial(self._read, brief))
 
-    def _read_account(self, brief: Brief) -> None:
-        """In a thread: a journal of 100,000 partitions takes seconds."""
-        try:
-            account = account_of(brief.path)
-            read = JournalRead(brief, account, ordered_endings(account), "")
-        except BreakglassError as error:
-            read = JournalRead(brief, None, (), str(error))
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
-            why = f"It cannot be read ({type(error).__name__}: {error})."
-            read = JournalRead(brief, None, (), why)
-        self.post_message(read)
+    def _read(self, brief: Brief, read: tuple[Account, list[PartitionEnding]] | Unknown) -> None:
+        """Show the partitions, unless the cursor is elsewhere by now."""
+        self._opening = False
+        if self.brief is not None and self.brief.path == brief.path:
+            self._account, endings = (None, []) if isinstance(read, Unknown) else read
+            self._endings.set_empty(read.reason if isinstance(read, Unknown) else "")
+            self._endings.set_rows(endings)
+            self.refresh_bindings()
+        self._open()
 
-    def _check(self, path: Path) -> None:
+    def _check(self, path: Path) -> CheckedAgain | Unknown:
         """In a thread: ask the cluster what became of the unknown steps."""
         from breakglass.services.recovery.guarded.check_again import check_again
 
-        try:
+        def check() -> CheckedAgain:
             with self.context.reading() as client:
-                found = check_again(client, path, folder=self.context.state_folder)
-        except BreakglassError as error:
-            self.post_message(JournalChecked(str(error), trouble=True))
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
-            told = f"The cluster's answers cannot be read ({type(error).__name__}: {error})."
-            self.post_message(JournalChecked(told, trouble=True))
-        else:
-            unsettled = len(found.unsettled)
-            self.post_message(JournalChecked(answers_text(found.answers), unsettled=unsettled))
+                return check_again(client, path, folder=self.context.state_folder)
 
-    def _in_thread(self, group: str, run: Callable[[], object]) -> None:
-        self.run_worker(run, group=group, thread=True, exit_on_error=False)
+        return found_or_why(check, "the cluster's answers cannot be read")
+
+
+def _read_account(brief: Brief) -> tuple[Account, list[PartitionEnding]] | Unknown:
+    """In a thread: a journal of 100,000 partitions takes seconds. What needs a look comes first."""
+
+    def read() -> tuple[Account, list[PartitionEnding]]:
+        account = account_of(brief.path)
+        return account, ordered_endings(account)
+
+    return found_or_why(read, "it cannot be read")
 
 
 def answers_text(answers: Sequence[StepAnswer]) -> str:

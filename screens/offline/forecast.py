@@ -10,12 +10,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from breakglass.screens.widgets.replica_table import Line, ReplicaTable, TablePiece, reason_lines
+from breakglass.screens.widgets.replica_table import Line, ReplicaTable, reason_lines
 from breakglass.services.incident import cells
 from breakglass.services.incident.forecast import Forecast, Outlook, forecast_of
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.recovery.judgement.starting import IF_AS_IT_WAS
-from breakglass.themes.roles import Role
+from breakglass.themes.roles import Role, Words
 
 MOST_TOPICS = 12
 """Topics that are named for each outlook; the others are counted."""
@@ -55,12 +55,17 @@ class ForecastScreen(ModalScreen[None]):
 
 def forecast_lines(forecast: Forecast, what: str, width: int) -> list[Line]:
     """What to show of *forecast*, in *width* cells."""
-    lines: list[Line] = [(TablePiece(f" If nobody intervenes: {what}", Role.HEADING),)]
+    lines: list[Line] = [(Words(f" If nobody intervenes: {what}", Role.HEADING),)]
     for outlook in forecast.outlooks:
         lines += _outlook(outlook, width)
     if forecast.unread:
-        lines.append((TablePiece(f" {forecast.unread:,} not read yet", Role.UNKNOWN),))
-    lines += _restores(forecast)
+        lines.append((Words(f" {forecast.unread:,} not read yet", Role.UNKNOWN),))
+    if forecast.restores:
+        lines += [(), (Words(" What brings partitions back whole", Role.HEADING),)]
+    for restore in forecast.restores:
+        cure = f"{restore.first} first, then start" if restore.first else "start"
+        cure, how = ("reconnect", "to the controllers") if restore.runs else (cure, IF_AS_IT_WAS)
+        lines.append((Words(f" {restore.partitions:>7,}  {cure} b{restore.broker} {how}"),))
     return lines
 
 
@@ -69,8 +74,8 @@ def _outlook(outlook: Outlook, width: int) -> Iterator[Line]:
     role = Role.BOMB if outlook.harmful else None
     for place, (line,) in enumerate(reason_lines([_fate(outlook)], width - 9)):
         yield (
-            TablePiece(number if not place else " " * len(number)),
-            TablePiece(line.text[3:], role),
+            Words(number if not place else " " * len(number)),
+            Words(line.text[3:], role),
         )
     names = [
         cells.name_text(topic if len(topic.rows) > 1 else topic.rows[0]) for topic in outlook.topics
@@ -78,7 +83,7 @@ def _outlook(outlook: Outlook, width: int) -> Iterator[Line]:
     shown = ", ".join(names[:MOST_TOPICS])
     more = f", and {len(names) - MOST_TOPICS:,} more topics" if len(names) > MOST_TOPICS else ""
     for (line,) in reason_lines([shown + more], width - 9):
-        yield (TablePiece(" " * len(number) + line.text[3:], Role.MUTED),)
+        yield (Words(" " * len(number) + line.text[3:], Role.MUTED),)
 
 
 def _fate(outlook: Outlook) -> str:
@@ -95,14 +100,3 @@ def _fate(outlook: Outlook) -> str:
     if outlook.whole:
         return f"the controller elects {named} by itself; no replica that was read holds more"
     return f"the controller may elect {named} at any moment, an unclean election"
-
-
-def _restores(forecast: Forecast) -> Iterator[Line]:
-    if not forecast.restores:
-        return
-    yield ()
-    yield (TablePiece(" What brings partitions back whole", Role.HEADING),)
-    for restore in forecast.restores:
-        cure = f"{restore.first} first, then start" if restore.first else "start"
-        cure, how = ("reconnect", "to the controllers") if restore.runs else (cure, IF_AS_IT_WAS)
-        yield (TablePiece(f" {restore.partitions:>7,}  {cure} b{restore.broker} {how}"),)

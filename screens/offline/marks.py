@@ -60,8 +60,8 @@ class Marks:
         marked = all(self._marked(line) for line in lines)
         for line in lines:
             held, numbers = self._held(line), self._numbers_of(line)
-            changed = _without if marked else _with
-            self._numbers[topic_of(line)] = changed(held, numbers)
+            both = frozenset(held) | frozenset(numbers) if held else numbers
+            self._numbers[topic_of(line)] = _without(held, numbers) if marked else both
         self._whole.clear()
 
     def keep(self, before: Sequence[IncidentRow], rows: Sequence[IncidentRow]) -> None:
@@ -108,10 +108,6 @@ class Marks:
             found = frozenset([row.state.partition.partition for row in line.rows])
             self._members[line.key] = found
         return found
-
-
-def _with(held: Numbers, numbers: Numbers) -> Numbers:
-    return frozenset(held) | frozenset(numbers) if held else numbers
 
 
 def _without(held: Numbers, numbers: Numbers) -> Numbers:

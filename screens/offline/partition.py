@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.widget import Widget
 
 from breakglass.screens.context import Context
 from breakglass.screens.messages import CopyAsked, DiffAsked, ElectionAsked
-from breakglass.screens.page import Page
 from breakglass.screens.widgets.replica_table import (
+    COPIED_WIDTH,
     Line,
-    ReplicaTable,
-    TablePiece,
+    TextPage,
     partition_lines,
     plain_text,
     reason_lines,
@@ -39,21 +36,17 @@ from breakglass.services.words.figures import (
 )
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import time_text
-from breakglass.themes.roles import Role
+from breakglass.themes.roles import Role, Words
 
-COPIED_WIDTH = 200
 MOST_GROUPS = 50
 """Consumer groups that are named."""
 
 
-class PartitionScreen(Page):
+class PartitionScreen(TextPage):
     """One partition; Esc goes back to the list."""
 
     TITLE = "Partition"
     ABOUT = "Everything that was read of one partition, and what each choice would lose."
-    CSS = """
-    PartitionScreen ReplicaTable { height: 1fr; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "elect", "elect", tooltip="Elect its best replica, step by step"),
         Binding("d", "diff", "diff", tooltip="Compare two replicas, record by record"),
@@ -66,36 +59,31 @@ class PartitionScreen(Page):
         self._partition = partition
         self._assessment: Assessment | None = None
         """The last that was known."""
-
-    def body(self) -> Iterator[Widget]:
-        yield ReplicaTable()
-
-    def on_mount(self) -> None:
-        self.query_one(ReplicaTable).focus()
+        self._gone = False
 
     def show_known(self) -> None:
         incident = self.context.known.incident
-        if incident is None:
-            return
-        assessment = incident.assessment(self._partition)
-        if assessment is not None:
-            self._assessment = assessment
-        gone = incident.row(self._partition) is None
-        self.query_one(ReplicaTable).show(partial(self._told, gone), top=False)
+        if incident is not None:
+            self._assessment = incident.assessment(self._partition) or self._assessment
+            self._gone = incident.row(self._partition) is None
+            self.draw()
 
     def tick(self) -> None:
         if self.context.last_seen:
             self.show_known()
 
-    def _told(self, gone: bool, width: int) -> Iterator[Line]:
+    def lines(self, width: int) -> Iterator[Line]:
+        return self._lines(width, gone=self._gone)
+
+    def _lines(self, width: int, *, gone: bool) -> Iterator[Line]:
         seen = self.context.last_seen
         if seen:
             state = "it was not offline any more, and before:" if gone else "this was so:"
             news = f" What is so by now is UNKNOWN. At {seen} {state}"
-            yield (TablePiece(bounded(news, width), Role.STALE),)
+            yield (Words(bounded(news, width), Role.STALE),)
         elif gone:
             news = f" {self._partition} is not offline any more. Last seen:"
-            yield (TablePiece(bounded(news, width), Role.VERIFIED),)
+            yield (Words(bounded(news, width), Role.VERIFIED),)
         if self._assessment is not None:
             yield from everything(self._assessment, width)
 
@@ -106,8 +94,7 @@ class PartitionScreen(Page):
         self.app.post_message(DiffAsked(self._partition))
 
     def action_copy(self) -> None:
-        lines = self._told(False, COPIED_WIDTH)
-        text = plain_text(lines)
+        text = plain_text(self._lines(COPIED_WIDTH, gone=False))
         self.app.post_message(CopyAsked(text, f"the facts about {self._partition}"))
 
 
@@ -115,20 +102,20 @@ def everything(assessment: Assessment, width: int) -> Iterator[Line]:
     """All about one partition, in *width* cells."""
     evidence = assessment.evidence
     verdict = f"{assessment.verdict.value} {assessment.action}"
-    yield (TablePiece(f" {verdict}", Role.HEADING),)
+    yield (Words(f" {verdict}", Role.HEADING),)
     yield from partition_lines(assessment, width)
     yield from _section("By itself", [_forecast(assessment)], width)
     yield from _section("Each choice", _choices(assessment), width)
     yield from _section("Only in unread replicas", [_unread(assessment)], width)
-    yield from _section("Replicas", _replicas(evidence), width)
+    yield from _section("Replicas", map(_replica, evidence.replicas), width)
     yield from _section("Topic", _settings(evidence.settings), width)
     yield from _section("Controller's record", _state(evidence), width)
     yield from _section("Committed by groups", _groups(evidence), width)
 
 
-def _section(title: str, sentences: Iterator[str] | list[str], width: int) -> Iterator[Line]:
+def _section(title: str, sentences: Iterable[str], width: int) -> Iterator[Line]:
     yield ()
-    yield (TablePiece(f" {title}", Role.HEADING),)
+    yield (Words(f" {title}", Role.HEADING),)
     yield from reason_lines(sentences, width)
 
 
@@ -164,11 +151,6 @@ def _unread(assessment: Assessment) -> str:
     return f"{told}, known from {unread.source}" if unread.source and least else told
 
 
-def _replicas(evidence: PartitionEvidence) -> Iterator[str]:
-    for replica in evidence.replicas:
-        yield _replica(replica)
-
-
 def _replica(replica: ReplicaLog) -> str:
     name = f"b{replica.broker}, {replica.role.value}"
     if isinstance(replica.log_end, Unknown):
@@ -180,8 +162,8 @@ def _replica(replica: ReplicaLog) -> str:
         f"current leader epoch {count(replica.leader_epoch)}",
         f"epochs written: {_epochs(replica)}",
         f"newest record {time_text(replica.newest_ms)}",
+        contents_sentence(replica),
     ]
-    told.append(contents_sentence(replica))
     if isinstance(replica.high_watermark, Unknown):
         told.append(replica.high_watermark.reason)
     if not isinstance(replica.log_dir, Unknown):

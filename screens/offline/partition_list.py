@@ -5,10 +5,10 @@ The cursor stays on its partition, whatever comes, goes or changes places around
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import ClassVar, cast
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import ClassVar, NamedTuple, cast
 
-from textual import on
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
@@ -16,9 +16,8 @@ from textual.widget import Widget
 from typing_extensions import override
 
 from breakglass.screens.offline.marks import Marks, line_key, rows_of
-from breakglass.screens.offline.messages import ListingMade, WholeListing
-from breakglass.screens.widgets.line_columns import Cell, LineColumn
-from breakglass.screens.widgets.line_table import LineTable
+from breakglass.screens.refreshing import in_thread
+from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.services.incident import cells
 from breakglass.services.incident.cells import Listed
 from breakglass.services.incident.groups import GroupKey, PartitionGroup
@@ -35,7 +34,15 @@ from breakglass.services.incident.listing import (
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.judgement.assessment import Verdict
-from breakglass.themes.roles import Role
+from breakglass.themes.roles import Role, Words
+
+
+class WholeListing(NamedTuple):
+    """All rows of an incident, listed by urgency."""
+
+    rows: Sequence[IncidentRow]
+    listing: Listing
+
 
 VERDICT_ROLES = {
     Verdict.BOMB: Role.BOMB,
@@ -52,61 +59,86 @@ WORD = max(len(verdict.value) for verdict in Verdict)
 def columns(opened: Callable[[Listed], bool | None]) -> tuple[LineColumn[Listed], ...]:
     """The columns; *opened* says of a group whether it is, of one of its partitions None."""
 
-    def verdict(line: Listed) -> Cell:
+    def verdict(line: Listed) -> Words:
         shown = f"{cells.verdict_text(line):<{WORD}} {cells.action_text(line)}"
-        return Cell(shown, Role.MUTED if line.verdict is None else VERDICT_ROLES[line.verdict])
+        return Words(shown, Role.MUTED if line.verdict is None else VERDICT_ROLES[line.verdict])
 
-    def name(line: Listed) -> Cell:
+    def name(line: Listed) -> Words:
         shown = cells.name_text(line)
         if isinstance(line, PartitionGroup):
-            return Cell(("▾" if opened(line) else "▸") + shown)
-        return Cell(("   " if opened(line) is None else " ") + shown)
+            return Words(("▾" if opened(line) else "▸") + shown)
+        return Words(("   " if opened(line) is None else " ") + shown)
 
     return (
         LineColumn("Verdict", verdict),
         LineColumn(" Topic-partition", name, most=LONGEST_NAME, shrinks=True, tail="-"),
         LineColumn("Best", _best, least_width=50),
-        LineColumn("LEO", _log_end, right=True, least_width=70, yields=2),
-        LineColumn("Epoch", _epoch, right=True, least_width=78, yields=1),
+        LineColumn(
+            "LEO",
+            lambda line: _figure(cells.log_end_text(line)),
+            right=True,
+            least_width=70,
+            yields=2,
+        ),
+        LineColumn(
+            "Epoch",
+            lambda line: _figure(cells.epoch_text(line)),
+            right=True,
+            least_width=78,
+            yields=1,
+        ),
         LineColumn("Loses", _loses, right=True),
         LineColumn("Unread", _unread, right=True, least_width=66),
         LineColumn("Heard", _heard, least_width=72),
     )
 
 
-def _best(line: Listed) -> Cell:
-    return Cell(cells.best_text(line), None if line.designee is None else Role.DESIGNEE)
+def _best(line: Listed) -> Words:
+    return Words(cells.best_text(line), None if line.designee is None else Role.DESIGNEE)
 
 
-def _log_end(line: Listed) -> Cell:
-    return _figure(cells.log_end_text(line))
-
-
-def _epoch(line: Listed) -> Cell:
-    return _figure(cells.epoch_text(line))
-
-
-def _loses(line: Listed) -> Cell:
+def _loses(line: Listed) -> Words:
     text = cells.loses_text(line)
     value = line.loss.at_least if isinstance(line, PartitionGroup) else line.loss
     if isinstance(value, Unknown):
-        return Cell(text, Role.UNKNOWN)
-    return Cell(text, Role.LOST if value else None)
+        return Words(text, Role.UNKNOWN)
+    return Words(text, Role.LOST if value else None)
 
 
-def _unread(line: Listed) -> Cell:
+def _unread(line: Listed) -> Words:
     text = cells.unread_text(line)
-    return Cell(text, None if text in ("0", "-") else Role.UNKNOWN)
+    return Words(text, None if text in ("0", "-") else Role.UNKNOWN)
 
 
-def _heard(line: Listed) -> Cell:
+def _heard(line: Listed) -> Words:
     heard = line.heard
     all_heard = heard is not None and heard[0] == heard[1]
-    return Cell(cells.heard_text(line), None if all_heard else Role.UNKNOWN)
+    return Words(cells.heard_text(line), None if all_heard else Role.UNKNOWN)
 
 
-def _figure(text: str) -> Cell:
-    return Cell(text, Role.UNKNOWN if text == "?" else None)
+def _figure(text: str) -> Words:
+    return Words(text, Role.UNKNOWN if text == "?" else None)
+
+
+def _make(
+    incident: Incident,
+    view: ListingView,
+    opened: frozenset[GroupKey],
+    keep: TopicPartition | None,
+    before: WholeListing | None,
+) -> tuple[Listing, WholeListing]:
+    """In a thread."""
+    rows = incident.rows
+    if before is None:
+        whole = listing(rows, ListingView(), opened)
+    elif before.rows is rows:
+        whole = before.listing
+    else:
+        whole = relisted(before.listing, before.rows, rows)
+    made = narrowed(whole, view, opened, keep) or listing(rows, view, opened, keep)
+    _ = whole.lines, whole.by_key, whole.kept, whole.of_topics, whole.of_conclusions
+    _ = made.lines, made.by_key, made.kept
+    return made, WholeListing(rows, whole)
 
 
 SHARE = 60
@@ -263,12 +295,11 @@ class PartitionList(LineTable[Listed]):
         place = orders.index(self.view.order) + by
         self.look(ListingView(self.view.filter, orders[place % len(orders)]))
 
-    @on(ListingMade)
-    def _listing_made(self, message: ListingMade) -> None:
+    def _listing_made(self, generation: int, made: tuple[Listing, WholeListing]) -> None:
         self._making = False
-        self._whole = message.whole
-        if message.generation == self._generation:
-            self._put_listing(message.listing)
+        listing, self._whole = made
+        if generation == self._generation:
+            self._put_listing(listing)
         else:
             self._list()
         self._go_on()
@@ -291,8 +322,8 @@ class PartitionList(LineTable[Listed]):
         elif not self._making:
             self._making = True
             opened, whole = self.listing.opened, self._whole
-            asked = (self._generation, incident, self.view, opened, self._keep, whole)
-            self.run_worker(lambda: self._make(*asked), group="listing", thread=True)
+            make = partial(_make, incident, self.view, opened, self._keep, whole)
+            in_thread(self, "listing", make, partial(self._listing_made, self._generation))
 
     def _narrowed(self, incident: Incident) -> Listing | None:
         """The list as it is wanted, if it is a part of the whole one and found without delay."""
@@ -307,28 +338,6 @@ class PartitionList(LineTable[Listed]):
     def _keep(self) -> TopicPartition | None:
         """The partition that the operator went to: it must not go out of sight."""
         return self._wanted if isinstance(self._wanted, TopicPartition) else None
-
-    def _make(
-        self,
-        generation: int,
-        incident: Incident,
-        view: ListingView,
-        opened: frozenset[GroupKey],
-        keep: TopicPartition | None,
-        before: WholeListing | None,
-    ) -> None:
-        """In a thread."""
-        rows = incident.rows
-        if before is None:
-            whole = listing(rows, ListingView(), opened)
-        elif before.rows is rows:
-            whole = before.listing
-        else:
-            whole = relisted(before.listing, before.rows, rows)
-        made = narrowed(whole, view, opened, keep) or listing(rows, view, opened, keep)
-        _ = whole.lines, whole.by_key, whole.kept, whole.of_topics, whole.of_conclusions
-        _ = made.lines, made.by_key, made.kept
-        self.post_message(ListingMade(generation, made, WholeListing(rows, whole)))
 
     def _put_listing(self, made: Listing) -> None:
         self.listing = made

@@ -7,44 +7,94 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.widget import Widget
+from textual.message import Message
 from typing_extensions import override
 
 from breakglass.screens.context import Context
-from breakglass.screens.messages import CopyAsked
-from breakglass.screens.offline.messages import (
-    Prepared,
-    RescueFinished,
-    RescueMoved,
-    RescuePrepared,
-)
-from breakglass.screens.page import Page
-from breakglass.screens.widgets.replica_table import (
-    Line,
-    ReplicaTable,
-    TablePiece,
-    plain_text,
-    reason_lines,
-)
+from breakglass.screens.refreshing import in_thread
+from breakglass.screens.widgets.replica_table import Line, TextPage, reason_lines
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import TopicPartition
-from breakglass.themes.roles import Role
+from breakglass.themes.roles import Role, Words
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
+    from breakglass.services.recovery.rescue.spans import AtRisk
 
-COPIED_WIDTH = 200
+
+class RescueMoved(Message):
+    """A rescue has copied more."""
+
+    def __init__(self, progress: RescueProgress) -> None:
+        super().__init__()
+        self.progress = progress
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, RescueMoved)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is to be saved."""
+
+    at_risk: tuple[AtRisk, ...]
+    """Partitions of which electing the recommended replica cuts something off."""
+    offsets: int
+    """To be copied at most."""
+    brokers: tuple[int, ...]
+    """They are read."""
+    without: int
+    """Partitions that lose nothing, or have nobody to be elected."""
+    folder: Path
+    nothing: str
+    """Said where there is nothing to be saved."""
+    remarks: tuple[str, ...] = ()
+    """What is not saved, or is to be known besides."""
+
+    @classmethod
+    def of(
+        cls,
+        elected: Sequence[AtRisk],
+        without: int,
+        folder: Path,
+        *,
+        nothing: str,
+        remarks: tuple[str, ...] = (),
+    ) -> Prepared:
+        """What leaders would cut off; takes a while for many, and reads nothing."""
+        from breakglass.services.recovery.rescue.rescue import divide
+
+        shares, unclear = divide(elected)
+        losing = {*shares, *unclear}
+        endangered = tuple([one for one in elected if one.partition in losing])
+        held = [share for together in shares.values() for share in together]
+        return cls(
+            endangered,
+            sum(share.offsets for share in held),
+            tuple(sorted({share.replica.broker for share in held})),
+            without + len(elected) - len(endangered),
+            folder,
+            nothing,
+            remarks,
+        )
+
+    @property
+    def partitions(self) -> int:
+        return len(self.at_risk)
+
+
 MOST_LISTED = 200
 """Partitions named one by one."""
 
 
-class RescueScreen(Page):
+class RescueScreen(TextPage):
     """Enter begins, Esc stops and then goes back."""
 
     TITLE = "Rescue"
@@ -53,9 +103,7 @@ class RescueScreen(Page):
         "replicas would cut off. It changes nothing on the cluster and needs no --write. An "
         "election does the same before it begins."
     )
-    CSS = """
-    RescueScreen ReplicaTable { height: 1fr; }
-    """
+    COPIED = "what was rescued"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "begin", "begin", tooltip="Begin to copy"),
         Binding("y", "copy", "copy", tooltip="Copy this text"),
@@ -71,69 +119,59 @@ class RescueScreen(Page):
         self._halted = threading.Event()
         self._copying = False
 
-    def body(self) -> Iterator[Widget]:
-        yield ReplicaTable()
-
     def on_mount(self) -> None:
-        super().on_mount()
-        self.query_one(ReplicaTable).focus()
         incident = self.context.known.incident
         if incident is not None:
-            self.run_worker(lambda: self._prepare(incident), group="rescue", thread=True)
+            in_thread(self, "rescue", partial(self._prepare, incident), self._is_prepared)
 
     def show_known(self) -> None:
-        self._draw()
+        self.draw()
 
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Enter begins once, and only where there is something to be saved."""
-        if action == "begin":
-            ready = self._prepared is not None and self._prepared.partitions > 0
-            return True if ready and not self._copying and self._results is None else None
-        return True
+        return True if action != "begin" or self._may_begin else None
+
+    @property
+    def _may_begin(self) -> bool:
+        ready = self._prepared is not None and self._prepared.partitions > 0
+        return ready and not self._copying and self._results is None
 
     def action_begin(self) -> None:
         prepared, incident = self._prepared, self.context.known.incident
-        if prepared is None or incident is None or self._copying or self._results is not None:
-            return
-        self._copying = True
-        cluster_id = incident.snapshot.cluster_id
-        self.run_worker(lambda: self._rescue(prepared, cluster_id), group="rescue", thread=True)
-        self._draw()
+        if prepared is not None and incident is not None and self._may_begin:
+            self._copying = True
+            rescue = partial(self._rescue, prepared, incident.snapshot.cluster_id)
+            in_thread(self, "rescue", rescue, self._finished)
+            self.draw()
 
     def action_leave(self) -> None:
         if self._copying:
             self._halted.set()
-            self._draw()
+            self.draw()
         else:
             self.dismiss()
 
-    def action_copy(self) -> None:
-        self.app.post_message(CopyAsked(plain_text(self._told(COPIED_WIDTH)), "what was rescued"))
-
-    @on(RescuePrepared)
-    def _is_prepared(self, message: RescuePrepared) -> None:
-        self._prepared = message.prepared
-        self._draw()
+    def _is_prepared(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self.draw()
 
     @on(RescueMoved)
     def _moved(self, message: RescueMoved) -> None:
         self._progress = message.progress
-        self._draw()
+        self.draw()
 
-    @on(RescueFinished)
-    def _finished(self, message: RescueFinished) -> None:
-        self._copying, self._results = False, tuple(message.results)
-        self._draw()
+    def _finished(self, results: Sequence[RescuedPartition]) -> None:
+        self._copying, self._results = False, tuple(results)
+        self.draw()
 
-    def _prepare(self, incident: Incident) -> None:
+    def _prepare(self, incident: Incident) -> Prepared:
         """In a thread."""
         from breakglass.services.recovery.guarded.rescue_choice import default_folder
         from breakglass.services.recovery.rescue.rescue import new_folder
 
         to = default_folder(self.context.state_folder)
-        folder = new_folder(to, incident.snapshot.cluster_id)
-        self.post_message(RescuePrepared(self.prepared(incident, folder)))
+        return self.prepared(incident, new_folder(to, incident.snapshot.cluster_id))
 
     def prepared(self, incident: Incident, folder: Path) -> Prepared:
         """In a thread: what is to be saved into *folder*."""
@@ -143,7 +181,7 @@ class RescueScreen(Page):
         """About how many bytes are saved, of each log the newest records first; None: all."""
         return None
 
-    def _rescue(self, prepared: Prepared, cluster_id: str) -> None:
+    def _rescue(self, prepared: Prepared, cluster_id: str) -> Sequence[RescuedPartition]:
         """In a thread: never raises for a broker, a disk or a partition."""
         from breakglass.services.recovery.guarded.rescuing import rescuer
 
@@ -152,19 +190,19 @@ class RescueScreen(Page):
 
         rescuing = rescuer(self.context.access, cluster_id, self._stopped)
         rescuing = replace(rescuing, progress=tell, most_bytes=self.most_bytes())
-        self.post_message(RescueFinished(rescuing.rescue(prepared.at_risk, prepared.folder)))
+        return rescuing.rescue(prepared.at_risk, prepared.folder)
 
     def _stopped(self) -> bool:
         return self._halted.is_set() or self.context.stopping.is_set()
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         self.refresh_bindings()
-        self.query_one(ReplicaTable).show(self._told, top=False)
+        super().draw()
 
-    def _told(self, width: int) -> Iterator[Line]:
+    def lines(self, width: int) -> Iterator[Line]:
         prepared = self._prepared
         if prepared is None:
-            yield (TablePiece(" Working out what would be cut off.", Role.RUNNING),)
+            yield (Words(" Working out what would be cut off.", Role.RUNNING),)
             return
         yield from _heading(prepared, width)
         if self._results is not None:
@@ -172,7 +210,7 @@ class RescueScreen(Page):
         elif self._copying:
             yield from _progress(self._progress, stopping=self._halted.is_set())
         elif prepared.partitions:
-            yield (TablePiece(" Enter begins. Esc goes back.", Role.KEY),)
+            yield (Words(" Enter begins. Esc goes back.", Role.KEY),)
 
 
 def prepare(incident: Incident, partitions: Sequence[TopicPartition], folder: Path) -> Prepared:
@@ -196,7 +234,7 @@ def _heading(prepared: Prepared, width: int) -> Iterator[Line]:
     brokers = ", ".join(f"b{broker}" for broker in prepared.brokers) or "no broker"
     plural = "s" * (prepared.partitions != 1)
     what = f"{prepared.partitions:,} partition{plural}, {prepared.offsets:,} offsets at most"
-    yield (TablePiece(f" To be saved: {what}, from {brokers}", Role.HEADING),)
+    yield (Words(f" To be saved: {what}, from {brokers}", Role.HEADING),)
     told = [f"into {prepared.folder}"]
     if prepared.without:
         told.append(f"{prepared.without:,} of those asked for lose nothing, or elect nobody")
@@ -208,9 +246,9 @@ def _heading(prepared: Prepared, width: int) -> Iterator[Line]:
 def _progress(progress: RescueProgress | None, *, stopping: bool) -> Iterator[Line]:
     copied, most = (0, 0) if progress is None else (progress.copied, progress.at_most)
     doing = "Stopping" if stopping else "Copying"
-    yield (TablePiece(f" {doing}: {copied:,} of {most:,}", Role.RUNNING),)
+    yield (Words(f" {doing}: {copied:,} of {most:,}", Role.RUNNING),)
     if not stopping:
-        yield (TablePiece(" Esc stops; partitions already saved are kept.", Role.MUTED),)
+        yield (Words(" Esc stops; partitions already saved are kept.", Role.MUTED),)
 
 
 def _results(results: Sequence[RescuedPartition], width: int) -> Iterator[Line]:
@@ -219,7 +257,7 @@ def _results(results: Sequence[RescuedPartition], width: int) -> Iterator[Line]:
     whole = len(results) - len(missed)
     role = Role.VERIFIED if not missed else Role.FAILED
     done = f" Saved {records:,} records; whole: {whole:,} of {len(results):,} partitions"
-    yield (TablePiece(done, role),)
+    yield (Words(done, role),)
     for result in missed[:MOST_LISTED]:
         yield from reason_lines([f"{result.partition} is not whole: {result.reason}"], width)
     for result in [result for result in results if result.saved][:MOST_LISTED]:
@@ -229,4 +267,69 @@ def _results(results: Sequence[RescuedPartition], width: int) -> Iterator[Line]:
             )
             yield from reason_lines([told], width)
     if len(results) > MOST_LISTED:
-        yield (TablePiece(f" Only {MOST_LISTED} are listed; the folder has all.", Role.MUTED),)
+        yield (Words(f" Only {MOST_LISTED} are listed; the folder has all.", Role.MUTED),)
+
+
+class BeforeReturnScreen(RescueScreen):
+    """Enter begins, Esc stops and then goes back."""
+
+    TITLE = "Rescue before a return"
+    ABOUT = (
+        "Copies into backups on this machine what other replicas hold of offline partitions and "
+        "a broker is not proved to hold: once started, it leads, and that is cut off. It changes "
+        "nothing on the cluster and needs no --write."
+    )
+
+    def __init__(self, context: Context, broker: int) -> None:
+        super().__init__(context, ())
+        self._broker = broker
+
+    def most_bytes(self) -> int | None:
+        from breakglass.services.recovery.guarded.rescuing import BEFORE_RETURN_BYTES
+
+        return BEFORE_RETURN_BYTES
+
+    def prepared(self, incident: Incident, folder: Path) -> Prepared:
+        from breakglass.services.recovery.rescue.spans import at_risk_of_return
+
+        broker = self._broker
+        evidence = [judged.evidence for judged in incident.assessments()]
+        at_risk = [risk for one in evidence if (risk := at_risk_of_return(one, broker)) is not None]
+        return Prepared.of(
+            at_risk,
+            0,
+            folder,
+            nothing=f"b{broker} cuts nothing that was read of other replicas when it returns.",
+            remarks=(*_remarks(incident, broker), "Y copies the command, for another terminal"),
+        )
+
+
+def _remarks(incident: Incident, broker: int) -> Iterator[str]:
+    """What no rescue from brokers saves, and what else speaks against the start."""
+    from breakglass.services.recovery.rescue.spans import at_risk_of_return, harm_of, unread_beside
+
+    evidence = [judged.evidence for judged in incident.assessments()]
+    passed = incident.circumstances.copy_first.get(broker)
+    harm = harm_of(evidence, broker)
+    if harm:
+        yield f"keep b{broker} down: {harm}"
+    if passed is not None:
+        yield passed.advice
+    elif led := incident.snapshot.led_without(broker):
+        plural = "s" * (led != 1)
+        yield (
+            f"{led:,} other partition{plural} of b{broker} are led without it: its start cuts what "
+            "it alone has of them"
+        )
+    others = sum(at_risk_of_return(one, broker) is None for one in evidence)
+    if others:
+        yield (
+            f"{others:,} other offline partition{'s' * (others != 1)}: b{broker} would not lead "
+            "there, or cuts nothing that was read"
+        )
+    unread = len(incident.rows) - len(evidence)
+    if unread:
+        yield f"{unread:,} offline partitions are not read yet: nothing of them is saved"
+    beside = sorted({other for one in evidence for other in unread_beside(one, broker)})
+    for other in beside:
+        yield f"b{other} could not be read: what it alone holds is not saved, and may be cut"

@@ -1,14 +1,11 @@
-"""The screen of the offline partitions: the list, and the replicas of what the cursor is on.
+"""The offline partitions: the list, and the replicas of what the cursor is on.
 
 It comes first: what it opens is imported when it is opened.
-
-The line above the list: how it is looked at, what is marked, how far the reading has come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -30,7 +27,6 @@ from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.replica_table import (
     Line,
     ReplicaTable,
-    TablePiece,
     partition_lines,
     reason_lines,
 )
@@ -41,41 +37,13 @@ from breakglass.services.incident.filters import HELP, readable
 from breakglass.services.incident.groups import PartitionGroup
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.listing import ListingView, RowOrder
-from breakglass.services.incident.row import IncidentRow
 from breakglass.services.recovery.judgement.summary import none_offline
 from breakglass.services.words.inert import bounded
-from breakglass.themes.roles import Role, role_style
+from breakglass.themes.roles import Role, Words, role_style
 
 LONGEST_FILTER = 60
 OLD_SECONDS = 60
 """Replicas are read again every half a minute, or less often where there are very many."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListingFacts:
-    """What the line says."""
-
-    total: int = 0
-    judged: int = 0
-    kept: int = 0
-    groups: int = 0
-    filter: str = ""
-    fault: str = ""
-    """Why the filter that is being written cannot be read."""
-    order: RowOrder = RowOrder.URGENCY
-    marked: int = 0
-    awaited: tuple[int, ...] = ()
-    """Brokers that are still waited for."""
-    silent: tuple[int, ...] = ()
-    """Brokers that do not answer."""
-    gone: tuple[int, ...] = ()
-    """Brokers whose disks the operator has declared lost."""
-    last_seen: str = ""
-    """When the cluster was read, where what is listed may not be so by now."""
-    figures_age: int = 0
-    """Of the oldest figures of a replica, in seconds; 0: nothing out of the ordinary."""
-    missing_acls: tuple[str, ...] = ()
-    """For want of them less is known."""
 
 
 class ListingLine(Widget):
@@ -84,50 +52,14 @@ class ListingLine(Widget):
     DEFAULT_CSS = """
     ListingLine { height: 1; }
     """
-    facts: reactive[ListingFacts] = reactive(ListingFacts())
+    said: reactive[tuple[Words, ...]] = reactive(())
 
     def render(self) -> Text:
         text = Text(no_wrap=True, overflow="ellipsis", end="")
-        for piece in _pieces(self.facts):
+        for piece in self.said:
             text.append("  " if text else " ")
-            style = role_style(self.app, piece.role) if piece.role else None
-            text.append(bounded(piece.text, 200), style)
+            text.append(bounded(piece.text, 200), role_style(self.app, piece.role))
         return text
-
-
-def _pieces(facts: ListingFacts) -> Iterator[TablePiece]:
-    if facts.fault:
-        yield TablePiece(facts.fault, Role.FAILED)
-    if facts.last_seen:
-        yield TablePiece(f"as last seen {facts.last_seen}", Role.STALE)
-    if facts.marked:
-        yield TablePiece(f"{facts.marked:,} marked", Role.MARKED)
-    if facts.filter:
-        shown = bounded(facts.filter, LONGEST_FILTER)
-        yield TablePiece(f"filter: {shown} ({facts.kept:,} of {facts.total:,})", Role.DIFFERENT)
-    if facts.judged < facts.total:
-        yield TablePiece(f"reading: {facts.judged:,} of {facts.total:,}", Role.RUNNING)
-    if facts.awaited:
-        yield TablePiece(f"waiting for {_named(facts.awaited)}", Role.RUNNING)
-    if facts.silent:
-        yield TablePiece(f"no answer from {_named(facts.silent)}", Role.UNKNOWN)
-    if facts.gone:
-        yield TablePiece(f"declared gone: {_named(facts.gone)}", Role.DIFFERENT)
-    if facts.figures_age:
-        yield TablePiece(f"figures up to {age_text(facts.figures_age)} old (ctrl+r)", Role.STALE)
-    if facts.missing_acls:
-        first, *more = facts.missing_acls
-        others = f" and {len(more):,} more" if more else ""
-        yield TablePiece(f"missing ACL: {first}{others}", Role.UNKNOWN)
-    if facts.order is not RowOrder.URGENCY:
-        yield TablePiece(f"by {facts.order.value}", Role.MUTED)
-    if facts.groups and not facts.filter:
-        groups = "one group" if facts.groups == 1 else f"{facts.groups:,} groups"
-        yield TablePiece(f"{facts.kept:,} in {groups}", Role.MUTED)
-
-
-def _named(brokers: tuple[int, ...]) -> str:
-    return ", ".join(f"b{broker}" for broker in brokers)
 
 
 def panel_lines(
@@ -136,39 +68,27 @@ def panel_lines(
     """About a line of the list, in *width* cells; *seen* is when that was so, if not now (R41)."""
     if line is None:
         return []
-    was: Line = (TablePiece(f" So it was at {seen}; what is so by now is UNKNOWN.", Role.STALE),)
+    was: Line = (Words(f" So it was at {seen}; what is so by now is UNKNOWN.", Role.STALE),)
     begun = [was] if seen else []
+    row = line.rows[0] if isinstance(line, PartitionGroup) else line
     if isinstance(line, PartitionGroup):
-        return [*begun, _group(line), *_partition(incident, line.rows[0], width)]
-    return [*begun, *_partition(incident, line, width)]
-
-
-def _group(group: PartitionGroup) -> Line:
-    listed = TablePiece("  Enter lists them; the first is", Role.MUTED)
-    return (
-        TablePiece(f" {cells.name_text(group)}", Role.HEADING),
-        TablePiece(f"  {_whole(group)}"),
-        listed,
-    )
-
-
-def _whole(group: PartitionGroup) -> str:
-    told = [f"loses {cells.loses_text(group)}", f"unread {cells.unread_text(group)}"]
-    if group.verdict is None:
-        return "not read yet"
-    return ", ".join([f"best {cells.best_text(group)}", *told])
-
-
-def _partition(incident: Incident, row: IncidentRow, width: int) -> list[Line]:
+        told = "not read yet"
+        if line.verdict is not None:
+            told = f"best {cells.best_text(line)}, loses {cells.loses_text(line)}, unread "
+            told += cells.unread_text(line)
+        name = Words(f" {cells.name_text(line)}", Role.HEADING)
+        listed = Words("  Enter lists them; the first is", Role.MUTED)
+        begun.append((name, Words(f"  {told}"), listed))
     assessment = incident.assessment(row.partition)
     if assessment is not None:
-        return partition_lines(assessment, width, gone_by="b")
+        return [*begun, *partition_lines(assessment, width, gone_by="b")]
     state = row.state
     about = (
         f"leader epoch {state.leader_epoch}, assignment {','.join(map(str, state.assignment))}: "
         "its replicas have not been read yet"
     )
-    return [(TablePiece(f" {row.partition}", Role.HEADING),), *reason_lines([about], width)]
+    heading: Line = (Words(f" {row.partition}", Role.HEADING),)
+    return [*begun, heading, *reason_lines([about], width)]
 
 
 WIDE = 160
@@ -305,7 +225,7 @@ class OfflineScreen(FilteredPage):
     def action_elect(self) -> None:
         targets = self._list.targets
         if targets:
-            self.app.post_message(ElectionAsked(tuple(targets)))
+            self.app.post_message(ElectionAsked(targets))
 
     def action_rescue(self) -> None:
         targets = self._list.targets
@@ -370,17 +290,20 @@ class OfflineScreen(FilteredPage):
     def action_hold(self) -> None:
         """Keep unclean elections from coming, whatever is marked: the act finds its topics."""
         if self._armed("hold"):
-            from breakglass.screens.offline.settings_acts import HoldPage
+            from breakglass.screens.guard.acts import HoldPage
+            from breakglass.services.recovery.acts.hold import HoldElections
 
-            self.app.push_screen(HoldPage(self.context))
+            self.app.push_screen(HoldPage(self.context, HoldElections()))
 
     def action_forget(self) -> None:
         """Let the controller forget the last leaders of the topics that are meant."""
         if self._armed("recover min-isr"):
-            from breakglass.screens.offline.settings_acts import ForgetPage
+            from breakglass.screens.guard.acts import ForgetPage
+            from breakglass.services.recovery.acts.forget_leaders import ForgetLeaders
 
             topics = sorted({partition.topic for partition in self._list.targets})
-            self.app.push_screen(ForgetPage(self.context, topics))
+            act = ForgetLeaders(tuple(topics), tuple(sorted(self.context.watch.gone)))
+            self.app.push_screen(ForgetPage(self.context, act))
 
     def _armed(self, command: str) -> bool:
         if not self.context.armed:
@@ -438,26 +361,43 @@ class OfflineScreen(FilteredPage):
         self._drawn_key = key
 
     def _tell(self) -> None:
-        incident, listed = self._incident, self._list
-        if incident is None:
-            return
+        if self._incident is not None:
+            self.query_one(ListingLine).said = tuple(self._pieces(self._incident))
+
+    def _pieces(self, incident: Incident) -> Iterator[Words]:
+        listed, total, order = self._list, len(incident.rows), self._list.view.order
+        kept, groups = listed.listing.kept, len(listed.listing.groups)
+        filtered = listed.view.filter.text
+        if self._fault:
+            yield Words(self._fault, Role.FAILED)
+        if self.context.last_seen:
+            yield Words(f"as last seen {self.context.last_seen}", Role.STALE)
+        if len(listed.marks):
+            yield Words(f"{len(listed.marks):,} marked", Role.MARKED)
+        if filtered:
+            shown = bounded(filtered, LONGEST_FILTER)
+            yield Words(f"filter: {shown} ({kept:,} of {total:,})", Role.DIFFERENT)
+        if incident.judged < total:
+            yield Words(f"reading: {incident.judged:,} of {total:,}", Role.RUNNING)
+        for brokers, words, role in (
+            (sorted(incident.awaited), "waiting for", Role.RUNNING),
+            (sorted(incident.silent.keys() - incident.awaited), "no answer from", Role.UNKNOWN),
+            (self.context.watch.gone, "declared gone:", Role.DIFFERENT),
+        ):
+            if brokers:
+                yield Words(f"{words} {', '.join(f'b{broker}' for broker in brokers)}", role)
         # Seconds since the oldest figures were read, where that is long before the metadata.
         oldest = incident.evidence_at_ms or incident.read_at_ms
         age = self.context.known.age(self.context.clock()) or 0.0
         seconds = int((incident.read_at_ms - oldest) / 1000 + age)
-        self.query_one(ListingLine).facts = ListingFacts(
-            total=len(incident.rows),
-            judged=incident.judged,
-            kept=listed.listing.kept,
-            groups=len(listed.listing.groups),
-            filter=listed.view.filter.text,
-            fault=self._fault,
-            order=listed.view.order,
-            marked=len(listed.marks),
-            awaited=tuple(sorted(incident.awaited)),
-            silent=tuple(sorted(incident.silent.keys() - incident.awaited)),
-            gone=self.context.watch.gone,
-            last_seen=self.context.last_seen,
-            figures_age=seconds if seconds >= OLD_SECONDS else 0,
-            missing_acls=incident.missing_acls,
-        )
+        if seconds >= OLD_SECONDS:
+            yield Words(f"figures up to {age_text(seconds)} old (ctrl+r)", Role.STALE)
+        if incident.missing_acls:
+            first, *more = incident.missing_acls
+            others = f" and {len(more):,} more" if more else ""
+            yield Words(f"missing ACL: {first}{others}", Role.UNKNOWN)
+        if order is not RowOrder.URGENCY:
+            yield Words(f"by {order.value}", Role.MUTED)
+        if groups and not filtered:
+            what = "one group" if groups == 1 else f"{groups:,} groups"
+            yield Words(f"{kept:,} in {what}", Role.MUTED)

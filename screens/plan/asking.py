@@ -1,14 +1,9 @@
-"""What is asked of the operator before an edit: who, what, why.
-
-Rules for many partitions at once: which one, and for which brokers.
-
-Choosing who leads one partition: every replica, what it loses, and why others cannot.
-"""
+"""What is asked of the operator before an edit: who leads, which rule, why, and who agrees."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -21,27 +16,24 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Static
 
-from breakglass.screens.widgets.dialog import Dialog, Field, Prompt, Question
-from breakglass.screens.widgets.line_columns import Cell, LineColumn
-from breakglass.screens.widgets.line_table import LineTable
-from breakglass.services.clock import now_ms
+from breakglass.screens.widgets.dialog import ChoiceDialog, Dialog, Field
+from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.services.model import TopicPartition, known
 from breakglass.services.recovery.judgement.ranking import holds_records
 from breakglass.services.recovery.plan.candidates import ReplicaCandidate
-from breakglass.services.words.figures import count, partitions_text
+from breakglass.services.words.figures import count
 from breakglass.services.words.inert import bounded
-from breakglass.themes.roles import Role, role_style
+from breakglass.themes.roles import Role, Words, role_style
 
 if TYPE_CHECKING:
-    from breakglass.screens.plan.messages import Editing
-    from breakglass.screens.plan.view import PlanView
-    from breakglass.services.incident.incident import Incident
-    from breakglass.services.model import TopicPartition
-    from breakglass.services.recovery.plan.rows import PlanRow
+    from breakglass.screens.plan.acts import PlanView
+    from breakglass.services.recovery.plan.read_back import Problem
 
 
-class LeaderDialog(Dialog[int]):
+class LeaderDialog(ChoiceDialog[int, ReplicaCandidate]):
     """Ends with a broker that can be elected, or None."""
+
+    EMPTY = "no replica is known"
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "Choose it")]
 
@@ -52,78 +44,42 @@ class LeaderDialog(Dialog[int]):
         leader: int | None,
         recommended: int | None,
     ) -> None:
-        super().__init__(f"Who leads {partition}?")
-        self._candidates, self._leader, self._recommended = candidates, leader, recommended
-
-    def body(self) -> Iterator[Widget]:
-        yield LineTable(
-            self._columns(), lambda candidate: candidate.broker, empty="no replica is known"
-        )
-
-    def on_mount(self) -> None:
-        table = self._table()
-        table.set_rows(self._candidates)
-        table.move_to(self._leader if self._leader is not None else self._recommended)
-        table.focus()
-        self._explain(table.current)
-
-    @on(LineTable.Moved)
-    def _moved(self, message: LineTable.Moved) -> None:
-        self._explain(message.row)
-
-    @on(LineTable.Chosen)
-    def _chosen(self, message: LineTable.Chosen) -> None:
-        chosen: ReplicaCandidate = message.row
-        if chosen.eligible:
-            self.dismiss(chosen.broker)
-        else:
-            self.say(f"b{chosen.broker} cannot be elected: {chosen.refusal}")
-
-    def action_choose(self) -> None:
-        self._table().action_choose()
-
-    def _table(self) -> LineTable[ReplicaCandidate]:
-        return self.query_one(LineTable)
-
-    def _explain(self, candidate: ReplicaCandidate | None) -> None:
-        if candidate is None:
-            return
-        if candidate.refusal:
-            self.say(f"b{candidate.broker} cannot be elected: {candidate.refusal}", Role.UNKNOWN)
-            return
-        told = [_price(candidate)]
-        if candidate.own_consent:
-            told.append(f"Needs its own consent: {candidate.own_consent}.")
-        self.say(
-            " ".join(told),
-            Role.LOST if _wipes(candidate) else Role.UNKNOWN if candidate.own_consent else None,
-        )
-
-    def _columns(self) -> Sequence[LineColumn[ReplicaCandidate]]:
-        return (
+        self._leader, self._recommended = leader, recommended
+        columns: tuple[LineColumn[ReplicaCandidate], ...] = (
             LineColumn("Broker", self._broker),
-            LineColumn("Role", lambda candidate: Cell(candidate.replica.role.value)),
-            LineColumn("LEO", lambda candidate: Cell(count(candidate.replica.log_end)), right=True),
+            LineColumn("Role", lambda candidate: candidate.replica.role.value),
+            LineColumn("LEO", lambda candidate: count(candidate.replica.log_end), right=True),
             LineColumn(
-                "Epoch",
-                lambda candidate: Cell(count(candidate.replica.last_written_epoch)),
-                right=True,
+                "Epoch", lambda candidate: count(candidate.replica.last_written_epoch), right=True
             ),
             LineColumn("Loses", _loses, right=True),
             LineColumn("Can lead", _can, shrinks=True),
         )
-
-    def _broker(self, candidate: ReplicaCandidate) -> Cell:
-        remarks = []
-        if candidate.broker == self._leader:
-            remarks.append("elected")
-        if candidate.broker == self._recommended:
-            remarks.append("best")
-        said = f" {', '.join(remarks)}" if remarks else ""
-        return Cell(
-            f"b{candidate.broker}{said}",
-            Role.DESIGNEE if candidate.broker == self._leader else None,
+        super().__init__(
+            f"Who leads {partition}?", columns, candidates, lambda candidate: candidate.broker
         )
+        self.at = recommended if leader is None else leader
+
+    def choose(self, row: ReplicaCandidate) -> None:
+        if row.eligible:
+            self.dismiss(row.broker)
+        else:
+            self.say(f"b{row.broker} cannot be elected: {row.refusal}")
+
+    def explain(self, row: ReplicaCandidate) -> None:
+        if row.refusal:
+            self.say(f"b{row.broker} cannot be elected: {row.refusal}", Role.UNKNOWN)
+            return
+        own = f" Needs its own consent: {row.own_consent}." if row.own_consent else ""
+        role = Role.LOST if _wipes(row) else Role.UNKNOWN if row.own_consent else None
+        self.say(f"{_price(row)}{own}", role)
+
+    def _broker(self, candidate: ReplicaCandidate) -> Words:
+        elected = candidate.broker == self._leader
+        remarks = ["elected"] if elected else []
+        remarks += ["best"] if candidate.broker == self._recommended else []
+        said = f" {', '.join(remarks)}" if remarks else ""
+        return Words(f"b{candidate.broker}{said}", Role.DESIGNEE if elected else None)
 
 
 def _wipes(candidate: ReplicaCandidate) -> bool:
@@ -138,18 +94,18 @@ def _price(candidate: ReplicaCandidate) -> str:
     return f"Electing b{candidate.broker} loses {counted}."
 
 
-def _loses(candidate: ReplicaCandidate) -> Cell:
+def _loses(candidate: ReplicaCandidate) -> Words:
     if not known(candidate.loses.records):
-        return Cell("DESTROYS ?", Role.LOST) if _wipes(candidate) else Cell("?", Role.UNKNOWN)
+        return Words("DESTROYS ?", Role.LOST) if _wipes(candidate) else Words("?", Role.UNKNOWN)
     if _wipes(candidate):
-        return Cell(f"DESTROYS {candidate.loses}", Role.LOST)
-    return Cell(str(candidate.loses), Role.LOST if candidate.loses.records else None)
+        return Words(f"DESTROYS {candidate.loses}", Role.LOST)
+    return Words(str(candidate.loses), Role.LOST if candidate.loses.records else None)
 
 
-def _can(candidate: ReplicaCandidate) -> Cell:
+def _can(candidate: ReplicaCandidate) -> Words:
     if candidate.refusal:
-        return Cell(f"no: {candidate.refusal}", Role.MUTED)
-    return Cell("with its own consent" if candidate.own_consent else "yes")
+        return Words(f"no: {candidate.refusal}", Role.MUTED)
+    return Words("with its own consent" if candidate.own_consent else "yes")
 
 
 SHOWN = 300
@@ -173,9 +129,9 @@ class NotesDialog(Dialog[tuple[str, ...]]):
 
     def body(self) -> Iterator[Widget]:
         columns = (
-            LineColumn[NumberedNote]("No", lambda note: Cell(f"{note[0] + 1}"), right=True),
+            LineColumn[NumberedNote]("No", lambda note: f"{note[0] + 1}", right=True),
             LineColumn[NumberedNote](
-                "Note", lambda note: Cell(bounded(note[1], SHOWN)), most=SHOWN, shrinks=True
+                "Note", lambda note: bounded(note[1], SHOWN), most=SHOWN, shrinks=True
             ),
         )
         yield LineTable(columns, lambda note: note[0], empty="no notes yet: n writes a note")
@@ -270,41 +226,23 @@ RULES = (
 )
 
 
-class RulesDialog(Dialog[Rule]):
+class RulesDialog(ChoiceDialog[Rule, Rule]):
     """Ends with a rule, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "Apply")]
 
     def __init__(self, scope: str) -> None:
-        super().__init__(f"A rule for {scope}")
-
-    def body(self) -> Iterator[Widget]:
-        columns = (
-            LineColumn[Rule]("Rule", lambda rule: Cell(rule.title)),
-            LineColumn[Rule]("What it does", lambda rule: Cell(rule.does), most=60, shrinks=True),
+        columns: tuple[LineColumn[Rule], ...] = (
+            LineColumn("Rule", lambda rule: rule.title),
+            LineColumn("What it does", lambda rule: rule.does, most=60, shrinks=True),
         )
-        yield LineTable(columns, lambda rule: rule.title)
+        super().__init__(f"A rule for {scope}", columns, RULES, lambda rule: rule.title)
 
-    def on_mount(self) -> None:
-        table: LineTable[Rule] = self.query_one(LineTable)
-        table.set_rows(RULES)
-        table.focus()
-        self._explain(table.current)
+    def explain(self, row: Rule) -> None:
+        self.say(f"{row.title}: {row.does}.", None)
 
-    @on(LineTable.Moved)
-    def _moved(self, message: LineTable.Moved) -> None:
-        self._explain(message.row)
-
-    def _explain(self, rule: Rule | None) -> None:
-        if rule is not None:
-            self.say(f"{rule.title}: {rule.does}.", None)
-
-    @on(LineTable.Chosen)
-    def _chosen(self, message: LineTable.Chosen) -> None:
-        self.dismiss(message.row)
-
-    def action_choose(self) -> None:
-        self.query_one(LineTable).action_choose()
+    def choose(self, row: Rule) -> None:
+        self.dismiss(row)
 
 
 class BrokerGroup(NamedTuple):
@@ -317,8 +255,10 @@ class BrokerGroup(NamedTuple):
     """Partitions of the plan that they are elected for."""
 
 
-class BrokersDialog(Dialog[frozenset[int]]):
+class BrokersDialog(ChoiceDialog[frozenset[int], BrokerGroup]):
     """Ends with the brokers that are marked, or the one under the cursor; or None."""
+
+    EMPTY = "the cluster names none"
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Apply"),
@@ -326,40 +266,49 @@ class BrokersDialog(Dialog[frozenset[int]]):
     ]
 
     def __init__(self, title: str, groups: Sequence[BrokerGroup], kind: str) -> None:
-        super().__init__(title)
-        self._groups, self._kind = groups, kind
-        self._marked: set[str] = set()
-
-    def body(self) -> Iterator[Widget]:
-        columns = (
-            LineColumn[BrokerGroup](self._kind, lambda group: Cell(group.name)),
-            LineColumn[BrokerGroup]("Rack", lambda group: Cell(group.rack)),
-            LineColumn[BrokerGroup](
-                "Elected for", lambda group: Cell(f"{group.leads:,}"), right=True
-            ),
+        columns: tuple[LineColumn[BrokerGroup], ...] = (
+            LineColumn(kind, lambda group: group.name),
+            LineColumn("Rack", lambda group: group.rack),
+            LineColumn("Elected for", lambda group: f"{group.leads:,}", right=True),
         )
-        yield LineTable(columns, lambda group: group.name, empty="the cluster names none")
+        super().__init__(title, columns, groups, lambda group: group.name)
+        self.marked = set()
 
-    def on_mount(self) -> None:
-        table: LineTable[BrokerGroup] = self.query_one(LineTable)
-        table.set_rows(self._groups, marked=self._marked)
-        table.focus()
-
-    @on(LineTable.Chosen)
-    def _chosen(self, message: LineTable.Chosen) -> None:
-        names = self._marked or {message.row.name}
-        chosen = [group.brokers for group in self._groups if group.name in names]
+    def choose(self, row: BrokerGroup) -> None:
+        names = self.marked or {row.name}
+        chosen = [group.brokers for group in self._rows if group.name in names]
         self.dismiss(frozenset().union(*chosen))
 
-    def action_choose(self) -> None:
-        self.query_one(LineTable).action_choose()
-
     def action_mark(self) -> None:
-        table: LineTable[BrokerGroup] = self.query_one(LineTable)
-        if table.current is not None:
-            self._marked ^= {table.current.name}
-            table.set_marked(self._marked)
-            table.action_move(1)
+        if self.table.current is not None and self.marked is not None:
+            self.marked ^= {self.table.current.name}
+            self.table.set_marked(self.marked)
+            self.table.action_move(1)
+
+
+def broker_groups(view: PlanView, racks: Mapping[int, str]) -> Sequence[BrokerGroup]:
+    """Each broker that the plan's partitions are assigned to."""
+    leads = Counter(row.leader for row in view.rows if row.leader is not None)
+    held = {
+        broker
+        for record in view.draft.plan.records.values()
+        for broker in record.evidence.state.assignment
+    }
+    return [
+        BrokerGroup(f"b{broker}", frozenset((broker,)), racks.get(broker, "-"), leads[broker])
+        for broker in sorted(held)
+    ]
+
+
+def rack_groups(view: PlanView, racks: Mapping[int, str]) -> Sequence[BrokerGroup]:
+    """The brokers of each rack that the cluster names."""
+    leads = Counter(row.leader for row in view.rows if row.leader is not None)
+    groups = []
+    for rack in sorted(set(racks.values())):
+        brokers = frozenset(broker for broker, its in racks.items() if its == rack)
+        named = ", ".join(f"b{broker}" for broker in sorted(brokers))
+        groups.append(BrokerGroup(named, brokers, rack, sum(leads[broker] for broker in brokers)))
+    return groups
 
 
 class Agreement(NamedTuple):
@@ -431,147 +380,26 @@ class ApproveDialog(Dialog[Agreement]):
         return f"Approved by: {given}.{bounded(void, 200)}"
 
 
-async def may_discard(screen: Editing) -> bool:
-    """Whether the plan may be put away: nothing of it is unsaved, or the operator says so."""
-    view = screen.view
-    if view is None or not view.draft.unsaved:
-        return True
-    if not (view.draft.history.last or view.approved or view.notes):
-        return True
-    asked = Question("This plan is not saved", "Its edits, notes and approvals would be lost.")
-    answer = await screen.app.push_screen_wait(asked)
-    return answer is True
+class ProblemsDialog(ChoiceDialog[int, "Problem"]):
+    """Ends with the line to edit again at, or None: the text is dropped."""
 
-
-async def choose_leader(screen: Editing, row: PlanRow) -> None:
-    """Ask who leads the partition of *row*."""
-    from breakglass.screens.plan import acts
-    from breakglass.services.recovery.plan.candidates import candidates
-
-    view = screen.view
-    record = None if view is None else view.draft.plan.records.get(row.partition)
-    if record is None:
-        screen.say("The plan has no evidence yet: read everything again (ctrl+r).", failed=True)
-        return
-    dialog = LeaderDialog(row.partition, candidates(record), row.leader, row.recommended)
-    broker = await screen.app.push_screen_wait(dialog)
-    if broker is not None:
-        screen.desk.change(lambda draft: acts.elect(draft, row.partition, broker))
-
-
-async def leave_out(screen: Editing, partitions: Collection[TopicPartition]) -> None:
-    """Ask why *partitions* are left out, and leave them out."""
-    from breakglass.screens.plan import acts
-
-    if not partitions:
-        return
-    named = (
-        str(next(iter(partitions))) if len(partitions) == 1 else partitions_text(len(partitions))
-    )
-    reason = await screen.app.push_screen_wait(
-        Prompt(f"Why is {named} left out?", about="Kept in the plan.", longest=1_000)
-    )
-    if reason is not None:
-        screen.desk.change(lambda draft: acts.leave_out(draft, partitions, reason.strip()))
-
-
-async def apply_rule(screen: Editing) -> None:
-    """Ask for a rule and for what it is about, and apply it to what is marked or to all."""
-    from breakglass.screens.plan import acts
-
-    view = screen.view
-    if view is None:
-        return
-    only = frozenset(screen.marked) or None
-    scope = f"all {partitions_text(len(view.rows))}"
-    if only:
-        scope = f"the {partitions_text(len(only))} marked"
-    rule = await screen.app.push_screen_wait(RulesDialog(scope))
-    if rule is None:
-        return
-    if rule.name == RENEW:
-        screen.renew()
-        return
-    brokers: frozenset[int] = frozenset()
-    if rule.needs is not Needs.NOTHING:
-        by_rack = rule.needs is Needs.RACK
-        groups = (
-            rack_groups(view, screen.incident) if by_rack else broker_groups(view, screen.incident)
-        )
-        kind = "In rack" if by_rack else "Broker"
-        chosen = await screen.app.push_screen_wait(BrokersDialog(rule.title, groups, kind))
-        if chosen is None:
-            return
-        brokers = chosen
-    screen.desk.change(lambda draft: acts.rule(draft, rule.name, brokers, only))
-
-
-def broker_groups(view: PlanView, incident: Incident | None) -> Sequence[BrokerGroup]:
-    """Each broker that the plan's partitions are assigned to."""
-    leads = Counter(row.leader for row in view.rows if row.leader is not None)
-    racks = _racks(incident)
-    held = {
-        broker
-        for record in view.draft.plan.records.values()
-        for broker in record.evidence.state.assignment
-    }
-    return [
-        BrokerGroup(f"b{broker}", frozenset((broker,)), racks.get(broker, "-"), leads[broker])
-        for broker in sorted(held)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Edit again at this line"),
+        Binding("escape", "leave", "Discard the text"),
     ]
 
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        number = len(problems)
+        title = f"The text is not a valid plan: {number:,} fault{'s' * (number != 1)}"
+        columns: tuple[LineColumn[Problem], ...] = (
+            LineColumn("Line", lambda problem: f"{problem.line}", right=True),
+            LineColumn("Col", lambda problem: f"{problem.column}", right=True),
+            LineColumn("What", lambda problem: problem.what, most=200, shrinks=True),
+        )
+        super().__init__(title, columns, problems, lambda one: (one.line, one.column, one.what))
 
-def rack_groups(view: PlanView, incident: Incident | None) -> Sequence[BrokerGroup]:
-    """The brokers of each rack that the cluster names."""
-    leads = Counter(row.leader for row in view.rows if row.leader is not None)
-    racks = _racks(incident)
-    groups = []
-    for rack in sorted(set(racks.values())):
-        brokers = frozenset(broker for broker, its in racks.items() if its == rack)
-        named = ", ".join(f"b{broker}" for broker in sorted(brokers))
-        groups.append(BrokerGroup(named, brokers, rack, sum(leads[broker] for broker in brokers)))
-    return groups
+    def explain(self, row: Problem) -> None:
+        self.say(str(row))
 
-
-def _racks(incident: Incident | None) -> dict[int, str]:
-    if incident is None:
-        return {}
-    return {
-        broker.id: broker.rack for broker in incident.snapshot.brokers if broker.rack is not None
-    }
-
-
-async def approve(screen: Editing) -> None:
-    """Show the digest and ask who agrees to it."""
-    from breakglass.screens.plan import acts
-    from breakglass.services.guard.lock import operator
-
-    view = screen.view
-    if view is None:
-        return
-    name = "" if view.approved else operator()
-    given = await screen.app.push_screen_wait(
-        ApproveDialog(view.spoken, str(view.totals), view.approved, view.void, name)
-    )
-    if given is not None:
-        now = now_ms()
-        screen.desk.change(lambda draft: acts.agree(draft, given.name, given.heard, now))
-
-
-async def write_notes(screen: Editing) -> None:
-    """Show the notes, to be added to and removed."""
-    from breakglass.screens.plan import acts
-
-    view = screen.view
-    if view is None:
-        return
-    notes = await screen.app.push_screen_wait(NotesDialog(view.notes))
-    if notes is not None:
-        screen.desk.change(lambda draft: acts.write_notes(draft, notes))
-
-
-async def contained_text(screen: Editing, before: str) -> str | None:
-    """Ask for a text that names are to contain."""
-    return await screen.app.push_screen_wait(
-        Prompt("Only partitions whose names contain", value=before, longest=249)
-    )
+    def choose(self, row: Problem) -> None:
+        self.dismiss(row.line)

@@ -2,22 +2,19 @@
 
 Nothing that is imported here imports the plan: it comes with the first one that is made or
 opened, in a thread.
-
-What the cluster said of a plan's partitions when it was made or checked, to see it change.
-
-What holds for the whole plan, above its rows; and what holds for one row, below them.
-
-The columns of the plan's table, and which rows of a plan are shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.text import Text
 from textual import on, work
+from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.reactive import reactive
@@ -26,24 +23,40 @@ from typing_extensions import override
 
 from breakglass.screens.messages import DiffAsked, ElectionAsked
 from breakglass.screens.page import Page
-from breakglass.screens.plan import asking, files
-from breakglass.screens.plan.desk import Desk
-from breakglass.screens.plan.messages import DraftChanged, DraftRefused, FormFaulty, FormReady
-from breakglass.screens.widgets.line_columns import Cell, LineColumn
-from breakglass.screens.widgets.line_table import LineTable
+from breakglass.screens.plan.asking import (
+    RENEW,
+    ApproveDialog,
+    BrokersDialog,
+    LeaderDialog,
+    Needs,
+    NotesDialog,
+    ProblemsDialog,
+    RulesDialog,
+    broker_groups,
+    rack_groups,
+)
+from breakglass.screens.plan.desk import Desk, DraftChanged, acts, required
+from breakglass.screens.plan.editor import edited
+from breakglass.screens.widgets.dialog import Prompt, Question
+from breakglass.screens.widgets.line_table import LineColumn, LineTable
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import BreakglassError
+from breakglass.services.guard.lock import operator
 from breakglass.services.model import Unknown
+from breakglass.services.recovery.plan.candidates import candidates
 from breakglass.services.recovery.plan.check import CheckStatus
+from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import time_text
-from breakglass.themes.roles import Role, role_style
+from breakglass.themes.roles import Role, Words, role_style
 
 if TYPE_CHECKING:
     from breakglass.screens.context import Context
-    from breakglass.screens.plan.view import PlanView
+    from breakglass.screens.plan.acts import PlanView
     from breakglass.services.incident.incident import Incident
     from breakglass.services.incident.row import IncidentRow
     from breakglass.services.model import TopicPartition
-    from breakglass.services.recovery.plan.draft import Draft
+    from breakglass.services.recovery.plan.read_back import Problem
     from breakglass.services.recovery.plan.rows import PlanRow
 
 
@@ -66,30 +79,26 @@ STATUS_ROLES = {
 }
 
 
-def _leader(row: PlanRow) -> Cell:
+def _leader(row: PlanRow) -> Words:
     """Elected whom; a sign of its own where that is not what is recommended."""
     sign = "≠" if row.departs else ""
     if row.leader is None:
-        return Cell(f"{sign}out", Role.DIFFERENT if row.departs else Role.MUTED)
-    return Cell(f"{sign}b{row.leader}", Role.DIFFERENT if row.departs else Role.DESIGNEE)
+        return Words(f"{sign}out", Role.DIFFERENT if row.departs else Role.MUTED)
+    return Words(f"{sign}b{row.leader}", Role.DIFFERENT if row.departs else Role.DESIGNEE)
 
 
-def _recommended(row: PlanRow) -> Cell:
-    return Cell("-") if row.recommended is None else Cell(f"b{row.recommended}")
-
-
-def _loses(row: PlanRow) -> Cell:
+def _loses(row: PlanRow) -> Words:
     if row.loses is None:
-        return Cell("-") if row.leader is None else Cell("?", Role.UNKNOWN)
+        return Words("-") if row.leader is None else Words("?", Role.UNKNOWN)
     if isinstance(row.loses.records, Unknown):
-        return Cell("?", Role.UNKNOWN)
-    return Cell(str(row.loses), Role.LOST if row.loses.records else None)
+        return Words("?", Role.UNKNOWN)
+    return Words(str(row.loses), Role.LOST if row.loses.records else None)
 
 
-def _now(row: PlanRow) -> Cell:
+def _now(row: PlanRow) -> Words:
     if row.checked is None:
-        return Cell("-", Role.MUTED)
-    return Cell(row.checked.status.value, STATUS_ROLES[row.checked.status])
+        return Words("-", Role.MUTED)
+    return Words(row.checked.status.value, STATUS_ROLES[row.checked.status])
 
 
 WIDE = 100
@@ -100,24 +109,22 @@ def columns_for(width: int) -> tuple[LineColumn[PlanRow], ...]:
     """The columns of a table of so many characters; names give way before sentences are there."""
     wide = width >= WIDE
     columns: tuple[LineColumn[PlanRow], ...] = (
-        LineColumn("Verdict", lambda row: Cell(row.verdict or "?", VERDICT_ROLES.get(row.verdict))),
-        LineColumn("Topic-partition", _partition_cell, shrinks=not wide, tail="-"),
+        LineColumn(
+            "Verdict", lambda row: Words(row.verdict or "?", VERDICT_ROLES.get(row.verdict))
+        ),
+        LineColumn("Topic-partition", lambda row: str(row.partition), shrinks=not wide, tail="-"),
         LineColumn("Elects", _leader),
-        LineColumn("Best", _recommended),
+        LineColumn("Best", lambda row: "-" if row.recommended is None else f"b{row.recommended}"),
         LineColumn("Loses", _loses, right=True),
-        LineColumn("Unread", lambda row: Cell(row.unread), right=True),
-        LineColumn("By", lambda row: Cell(row.chosen_by or "-"), least_width=64),
+        LineColumn("Unread", lambda row: row.unread, right=True),
+        LineColumn("By", lambda row: row.chosen_by or "-", least_width=64),
         LineColumn("Now", _now),
     )
-    return (*columns, LineColumn("Why", _why, most=200, shrinks=True)) if wide else columns
-
-
-def _partition_cell(row: PlanRow) -> Cell:
-    return Cell(str(row.partition))
-
-
-def _why(row: PlanRow) -> Cell:
-    return Cell(row.why)
+    return (
+        (*columns, LineColumn("Why", lambda row: row.why, most=200, shrinks=True))
+        if wide
+        else columns
+    )
 
 
 class RowKind(NamedTuple):
@@ -192,7 +199,7 @@ class PlanSummary(Widget):
     def render(self) -> Text:
         text = Text(no_wrap=False)
         for number, (line, role) in enumerate(self._lines()):
-            style = role_style(self.app, role) if role else None
+            style = role_style(self.app, role)
             text.append("\n " if number else " ").append(inert(line), style)
         return text
 
@@ -314,6 +321,9 @@ def _essence(row: IncidentRow | None) -> object:
     )
 
 
+NO_TERMINAL = (
+    "There is no terminal here for an editor: save the plan (s), edit the file, open it (o)."
+)
 NO_PLAN = "No plan yet: p makes one of all that is offline, o opens one from a file."
 NOTHING_READ = "The cluster has not been read yet: wait for the first answer."
 NO_ROWS = "No row matches: Esc shows all."
@@ -352,7 +362,7 @@ class PlanScreen(Page):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.desk = Desk(self)
+        self.desk = Desk(self, self._changed, self._refused)
         self._filter = PlanFilter()
         self._marked: frozenset[TopicPartition] = frozenset()
         self._read_again = False
@@ -396,10 +406,6 @@ class PlanScreen(Page):
             return ""
         return "The plan has edits that are not saved (3 shows it, s saves it)."
 
-    def begin(self, partitions: Sequence[TopicPartition] = ()) -> None:
-        """Make a plan of *partitions*, or of all that are offline."""
-        self._make(partitions)
-
     def say(self, text: str, *, failed: bool = False) -> None:
         summary = self.query_one(PlanSummary)
         summary.said, summary.failed = text, failed
@@ -439,14 +445,10 @@ class PlanScreen(Page):
             self.hold(known.incident)
 
     def hold(self, incident: Incident) -> None:
-        from breakglass.screens.plan import acts
-
         self._against = incident
         self.desk.change(lambda draft: acts.hold(draft, incident))
 
     def renew(self) -> None:
-        from breakglass.screens.plan import acts
-
         incident = self.incident
         if incident is None:
             self.say(NOTHING_READ, failed=True)
@@ -454,50 +456,40 @@ class PlanScreen(Page):
         self._against = incident
         self.desk.change(lambda draft: acts.renew(draft, incident))
 
-    def rest_on_nothing(self) -> None:
-        """The next plan is an older one: changes of the cluster since then are not reported."""
-        self._basis = self._against = None
-
     @work(group="dialog")
-    async def _make(self, partitions: Sequence[TopicPartition]) -> None:
+    async def begin(self, partitions: Sequence[TopicPartition] = ()) -> None:
+        """Make a plan of *partitions*, or of all that are offline."""
         incident = self.incident
         if incident is None:
             self.say(NOTHING_READ, failed=True)
-        elif await asking.may_discard(self):
+        elif await self._may_discard():
             self._against = incident
             self.say("Making a plan.")
-            self.desk.begin(partial(_make, incident, partitions))
+            self.desk.begin(lambda _: acts.make(incident, partitions))
 
-    @on(DraftChanged)
-    def _changed(self, message: DraftChanged) -> None:
-        self.desk.ended(message.view)
-        self._marked &= frozenset(message.view.places)
+    async def _may_discard(self) -> bool:
+        """Whether the plan may be put away: nothing of it is unsaved, or the operator says so."""
+        view = self.view
+        if view is None or not view.draft.unsaved:
+            return True
+        if not (view.draft.history.last or view.approved or view.notes):
+            return True
+        asked = Question("This plan is not saved", "Its edits, notes and approvals would be lost.")
+        return await self.app.push_screen_wait(asked) is True
+
+    def _changed(self, changed: DraftChanged) -> None:
+        partitions = [row.partition for row in changed.view.rows]
+        self._marked &= frozenset(partitions)
         if self._against is not None:
-            self._basis = Basis(self._against, message.view.places)
+            self._basis = Basis(self._against, partitions)
             self._against = None
-        self.say(message.said)
+        self.say(changed.said)
         self._show_rows()
         self.show_known()
 
-    @on(DraftRefused)
-    def _refused(self, message: DraftRefused) -> None:
-        self.desk.ended()
+    def _refused(self, error: BreakglassError) -> None:
         self._against = None
-        self.say(str(message.error), failed=True)
-
-    @on(FormReady)
-    def _form_ready(self, message: FormReady) -> None:
-        self.desk.ended()
-        files.edit_text(self, message.text, message.line)
-
-    @on(FormFaulty)
-    def _form_faulty(self, message: FormFaulty) -> None:
-        self.desk.ended()
-        self._mend(message)
-
-    @work(group="dialog")
-    async def _mend(self, message: FormFaulty) -> None:
-        await files.mend(self, message.text, message.problems)
+        self.say(str(error), failed=True)
 
     @on(LineTable.Moved)
     def _moved(self, message: LineTable.Moved) -> None:
@@ -533,51 +525,152 @@ class PlanScreen(Page):
 
     @work(group="dialog")
     async def action_leader(self) -> None:
-        if self.current is not None:
-            await asking.choose_leader(self, self.current)
+        row, view = self.current, self.view
+        if row is None:
+            return
+        record = None if view is None else view.draft.plan.records.get(row.partition)
+        if record is None:
+            self.say("The plan has no evidence yet: read everything again (ctrl+r).", failed=True)
+            return
+        dialog = LeaderDialog(row.partition, candidates(record), row.leader, row.recommended)
+        broker = await self.app.push_screen_wait(dialog)
+        if broker is not None:
+            self.desk.change(lambda draft: acts.elect(draft, row.partition, broker))
 
     def action_out_or_in(self) -> None:
-        from breakglass.screens.plan import acts
-
         meant = self._meant()
         self.desk.change(lambda draft: acts.out_or_in(draft, meant))
 
     @work(group="dialog")
     async def action_leave_out(self) -> None:
-        await asking.leave_out(self, self._meant())
+        meant = self._meant()
+        if not meant:
+            return
+        prompt = Prompt(
+            f"Why is {acts.named(meant)} left out?", about="Kept in the plan.", longest=1_000
+        )
+        reason = await self.app.push_screen_wait(prompt)
+        if reason is not None:
+            self.desk.change(lambda draft: acts.leave_out(draft, meant, reason.strip()))
 
     @work(group="dialog")
     async def action_rules(self) -> None:
-        await asking.apply_rule(self)
+        """Ask for a rule and for what it is about, and apply it to what is marked or to all."""
+        view = self.view
+        if view is None:
+            return
+        only = frozenset(self.marked) or None
+        scope = f"all {partitions_text(len(view.rows))}"
+        if only:
+            scope = f"the {partitions_text(len(only))} marked"
+        rule = await self.app.push_screen_wait(RulesDialog(scope))
+        if rule is None:
+            return
+        if rule.name == RENEW:
+            self.renew()
+            return
+        brokers: frozenset[int] | None = frozenset()
+        if rule.needs is not Needs.NOTHING:
+            known = () if self.incident is None else self.incident.snapshot.brokers
+            racks = {broker.id: broker.rack for broker in known if broker.rack is not None}
+            by_rack = rule.needs is Needs.RACK
+            groups = (rack_groups if by_rack else broker_groups)(view, racks)
+            dialog = BrokersDialog(rule.title, groups, "In rack" if by_rack else "Broker")
+            brokers = await self.app.push_screen_wait(dialog)
+        if brokers is not None:
+            self.desk.change(lambda draft: acts.rule(draft, rule.name, brokers, only))
 
     def action_undo(self) -> None:
-        from breakglass.screens.plan import acts
-
-        self.desk.change(acts.undo)
+        self.desk.change(lambda draft: acts.undo(draft))
 
     def action_redo(self) -> None:
-        from breakglass.screens.plan import acts
-
-        self.desk.change(acts.redo)
+        self.desk.change(lambda draft: acts.redo(draft))
 
     @work(group="dialog")
     async def action_approve(self) -> None:
-        await asking.approve(self)
+        """Show the digest and ask who agrees to it."""
+        view = self.view
+        if view is None:
+            return
+        name = "" if view.approved else operator()
+        dialog = ApproveDialog(view.spoken, str(view.totals), view.approved, view.void, name)
+        given = await self.app.push_screen_wait(dialog)
+        if given is not None:
+            now = now_ms()
+            self.desk.change(lambda draft: acts.agree(draft, given.name, given.heard, now))
 
     @work(group="dialog")
     async def action_notes(self) -> None:
-        await asking.write_notes(self)
+        if self.view is None:
+            return
+        notes = await self.app.push_screen_wait(NotesDialog(self.view.notes))
+        if notes is not None:
+            self.desk.change(lambda draft: acts.write_notes(draft, notes))
 
     @work(group="dialog")
     async def action_save(self) -> None:
-        await files.save(self)
+        if self.view is None:
+            return
+        opened = self.view.draft.opened
+        prompt = Prompt(
+            "Save the plan to which file?",
+            about="An existing file is never overwritten, except the plan's own.",
+            value=str(opened.path) if opened else f"plan-{datetime.now(UTC):%Y%m%d-%H%M%S}.json",
+            fault=_no_name,
+        )
+        given = await self.app.push_screen_wait(prompt)
+        if given is not None:
+            path = Path(given.strip()).expanduser()
+            self.desk.change(lambda draft: acts.save(draft, path))
 
     @work(group="dialog")
     async def action_open(self) -> None:
-        await files.open_file(self)
+        if not await self._may_discard():
+            return
+        about = "A Breakglass plan, or a file in Kafka's format."
+        prompt = Prompt("Open which plan?", about=about, fault=_no_name)
+        given = await self.app.push_screen_wait(prompt)
+        if given is not None:
+            path = Path(given.strip()).expanduser()
+            # It is an older one: changes of the cluster since then are not reported.
+            self._basis = self._against = None
+            self.desk.begin(lambda _: acts.open_file(path))
 
     def action_edit_text(self) -> None:
-        files.write_out(self)
+        """Write the plan out as a text, and give it to the operator's editor."""
+        self.desk.ask(lambda draft: acts.write_out(required(draft)), self._edit_text)
+
+    def _edit_text(self, text: str, line: int = 1) -> None:
+        """Give the terminal to the operator's editor until the text is edited, and take it back."""
+        try:
+            after = edited(text, line, self.app.suspend)
+        except SuspendNotSupported:
+            self.say(NO_TERMINAL, failed=True)
+        except BreakglassError as error:
+            self.say(str(error), failed=True)
+        else:
+            if after is None:
+                self.say("The text was not edited: the plan is unchanged.")
+            else:
+                self.desk.ask(
+                    lambda draft: acts.take_back(required(draft), after),
+                    partial(self._taken_back, after),
+                )
+
+    def _taken_back(self, text: str, found: DraftChanged | tuple[Problem, ...]) -> None:
+        if isinstance(found, DraftChanged):
+            self._changed(found)
+        else:
+            self._mend(text, found)
+
+    @work(group="dialog")
+    async def _mend(self, text: str, problems: Sequence[Problem]) -> None:
+        """Show what is wrong with *text*; it is edited again at the line that is chosen."""
+        line = await self.app.push_screen_wait(ProblemsDialog(problems))
+        if line is None:
+            self.say("The text was discarded; the plan is unchanged.")
+        else:
+            self._edit_text(text, line)
 
     def action_make(self) -> None:
         self.begin()
@@ -611,7 +704,9 @@ class PlanScreen(Page):
 
     @work(group="dialog")
     async def action_find(self) -> None:
-        contains = await asking.contained_text(self, self._filter.contains)
+        before = self._filter.contains
+        prompt = Prompt("Only partitions whose names contain", value=before, longest=249)
+        contains = await self.app.push_screen_wait(prompt)
         if contains is not None:
             self._keep(self._filter._replace(contains=contains))
 
@@ -631,7 +726,7 @@ class PlanScreen(Page):
         shown = self._filter.words(len(self._table.rows), total)
         self.query_one(PlanSummary).showing = "; ".join(filter(None, (marked, shown)))
 
-    def _meant(self) -> Collection[TopicPartition]:
+    def _meant(self) -> Sequence[TopicPartition]:
         if self.marked:
             return self.marked
         return [] if self.current is None else [self.current.partition]
@@ -643,10 +738,5 @@ _NEED_A_PLAN = {
 }
 
 
-def _make(
-    incident: Incident, partitions: Sequence[TopicPartition], _: Draft | None
-) -> tuple[Draft, str]:
-    """In a thread, where the plan is imported."""
-    from breakglass.screens.plan import acts
-
-    return acts.make(incident, partitions)
+def _no_name(text: str) -> str:
+    return "" if text.strip() else "Give the file a name."

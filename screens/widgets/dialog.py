@@ -1,32 +1,51 @@
-"""What dialogs have in common: a box, a title, and their keys in words.
-
-A line to type into that does what the keys say in the order they come.
-
-Textual runs a key's binding after the characters behind it, where they come in one burst as over
-a slow link: `ctrl+u` would empty what was typed after it, and Enter would give that too.
-
-A dialog that asks for one line of text.
-"""
+"""Boxes over the screen: texts, and dialogs that ask for a line, a choice, or whether to go on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import ClassVar, Generic, TypeVar
 
+from rich.console import RenderableType
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.services.words.inert import bounded, inert
 from breakglass.themes.roles import Role, role_style
 
+
+class Overlay(ModalScreen[None]):
+    """Subclasses say what stands in the box, and which keys close it."""
+
+    DEFAULT_CSS = """
+    Overlay { align: center middle; }
+    Overlay > VerticalScroll {
+        width: 76; max-width: 100%; height: auto; max-height: 100%;
+        border: round $primary; padding: 0 1; background: $surface;
+        scrollbar-size-vertical: 1;
+    }
+    """
+
+    def content(self) -> RenderableType:
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll():
+            yield Static(self.content(), markup=False)
+
+    def show_again(self) -> None:
+        self.query_one(Static).update(self.content())
+
+
 T = TypeVar("T")
+R = TypeVar("R")
 
 TEXT_LENGTH = 600
 
@@ -67,7 +86,7 @@ class Dialog(ModalScreen[T | None], Generic[T]):
         self.query_one("#said", Static).update(self.styled(bounded(text, TEXT_LENGTH), role))
 
     def styled(self, text: str, role: Role | None = None) -> Text:
-        return Text(inert(text), role_style(self.app, role) if role else "")
+        return Text(inert(text), role_style(self.app, role))
 
     def action_leave(self) -> None:
         self.dismiss(None)
@@ -85,30 +104,25 @@ class Dialog(ModalScreen[T | None], Generic[T]):
 
 
 class Field(Input):
-    """An `Input`: Esc and Ctrl+U empty it, Enter submits; Esc in an empty one is the screen's."""
+    """An `Input`: Esc and Ctrl+U empty it, Enter submits; Esc in an empty one is the screen's.
+
+    Textual runs a key's binding after the characters behind it, where they come in one burst as
+    over a slow link: `ctrl+u` would empty what was typed after it, and Enter would give that too.
+    """
 
     async def on_key(self, event: Key) -> None:
+        if event.key not in ("enter", "ctrl+u") and not (event.key == "escape" and self.value):
+            return
+        event.stop()
+        event.prevent_default()
         if event.key == "enter":
-            _taken(event)
             await self.action_submit()
-        elif event.key == "ctrl+u" or (event.key == "escape" and self.value):
-            _taken(event)
+        else:
             self.value = ""
-
-
-def _taken(event: Key) -> None:
-    event.stop()
-    event.prevent_default()
 
 
 LONGEST = 4_096
 """Characters that can be typed: what a path may have."""
-
-
-def anything(text: str) -> str:
-    """Find no fault with *text*."""
-    del text
-    return ""
 
 
 class Prompt(Dialog[str]):
@@ -125,7 +139,7 @@ class Prompt(Dialog[str]):
         *,
         about: str = "",
         value: str = "",
-        fault: Callable[[str], str] = anything,
+        fault: Callable[[str], str] = lambda _: "",
         longest: int = LONGEST,
     ) -> None:
         super().__init__(title)
@@ -146,6 +160,58 @@ class Prompt(Dialog[str]):
 
     async def action_give(self) -> None:
         await self.query_one(Field).action_submit()
+
+
+class ChoiceDialog(Dialog[T], Generic[T, R]):
+    """A table of *rows*, of which one is chosen: it ends with what `choose` makes of that."""
+
+    EMPTY: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        title: str,
+        columns: Sequence[LineColumn[R]],
+        rows: Sequence[R],
+        key: Callable[[R], Hashable],
+    ) -> None:
+        super().__init__(title)
+        self._columns, self._rows, self._key = columns, rows, key
+        self.at: Hashable = None
+        """The key of the row that the cursor is on first."""
+        self.marked: set[Hashable] | None = None
+        """The keys of rows that are marked; None: rows are never marked."""
+
+    def body(self) -> Iterator[Widget]:
+        yield LineTable(self._columns, self._key, empty=self.EMPTY)
+
+    def on_mount(self) -> None:
+        self.table.set_rows(self._rows, marked=self.marked)
+        self.table.move_to(self.at)
+        self.table.focus()
+        if self.table.current is not None:
+            self.explain(self.table.current)
+
+    @property
+    def table(self) -> LineTable[R]:
+        return self.query_one(LineTable)
+
+    def explain(self, row: R) -> None:
+        """Say more of *row*, which the cursor is on."""
+
+    def choose(self, row: R) -> None:
+        raise NotImplementedError
+
+    @on(LineTable.Moved)
+    def _moved(self, message: LineTable.Moved) -> None:
+        if message.row is not None:
+            self.explain(message.row)
+
+    @on(LineTable.Chosen)
+    def _chosen(self, message: LineTable.Chosen) -> None:
+        self.choose(message.row)
+
+    def action_choose(self) -> None:
+        self.table.action_choose()
 
 
 class Question(Dialog[bool]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from textwrap import wrap
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -12,7 +12,10 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
 
+from breakglass.screens.messages import CopyAsked
+from breakglass.screens.page import Page
 from breakglass.services.incident.loss_text import against, parting_text, unread_reason
 from breakglass.services.model import ReplicaLog, Unknown
 from breakglass.services.recovery.judgement.assessment import Assessment
@@ -22,7 +25,7 @@ from breakglass.services.words.contents import contents_text
 from breakglass.services.words.figures import count, epochs_text
 from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import moment_text
-from breakglass.themes.roles import Role, role_style
+from breakglass.themes.roles import Role, Words, role_style
 
 GONE = "declare it gone"
 """How reasons say it."""
@@ -32,17 +35,11 @@ LEAST_AGAINST = 14
 MOST_AGAINST = 40
 """Cells for which the time of the newest record gives way."""
 LEAST_WIDTH = 20
+COPIED_WIDTH = 200
 GAP = "  "
 
 
-class TablePiece(NamedTuple):
-    """Some words of a line."""
-
-    text: str
-    role: Role | None = None
-
-
-Line = tuple[TablePiece, ...]
+Line = tuple[Words, ...]
 MakeLines = Callable[[int], Iterable[Line]]
 """Folds lines for so many cells."""
 
@@ -100,10 +97,37 @@ class ReplicaTable(ScrollView, can_focus=True, inherit_bindings=False):
         if number >= len(self._lines):
             return Strip.blank(width, base)
         segments = [
-            Segment(inert(text), base + role_style(self.app, role) if role else base)
-            for text, role in self._lines[number]
+            Segment(inert(words.text), base + role_style(self.app, words.role))
+            for words in self._lines[number]
         ]
         return Strip(segments).adjust_cell_length(width, base)
+
+
+class TextPage(Page):
+    """Lines alone, to be read at leisure and copied. Subclasses say `lines`."""
+
+    COPIED: ClassVar[str]
+    """What is copied, as the notice names it."""
+    DEFAULT_CSS = """
+    TextPage ReplicaTable { height: 1fr; }
+    """
+
+    def body(self) -> Iterator[Widget]:
+        yield ReplicaTable()
+
+    def on_mount(self) -> None:
+        self.query_one(ReplicaTable).focus()
+
+    def lines(self, width: int) -> Iterable[Line]:
+        """What is shown, in *width* cells."""
+        raise NotImplementedError
+
+    def draw(self) -> None:
+        self.query_one(ReplicaTable).show(self.lines, top=False)
+
+    def action_copy(self) -> None:
+        text = plain_text(self.lines(COPIED_WIDTH))
+        self.app.post_message(CopyAsked(text, self.COPIED))
 
 
 def partition_lines(assessment: Assessment, width: int, *, gone_by: str = "") -> list[Line]:
@@ -116,24 +140,19 @@ def partition_lines(assessment: Assessment, width: int, *, gone_by: str = "") ->
         reasons = [reason.replace(GONE, f"{GONE} ({gone_by})") for reason in reasons]
     best = assessment.best
     loss = None if best is None else assessment.loss_of(best)
-    return [
-        *_title(assessment, loss, width),
-        *replica_lines(assessment, loss, width),
-        *reason_lines(reasons, width),
-        *reason_lines(_contents(assessment), width),
-    ]
-
-
-def _contents(assessment: Assessment) -> Iterator[str]:
-    """How far the contents of replicas were read, of those that were read at all."""
     replicas = [candidate.replica for candidate in assessment.ranking.candidates]
-    told = [
+    # How far the contents of replicas were read, of those that were read at all.
+    contents = [
         f"b{replica.broker} {contents_text(replica)}"
         for replica in replicas
         if contents_read(replica)
     ]
-    if told:
-        yield f"contents: {', '.join(told)}"
+    return [
+        *_title(assessment, loss, width),
+        *replica_lines(assessment, loss, width),
+        *reason_lines(reasons, width),
+        *reason_lines([f"contents: {', '.join(contents)}"] if contents else [], width),
+    ]
 
 
 def plain_text(lines: Iterable[Line]) -> str:
@@ -146,7 +165,7 @@ def reason_lines(reasons: Iterable[str], width: int) -> Iterator[Line]:
     for reason in reasons:
         folded = wrap(bounded(reason, LONGEST_REASON), max(width - 3, 10))
         for number, part in enumerate(folded):
-            yield (TablePiece(f" {'-' if not number else ' '} {part}"),)
+            yield (Words(f" {'-' if not number else ' '} {part}"),)
 
 
 def _title(assessment: Assessment, loss: Loss | None, width: int) -> Iterator[Line]:
@@ -156,14 +175,14 @@ def _title(assessment: Assessment, loss: Loss | None, width: int) -> Iterator[Li
     about = (
         f"  leader epoch {state.leader_epoch}  assignment {','.join(map(str, state.assignment))}"
     )
-    line = (TablePiece(f" {name}", Role.HEADING), TablePiece(about))
+    line = (Words(f" {name}", Role.HEADING), Words(about))
     parting = "" if loss is None else parting_text(loss)
     if len(name) + len(about) + len(parting) + 3 <= width:
-        yield (*line, TablePiece(f"  {parting}", Role.DIVERGED))
+        yield (*line, Words(f"  {parting}", Role.DIVERGED))
         return
     yield line
     if parting:
-        yield (TablePiece(f" {parting}", Role.DIVERGED),)
+        yield (Words(f" {parting}", Role.DIVERGED),)
 
 
 def replica_lines(assessment: Assessment, loss: Loss | None, width: int) -> list[Line]:
@@ -175,9 +194,7 @@ def replica_lines(assessment: Assessment, loss: Loss | None, width: int) -> list
     ]
     columns = _fitting(titles, rows, width)
     widths = [_width(column, titles, rows) for column in columns]
-    header = _aligned(
-        [TablePiece(titles[column], Role.HEADING) for column in columns], columns, widths
-    )
+    header = _aligned([Words(titles[column], Role.HEADING) for column in columns], columns, widths)
     return [header, *(_line(row, columns, widths, width) for row in rows)]
 
 
@@ -189,7 +206,7 @@ GIVE_WAY = (NEWEST, 5, 2, 3)
 """Columns that are left out where there is no room for all, in that order."""
 
 
-def _row(assessment: Assessment, loss: Loss | None, replica: ReplicaLog) -> list[TablePiece]:
+def _row(assessment: Assessment, loss: Loss | None, replica: ReplicaLog) -> list[Words]:
     chosen = replica.broker == assessment.designee
     unread = unread_reason(replica)
     verdict = unread if loss is None else against(assessment, loss, replica)
@@ -202,14 +219,14 @@ def _row(assessment: Assessment, loss: Loss | None, replica: ReplicaLog) -> list
         role = Role.DESIGNEE
     # `stale`, `last, fenced`; of a silent one the rest stands before the reason.
     return [
-        TablePiece(f"{'>' if chosen else ' '} {replica.broker}", Role.DESIGNEE if chosen else None),
-        TablePiece(replica.role.value if unread_reason(replica) else ", ".join(_standing(replica))),
+        Words(f"{'>' if chosen else ' '} {replica.broker}", Role.DESIGNEE if chosen else None),
+        Words(replica.role.value if unread_reason(replica) else ", ".join(_standing(replica))),
         _figure(count(replica.log_start)),
         _figure(count(replica.high_watermark)),
         _figure(count(replica.log_end)),
         _figure(epochs_text(replica.epochs)),
         _figure(moment_text(replica.newest_ms, replica.observed_at_ms)),
-        TablePiece(verdict, role),
+        Words(verdict, role),
     ]
 
 
@@ -223,11 +240,11 @@ def _standing(replica: ReplicaLog) -> Iterator[str]:
         yield "dir offline"
 
 
-def _figure(text: str) -> TablePiece:
-    return TablePiece(text, Role.UNKNOWN if text == "?" else None)
+def _figure(text: str) -> Words:
+    return Words(text, Role.UNKNOWN if text == "?" else None)
 
 
-def _fitting(titles: Sequence[str], rows: Sequence[Sequence[TablePiece]], width: int) -> list[int]:
+def _fitting(titles: Sequence[str], rows: Sequence[Sequence[Words]], width: int) -> list[int]:
     columns = list(range(len(titles)))
     wanted = min(_width(AGAINST, titles, rows), MOST_AGAINST)
     for column in GIVE_WAY:
@@ -238,19 +255,17 @@ def _fitting(titles: Sequence[str], rows: Sequence[Sequence[TablePiece]], width:
     return columns
 
 
-def _width(column: int, titles: Sequence[str], rows: Sequence[Sequence[TablePiece]]) -> int:
+def _width(column: int, titles: Sequence[str], rows: Sequence[Sequence[Words]]) -> int:
     """Of a column; what a silent replica does not tell has its reason in its place."""
     told = [row[column].text for row in rows if column < 2 or not _silent(row)]
     return max(map(cell_len, (titles[column], *told)))
 
 
-def _silent(row: Sequence[TablePiece]) -> bool:
+def _silent(row: Sequence[Words]) -> bool:
     return row[AGAINST].text.startswith("?: ")
 
 
-def _line(
-    row: Sequence[TablePiece], columns: Sequence[int], widths: Sequence[int], width: int
-) -> Line:
+def _line(row: Sequence[Words], columns: Sequence[int], widths: Sequence[int], width: int) -> Line:
     """A silent replica's line is its broker, its role and the reason."""
     if not _silent(row):
         line = _aligned([row[column] for column in columns], columns, widths)
@@ -260,22 +275,22 @@ def _line(
     return _cut(line, width)
 
 
-def _aligned(cells: Sequence[TablePiece], columns: Sequence[int], widths: Sequence[int]) -> Line:
-    pieces: list[TablePiece] = []
+def _aligned(cells: Sequence[Words], columns: Sequence[int], widths: Sequence[int]) -> Line:
+    pieces: list[Words] = []
     for cell, column, wide in zip(cells, columns, widths, strict=False):
         pad = " " * (wide - cell_len(cell.text))
         text = pad + cell.text if column in RIGHT else cell.text + pad
-        pieces += [TablePiece(text, cell.role), TablePiece(GAP)]
+        pieces += [Words(text, cell.role), Words(GAP)]
     return tuple(pieces)
 
 
 def _cut(line: Line, width: int) -> Line:
     """*line* in *width* cells; what is cut ends with a sign."""
     left, kept = width, []
-    for text, role in line:
-        if cell_len(text.rstrip()) > left:
-            kept.append(TablePiece(text[: max(left - 1, 0)] + "…", role))
+    for words in line:
+        if cell_len(words.text.rstrip()) > left:
+            kept.append(Words(words.text[: max(left - 1, 0)] + "…", words.role))
             break
-        kept.append(TablePiece(text, role))
-        left -= cell_len(text)
+        kept.append(words)
+        left -= cell_len(words.text)
     return tuple(kept)

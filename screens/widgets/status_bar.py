@@ -8,7 +8,7 @@ is no newer truth, or what helps most.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
@@ -16,7 +16,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from breakglass.screens.context import Context, Known
-from breakglass.screens.widgets.line_columns import CUT
+from breakglass.screens.widgets.line_table import CUT
 from breakglass.services.incident.election_words import alarm_lines
 from breakglass.services.incident.observations import unacknowledged
 from breakglass.services.model import Unknown
@@ -24,7 +24,7 @@ from breakglass.services.recovery.judgement.starting import rescue_before
 from breakglass.services.recovery.judgement.succession import quorum_lost
 from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import time_text
-from breakglass.themes.roles import Role, role_style
+from breakglass.themes.roles import Role, Words, role_style
 
 if TYPE_CHECKING:
     from breakglass.services.incident.incident import Incident
@@ -35,15 +35,6 @@ ALARM_LENGTH = 640
 MOST_LINES = 8
 SCREEN_LINES_PER_LINE = 6
 """Of the screen's lines, for each that a sentence may take: the list stays visible."""
-
-
-class LinePart(NamedTuple):
-    """Some words of a line."""
-
-    text: str
-    role: Role | None = None
-    spare: int = 0
-    """Left out where the line is too narrow, 1 before 2; 0 always stays."""
 
 
 class StatusBar(Widget):
@@ -117,10 +108,10 @@ class StatusBar(Widget):
         return text
 
     def _style(self, role: Role | None) -> Style:
-        return Style.null() if role is None else role_style(self.app, role)
+        return role_style(self.app, role)
 
 
-def _fitting(parts: list[LinePart], width: int) -> list[LinePart]:
+def _fitting(parts: list[Words], width: int) -> list[Words]:
     """*parts* in a line of *width*: the name is cut, what is spare is left out."""
     for spare in (0, 1, 2):
         kept = [part for part in parts if not 0 < part.spare <= spare]
@@ -131,63 +122,54 @@ def _fitting(parts: list[LinePart], width: int) -> list[LinePart]:
             break
     name = kept[0]
     room = max(cell_len(name.text) - over, NAME_LEAST)
-    return [LinePart(set_cell_size(name.text, room - 1) + CUT, name.role), *kept[1:]]
+    return [Words(set_cell_size(name.text, room - 1) + CUT, name.role), *kept[1:]]
 
 
-def _parts(context: Context, now: float) -> Iterator[LinePart]:
+def _parts(context: Context, now: float) -> Iterator[Words]:
     known = context.known
     incident = known.incident
-    yield LinePart(inert(_name(context, incident)), Role.HEADING)
+    cluster = "breakglass" if incident is None else incident.snapshot.cluster_id
+    yield Words(inert(context.profile or cluster), Role.HEADING)
     bundle = context.bundle
     reach = "READ-ONLY" if bundle is None else "BUNDLE"
-    yield LinePart("WRITE", Role.ARMED) if context.armed else LinePart(reach, Role.READONLY)
+    yield Words("WRITE", Role.ARMED) if context.armed else Words(reach, Role.READONLY)
     if incident is None:
-        yield LinePart("connecting" if not known.failure else "not connected", Role.UNKNOWN)
+        yield Words("connecting" if not known.failure else "not connected", Role.UNKNOWN)
         return
     if context.last_seen:
-        yield LinePart("? offline", Role.UNKNOWN)
+        yield Words("? offline", Role.UNKNOWN)
     else:
         yield _quorum(incident)
-        yield _brokers(incident)
+        brokers = incident.snapshot.brokers
+        fenced = sum(broker.fenced is True for broker in brokers)
+        away = f", {fenced} fenced" if fenced else ""
+        yield Words(f"{len(brokers)} broker{'s' * (len(brokers) != 1)}{away}", spare=2)
         number = len(incident.rows)
-        yield LinePart(f"{number:,} offline", Role.OFFLINE if number else None)
+        yield Words(f"{number:,} offline", Role.OFFLINE if number else None)
     if bundle is None:
         yield _age(known, now)
     else:
-        yield LinePart(f"at {time_text(bundle.captured_at_ms)}", Role.MUTED)
+        yield Words(f"at {time_text(bundle.captured_at_ms)}", Role.MUTED)
 
 
-def _name(context: Context, incident: Incident | None) -> str:
-    if context.profile:
-        return context.profile
-    return incident.snapshot.cluster_id if incident is not None else "breakglass"
-
-
-def _quorum(incident: Incident) -> LinePart:
+def _quorum(incident: Incident) -> Words:
     quorum = incident.snapshot.quorum
     if quorum_lost(quorum):
-        return LinePart("NO QUORUM", Role.BOMB)
+        return Words("NO QUORUM", Role.BOMB)
     if isinstance(quorum, Unknown):
-        return LinePart("quorum ?", Role.UNKNOWN)
-    return LinePart("quorum ok", spare=1)
+        return Words("quorum ?", Role.UNKNOWN)
+    return Words("quorum ok", spare=1)
 
 
-def _brokers(incident: Incident) -> LinePart:
-    brokers = incident.snapshot.brokers
-    fenced = sum(broker.fenced is True for broker in brokers)
-    away = f", {fenced} fenced" if fenced else ""
-    return LinePart(f"{len(brokers)} broker{'s' * (len(brokers) != 1)}{away}", spare=2)
-
-
-def _age(known: Known, now: float) -> LinePart:
+def _age(known: Known, now: float) -> Words:
     age = known.age(now)
     if age is None:
-        return LinePart("")
+        return Words("")
     if known.paused:
-        return LinePart("refresh paused", Role.RUNNING)
+        return Words("refresh paused", Role.RUNNING)
     if known.stale(now):
-        return LinePart(f"STALE {age_text(age)}", Role.STALE)
-    return LinePart(f"{age_text(age)} ago")
+        return Words(f"STALE {age_text(age)}", Role.STALE)
+    return Words(f"{age_text(age)} ago")
 
 
 def age_text(seconds: float) -> str:
@@ -234,7 +216,7 @@ def _alarmed(known: Known) -> tuple[str, ...]:
     return (f"{told[0]}.{unwritten}", *told[1:])
 
 
-def _told(context: Context, *, keys: bool) -> Iterator[tuple[LinePart, ...]]:
+def _told(context: Context, *, keys: bool) -> Iterator[tuple[Words, ...]]:
     """Line by line: what must be stopped, what helps most; why there is no newer truth.
 
     With *keys* it is said by which key that is done.
@@ -242,23 +224,23 @@ def _told(context: Context, *, keys: bool) -> Iterator[tuple[LinePart, ...]]:
     known = context.known
     incident = known.incident
     if incident is not None and context.last_seen:
-        yield (LinePart(_unknown_for(known, context.clock()), Role.FAILED),)
-        yield (LinePart(f"Last seen {context.last_seen}: {_as_it_was(incident)}"),)
+        yield (Words(_unknown_for(known, context.clock()), Role.FAILED),)
+        yield (Words(f"Last seen {context.last_seen}: {_as_it_was(incident)}"),)
         return
     if incident is None:
         if not known.failure:
-            yield (LinePart("Reading the cluster.", Role.MUTED),)
+            yield (Words("Reading the cluster.", Role.MUTED),)
     elif incident.rows and not incident.judged:
         reading = f"Reading the replicas of {len(incident.rows):,} offline partitions."
-        yield (LinePart(reading, Role.MUTED),)
+        yield (Words(reading, Role.MUTED),)
     elif incident.summary.alarm:
         yield (
-            LinePart(incident.summary.alarm, Role.BOMB),
-            LinePart(_headline(context, incident, keys=keys)),
+            Words(incident.summary.alarm, Role.BOMB),
+            Words(_headline(context, incident, keys=keys)),
         )
     else:
-        yield (LinePart(_headline(context, incident, keys=keys)),)
+        yield (Words(_headline(context, incident, keys=keys)),)
     if incident is not None and incident.unwritten and not known.alarming:
-        yield (LinePart(incident.unwritten, Role.UNKNOWN),)
+        yield (Words(incident.unwritten, Role.UNKNOWN),)
     if known.failure:
-        yield (LinePart(known.failure, Role.FAILED),)
+        yield (Words(known.failure, Role.FAILED),)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from textual.message import Message
+from textual.pilot import Pilot
 
 from breakglass.console.app import BreakglassApp
 from breakglass.console.checkpoint_text import CommandText
@@ -19,6 +20,7 @@ from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.observations import Observation
 from breakglass.services.model import TopicPartition
 from breakglass.services.session import Power, ReadAccess
+from tests.screens.turns import flat, hides, lines, opens, shows, until
 
 FAR_AWAY = 3_600.0
 """Seconds until the next refresh: no test waits for one it did not ask for."""
@@ -84,6 +86,43 @@ def console_on(
         known=Known(interval=FAR_AWAY),
     )
     return BreakglassApp(context, theme=theme, start=start)
+
+
+@dataclass
+class Operated:
+    """A console as somebody works with it: keys are pressed, words come and go."""
+
+    pilot: Pilot[Any]
+
+    @property
+    def console(self) -> BreakglassApp:
+        return cast("BreakglassApp", self.pilot.app)
+
+    @property
+    def text(self) -> str:
+        """What is to be seen, on one line: sentences are wrapped."""
+        return flat(self.console)
+
+    @property
+    def lines(self) -> list[str]:
+        return lines(self.console)
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def until(self, so: Any, what: str) -> None:
+        await until(self.pilot, so, what)
+
+    async def shows(self, *words: str) -> None:
+        for one in words:
+            await shows(self.pilot, one)
+
+    async def hides(self, words: str) -> None:
+        await hides(self.pilot, words)
+
+    async def opens(self, key: str, kind: type[Any]) -> Any:
+        await self.press(key)
+        return await opens(self.pilot, kind)
 
 
 class Asked:

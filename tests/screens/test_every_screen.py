@@ -15,10 +15,10 @@ from textual.css.parse import parse
 from textual.css.stylesheet import StylesheetParseError
 
 from breakglass.console.app import MODES, BreakglassApp
-from breakglass.screens.diff import DiffScreen
-from breakglass.screens.elect import ElectScreen
+from breakglass.screens.diff.screen import DiffScreen
+from breakglass.screens.elect.screen import ElectScreen
 from breakglass.screens.messages import ClusterRead, DiffAsked, ElectionAsked, PlanAsked
-from breakglass.screens.plan import PlanScreen
+from breakglass.screens.plan.screen import PlanScreen
 from breakglass.screens.stylesheet import KeptStylesheet
 from breakglass.services.errors import ClusterError
 from breakglass.services.kafka.election_client import ElectionClient

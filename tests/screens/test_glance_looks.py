@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from breakglass.screens.journal.ledger import LedgerScreen
-from breakglass.screens.overview.screen import BrokerDetails
+from breakglass.screens.journal.ledger import LedgerScreen, MadeLedger
+from breakglass.screens.overview import BrokerDetails
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import Unknown
 from breakglass.services.recovery.ledger.page import ledger_page
@@ -110,6 +110,7 @@ async def test_the_journal_and_the_ledger_look_as_before(
         await shows(pilot, "ledger-3")
         await shows(pilot, "u asks the cluster again")
         await sizes_as_before(pilot, "journal")
-        await pilot.app.push_screen(LedgerScreen(page, lambda: None))
+        context = pilot.app.context  # type: ignore[attr-defined]
+        await pilot.app.push_screen(LedgerScreen(context, MadeLedger(page, ""), print))
         await shows(pilot, "The sums add up")
         await sizes_as_before(pilot, "ledger")

@@ -18,8 +18,8 @@ from textual.pilot import Pilot
 from breakglass.console.app import MODES, BreakglassApp
 from breakglass.console.web.session import WebConsole
 from breakglass.screens.messages import IntervalChanged, OfflineAsked
-from breakglass.screens.overview.broker_rows import ASK_EVERY_SECONDS
-from breakglass.screens.overview.screen import (
+from breakglass.screens.overview import (
+    ASK_EVERY_SECONDS,
     INTERVALS,
     BrokerDetails,
     OverviewScreen,

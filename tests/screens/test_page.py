@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -19,10 +20,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from breakglass.console.memory import put_off_collecting, resume_collecting
 from breakglass.screens.context import Known
-from breakglass.screens.legend import LegendScreen
+from breakglass.screens.help import HelpScreen, LegendScreen, help_lines
 from breakglass.screens.messages import CopyAsked, MutationBegan, MutationEnded
-from breakglass.screens.page import HelpScreen, help_lines
 from breakglass.screens.screenshot import self_contained
 from breakglass.screens.widgets.key_bar import KeyBar
 from breakglass.services.errors import TimedOut
@@ -31,7 +32,7 @@ from tests.kit.clock import Clock
 from tests.kit.incidents import diverged_incident, every_verdict, nothing_offline
 from tests.screens.bare_page import BarePage
 from tests.screens.consoles import console_on, watch_of
-from tests.screens.drawing import stopped_clock
+from tests.screens.drawing import at_rest, stopped_clock
 from tests.screens.turns import hides, lines, opens, shows, text, until
 
 pytestmark = pytest.mark.usefixtures("bare_pages")
@@ -206,3 +207,24 @@ async def test_help_and_the_palette_have_each_word_and_each_key_and_none_of_text
     assert not told.keys() & textuals
     assert scrolled
     assert not [one for one in scrolled if "croll" in one]
+
+
+@pytest.fixture
+def nothing_left_out() -> Iterator[None]:
+    """Garbage is looked for everywhere, whatever consoles this process has had."""
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+async def test_garbage_that_was_not_looked_for_is_once_the_cluster_was_read(
+    nothing_left_out: None,
+) -> None:
+    resume_collecting()
+    assert not gc.get_freeze_count(), "it was looked for all the time"
+    put_off_collecting()
+    async with console_on(every_verdict()).run_test() as pilot:
+        await at_rest(pilot)
+        assert gc.isenabled()
+        assert gc.get_freeze_count()

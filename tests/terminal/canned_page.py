@@ -15,8 +15,8 @@ from textual.widgets import Static
 from breakglass.screens.messages import MutationBegan, MutationEnded
 from breakglass.screens.page import ConsentPage, Page
 from breakglass.screens.widgets.consent import ConsentPanel
-from breakglass.screens.widgets.line_columns import Cell, LineColumn
-from breakglass.screens.widgets.line_table import LineTable
+from breakglass.screens.widgets.line_table import LineColumn, LineTable
+from breakglass.themes.roles import Words
 
 NOISE = b"%3|1700000000.123|FAIL|rdkafka#producer-1| connection refused\r\n"
 
@@ -52,7 +52,7 @@ class CannedPage(Page):
     ]
 
     def body(self) -> Iterator[Widget]:
-        yield LineTable[str]([LineColumn("Row", Cell)], str)
+        yield LineTable[str]([LineColumn("Row", Words)], str)
         yield Static("idle", id="state", markup=False)
 
     def on_mount(self) -> None:

@@ -21,7 +21,7 @@ from breakglass.console.web.session import (
     session_environment,
 )
 from breakglass.console.wiring import Connection
-from breakglass.screens.browse import RecordsScreen
+from breakglass.screens.browse.records import RecordsScreen
 from breakglass.services.connection.sources import ConnectionOptions
 from tests.kit.extent import others_slow
 from tests.screens.consoles import watch_of

@@ -24,5 +24,5 @@ def live_ends(monkeypatch: pytest.MonkeyPatch) -> SetEnds:
             raise told[-1]
         return told[-1]
 
-    monkeypatch.setattr("breakglass.services.backup_watch.location.read_ends", read)
+    monkeypatch.setattr("breakglass.screens.backups.read_ends", read)
     return told.append

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from breakglass.console.app import BreakglassApp
-from breakglass.screens.backups.screen import BackupsScreen
+from breakglass.screens.backups import BackupsScreen
 from breakglass.services.backup_watch.job import Job, Life, SeenJob
 from breakglass.services.backup_watch.location import LiveEnds, LocationHeld, TopicHeld
 from breakglass.services.backup_watch.watch import BackupWatch

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from breakglass.screens.backups.screen import line_facts
+from breakglass.screens.backups import line_facts
+from breakglass.screens.help import HelpScreen
 from breakglass.screens.messages import BrowseAsked
-from breakglass.screens.page import HelpScreen
 from breakglass.services.backup_watch.job import Life, announced, read_jobs
 from breakglass.services.backup_watch.location import BackupState, LocationHeld
 from breakglass.services.backup_watch.watch import BackupWatch, TopicLine

@@ -18,7 +18,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from breakglass.console.app import BreakglassApp
-from breakglass.screens.browse import BrowseScreen, RecordsScreen
+from breakglass.screens.browse.records import RecordsScreen
+from breakglass.screens.browse.screen import BrowseScreen
 from breakglass.screens.diff.pair_list import PairList
 from breakglass.screens.messages import BrowseAsked
 from breakglass.screens.widgets.line_table import LineTable

@@ -186,7 +186,7 @@ async def test_a_person_goes_to_offsets_and_times_and_searches_and_gives_up(
         await fill(pilot, "slash", "")
         await hides(pilot, "search:")
 
-        monkeypatch.setattr("breakglass.screens.browse.reader.next_match", endless)
+        monkeypatch.setattr("breakglass.screens.browse.records.next_match", endless)
         await fill(pilot, "slash", "x")
         await shows(pilot, "at offset 77. Esc stops it.")
         await pilot.press("escape")
@@ -194,7 +194,7 @@ async def test_a_person_goes_to_offsets_and_times_and_searches_and_gives_up(
         await idle(pilot)
 
         # The field is left though the answer takes its time.
-        monkeypatch.setattr("breakglass.screens.diff.reader.around", hang)
+        monkeypatch.setattr("breakglass.screens.diff.paged.around", hang)
         await fill(pilot, "g", "1999")
         await shows(pilot, "around offset 1,999")
         assert pilot.app.focused is pilot.app.screen.query_one(PairList)

@@ -14,9 +14,9 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from breakglass.screens.browse import RecordsScreen
+from breakglass.screens.browse.records import RecordsScreen
+from breakglass.screens.help import HelpScreen
 from breakglass.screens.messages import BrowseAsked, CopyAsked
-from breakglass.screens.page import HelpScreen
 from breakglass.screens.widgets.dialog import Prompt
 from breakglass.services.browse.tree import LIVE
 from breakglass.services.connection.settings import ConnectionSettings

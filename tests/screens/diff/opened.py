@@ -7,14 +7,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
-from textual.pilot import Pilot
-
-from breakglass.screens.diff import DiffScreen
 from breakglass.screens.diff.pair_list import PairList
 from breakglass.screens.diff.reader import Compare
-from breakglass.screens.diff.record_page import RecordScreen, RecordView
+from breakglass.screens.diff.record_page import RecordView
+from breakglass.screens.diff.screen import DiffScreen, ReplicaRecordScreen
 from breakglass.services.divergence.align import Comparison
 from breakglass.services.divergence.entry import Item
 from breakglass.services.divergence.replicas import Facing
@@ -22,8 +19,8 @@ from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import BreakglassError
 from breakglass.services.incident.incident import Incident
 from tests.kit.incidents import diverged_incident
-from tests.screens.consoles import console_on
-from tests.screens.turns import flat, opens, text, until
+from tests.screens.consoles import Operated, console_on
+from tests.screens.turns import opens, text, until
 from tests.unit.divergence.streams import ListSource, entries
 
 LEDGER_LOGS: dict[int, Sequence[Item]] = {
@@ -68,7 +65,7 @@ class Replicas:
     closed: int = 0
 
     @contextmanager
-    def connect(self) -> Iterator[Compare]:
+    def connect(self) -> Iterator[Compare[Facing]]:
         if self.failure is not None:
             raise self.failure
         self.connected += 1
@@ -84,8 +81,7 @@ class Replicas:
 
 
 @dataclass
-class Opened:
-    pilot: Pilot[Any]
+class Opened(Operated):
     screen: DiffScreen
     replicas: Replicas
 
@@ -97,23 +93,9 @@ class Opened:
     def at(self) -> int | None:
         return None if self.pairs.current is None else self.pairs.current.offset
 
-    @property
-    def app(self) -> Any:
-        return self.pilot.app
-
-    @property
-    def told(self) -> str:
-        return flat(self.app)
-
-    async def until(self, so: Any, what: str) -> None:
-        await until(self.pilot, so, what)
-
-    async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-
     async def says(self, *words: str) -> None:
         for one in words:
-            await self.until(lambda one=one: one in self.told, one)
+            await self.until(lambda one=one: one in self.text, one)
 
     async def walks(self, *steps: tuple[str, int]) -> None:
         """Press the keys of each step, parted by blanks, and come to its offset."""
@@ -125,14 +107,14 @@ class Opened:
 
     async def opens_record(self) -> RecordView:
         await self.press("enter")
-        page = await opens(self.pilot, RecordScreen)
+        page = await opens(self.pilot, ReplicaRecordScreen)
         await self.until(lambda: not page.busy, "the record")
         view: RecordView = page.query_one(RecordView)
         return view
 
     async def closes_record(self) -> None:
         await self.press("escape")
-        await self.until(lambda: self.app.screen is self.screen, "the list")
+        await self.until(lambda: self.console.screen is self.screen, "the list")
 
     async def compares(
         self,
@@ -144,26 +126,26 @@ class Opened:
         held_back: bool = False,
     ) -> Opened:
         known = incident or diverged_incident()
-        self.app.context.known.incident = known
+        self.console.context.known.incident = known
         replicas = Replicas(logs, failure=failure)
         if not held_back:
             replicas.gate.opened.set()
         partition = known.rows[0].partition
-        screen = DiffScreen(self.app.context, partition, *sides, connect=replicas.connect)
-        await self.app.push_screen(screen)
+        screen = DiffScreen(self.console.context, partition, *sides, connect=replicas.connect)
+        await self.console.push_screen(screen)
         shown = Opened(self.pilot, screen, replicas)
         await shown.until(lambda: held_back or not screen.busy, "the first records")
         return shown
 
     async def is_left(self) -> None:
-        await self.until(lambda: self.app.screen is not self.screen, "the screen before")
+        await self.until(lambda: self.console.screen is not self.screen, "the screen before")
 
     async def settled(self) -> None:
         """Wait until nothing has changed on the screen for some turns."""
         seen: list[str] = []
 
         def unchanged() -> bool:
-            seen.append(text(self.app))
+            seen.append(text(self.console))
             return len(seen) >= CALM_TURNS and len(set(seen[-CALM_TURNS:])) == 1
 
         await self.until(unchanged, "a screen that stays as it is")

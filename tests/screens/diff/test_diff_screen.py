@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from textual.widgets import Input
 
-from breakglass.screens.diff import DiffScreen
-from breakglass.screens.page import HelpScreen
+from breakglass.screens.diff.screen import DiffScreen
+from breakglass.screens.help import HelpScreen
 from breakglass.services import patience
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.divergence.entry import Item, UnreadableRange, content_of
@@ -54,9 +54,9 @@ async def test_a_person_looks_from_the_divergence_at_all_that_differs() -> None:
         await shown.at_offset(100)
         await shown.says("Then ! 25", "< b1 > b2 as text", "b1 best 0..125 epochs 0 2")
         await shown.says("diverge at 100", "> 25 only on b2.", "offset 100: different in")
-        by_offset = {line.split()[1]: line for line in lines(shown.app) if "key-" in line}
+        by_offset = {line.split()[1]: line for line in lines(shown.console) if "key-" in line}
         assert by_offset["99"].split()[:2] == ["=", "99"]
-        (line,) = [line for line in lines(shown.app) if line.startswith("▌")]
+        (line,) = [line for line in lines(shown.console) if line.startswith("▌")]
         left, _, right = line.partition("│")
         assert left.split() == ["▌", "!ev", "100", "e2", "22:13:20", "key-100", "new", "of", "b1"]
         assert right.split() == ["e1", "22:13:20", "key-100", "old", "of", "b2"]
@@ -68,7 +68,7 @@ async def test_a_person_looks_from_the_divergence_at_all_that_differs() -> None:
             ("g enter", 100),
         ):
             await shown.walks(("d", 100), (keys, at))
-            assert any(line.startswith("▌") for line in lines(shown.app))
+            assert any(line.startswith("▌") for line in lines(shown.console))
         await shown.press("pagedown")
         assert (shown.at or 0) > 105
         await shown.press("pageup")
@@ -97,8 +97,8 @@ async def test_a_person_looks_from_the_divergence_at_all_that_differs() -> None:
         await shown.closes_record()
         shown.pairs.redact(True)
         await shown.says("9 bytes")
-        assert "new of b1" not in shown.told
-        assert "key-100" not in shown.told
+        assert "new of b1" not in shown.text
+        assert "key-100" not in shown.text
         shown.pairs.redact(False)
         await shown.says("key-100")
         await shown.press("escape")
@@ -130,7 +130,7 @@ async def test_sides_are_exchanged_and_chosen_and_logs_that_changed_are_read_aga
             await shown.press(key)
             await shown.says(*words)
         await shown.press("down")
-        shown.app.context.known.incident = LATER
+        shown.console.context.known.incident = LATER
         shown.replicas.logs = {1: [*SHARED, *entries(100, 130, b"new", 2)], 2: OLD, 4: SHARED}
         shown.screen.show_known()
         await shown.says("have changed since", "0..125")
@@ -154,7 +154,7 @@ async def test_while_it_reads_or_searches_keys_do_no_harm_and_escape_gives_up_an
         await shown.until(shown.replicas.gate.waiting.is_set, "the reading")
         await shown.press("escape")
         await shown.says("Given up.")
-        assert shown.app.screen is shown.screen
+        assert shown.console.screen is shown.screen
         await shown.press("n", "N", "down", "up", "pagedown", "enter", "v", "d", "c", "s", "l", "o")
         await shown.press("home", "end", "g", "escape")
         shown.replicas.gate.opened.set()
@@ -200,26 +200,28 @@ async def test_what_cannot_be_compared_says_why_and_what_cannot_be_read_stands_i
         await counted.says("from the last count", "! 25 offsets")
         counted.replicas.logs = LEDGER_LOGS
         await counted.press("c")
-        await counted.until(lambda: "from the last count" not in counted.told, "whole again")
+        await counted.until(lambda: "from the last count" not in counted.text, "whole again")
 
         failed = await shown.compares(failure=TimedOut("b1 does not answer", "timed out"))
         await failed.says("b1 does not answer")
         alone = incident_of(offline(log(1, (0, 100)), silent(2), silent(3), topic="ledger"))
         await (await shown.compares(unread(1))).says("have not been read yet")
         await (await shown.compares(alone)).says("two replicas are needed")
-        shown.app.context.known.incident = nothing_offline()
-        await shown.app.push_screen(DiffScreen(shown.app.context, TopicPartition("orders", 1)))
+        shown.console.context.known.incident = nothing_offline()
+        await shown.console.push_screen(
+            DiffScreen(shown.console.context, TopicPartition("orders", 1))
+        )
         await shown.says("orders-1 is not offline")
 
 
 async def test_a_list_and_its_record_draw_themselves_in_every_size() -> None:
     async with opened(size=(60, 20), theme="breakglass-monochrome") as shown:
         await shown.at_offset(100)
-        at = next(place for place, line in enumerate(lines(shown.app)) if line.startswith("▌"))
-        assert lines(shown.app)[at].split()[1:4] == ["!<ev", "100", "e2"]
-        assert lines(shown.app)[at + 1].split()[1:4] == ["!>", "100", "e1"]
+        at = next(place for place, line in enumerate(lines(shown.console)) if line.startswith("▌"))
+        assert lines(shown.console)[at].split()[1:4] == ["!<ev", "100", "e2"]
+        assert lines(shown.console)[at + 1].split()[1:4] == ["!>", "100", "e1"]
         await shown.opens_record()
-        told = [line.split() for line in lines(shown.app)]
+        told = [line.split() for line in lines(shown.console)]
         assert told[told.index(["!<", "epoch", "2"]) + 1] == ["!>", "1"]
         for size in ((79, 25), (20, 5), (200, 60)):
             await shown.pilot.resize_terminal(*size)
@@ -231,13 +233,13 @@ async def test_a_list_and_its_record_draw_themselves_in_every_size() -> None:
 async def test_a_record_has_every_field_of_both_sides_in_every_form() -> None:
     async with opened(size=(120, 30)) as shown:
         view = await shown.opens_record()
-        told = [line.split() for line in lines(shown.app)]
+        told = [line.split() for line in lines(shown.console)]
         assert ["!", "epoch", "2", "│", "1"] in told
         assert ["!", "new", "of", "b1", "│", "old", "of", "b2"] in told
         await shown.says("ledger-3 < b1 > b2", "different in epoch, value")
         view.redact(True)
         await shown.says("9 bytes")
-        assert "new of b1" not in shown.told
+        assert "new of b1" not in shown.text
         await shown.closes_record()
 
         shown.replicas.logs = with_values(b"amount: 100", b"amount: 105")
@@ -272,10 +274,10 @@ async def test_a_long_or_hostile_value_is_folded_scrolls_and_is_inert() -> None:
     long = b"".join(b"line %d %s\n" % (number, b"x" * 150) for number in range(300))
     async with opened(with_values(HOSTILE, b"[" * 100_000)) as shown:
         for _ in range(3):
-            assert is_inert(shown.app)
+            assert is_inert(shown.console)
             await shown.opens_record()
-            assert "value" in text(shown.app)
-            assert is_inert(shown.app)
+            assert "value" in text(shown.console)
+            assert is_inert(shown.console)
             await shown.closes_record()
             await shown.press("v")
 

@@ -46,10 +46,10 @@ def logs() -> dict[int, Sequence[Item]]:
 async def test_two_replicas_and_a_record_look_as_before(look: Look, drawn_as_before: Drawn) -> None:
     async with opened(logs(), size=look.size, theme=look.theme, clock=stopped_clock) as shown:
         await shown.at_offset(100)
-        await shown.until(lambda: "Then ! 23 offsets hold" in shown.told, "the totals")
+        await shown.until(lambda: "Then ! 23 offsets hold" in shown.text, "the totals")
         await shown.settled()
-        drawn_as_before(shown.app)
+        drawn_as_before(shown.console)
         await shown.press("down", "v")
         await shown.opens_record()
         await shown.settled()
-        drawn_as_before(shown.app)
+        drawn_as_before(shown.console)

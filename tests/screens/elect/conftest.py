@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,11 +12,9 @@ from typing import Any, cast
 
 import pytest
 from kafka.protocol.consumer import FetchRequest
-from textual.pilot import Pilot
 
 from breakglass.console.app import BreakglassApp
-from breakglass.screens.elect import ElectScreen
-from breakglass.screens.elect.screen import GuardedPage
+from breakglass.screens.elect.screen import ElectionPage, ElectScreen
 from breakglass.screens.elect.state import Phase
 from breakglass.screens.messages import ElectionAsked, ResumeAsked
 from breakglass.screens.widgets.consent import ConsentField
@@ -28,9 +26,9 @@ from breakglass.services.recovery.triage import triage
 from tests.kit.fake_broker import Reply
 from tests.kit.fake_controller import Answer
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.screens.consoles import console_on
+from tests.screens.consoles import Operated, console_on
 from tests.screens.drawing import at_rest
-from tests.screens.turns import flat, shows, until
+from tests.screens.turns import until
 from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.recovery.guarded.conftest import Session, session
 from tests.unit.topic_backup.batch_bytes import batch
@@ -155,7 +153,7 @@ class Electing:
             incident = console.context.known.incident
             assert incident is not None
             wanted = partitions or [row.partition for row in incident.rows]
-            screen = Screen(console, pilot)
+            screen = Screen(pilot)
             await screen.asks(*([] if plan else wanted), plan=plan)
             yield screen
 
@@ -166,30 +164,22 @@ class Electing:
         console = self.console(write=write)
         async with console.run_test(size=size) as pilot:
             console.post_message(ResumeAsked(journal))
-            screen = Screen(console, pilot)
-            await until(pilot, lambda: isinstance(console.screen, GuardedPage), "the screen")
+            screen = Screen(pilot)
+            await until(pilot, lambda: isinstance(console.screen, ElectionPage), "the screen")
             await screen.comes_to(Phase.REVIEW)
             yield screen
 
 
-@dataclass
-class Screen:
-    console: BreakglassApp
-    pilot: Pilot[Any]
-
+class Screen(Operated):
     @property
-    def page(self) -> GuardedPage:
-        return cast("GuardedPage", self.console.screen)
+    def page(self) -> ElectionPage:
+        return cast("ElectionPage", self.console.screen)
 
     @property
     def phase(self) -> Phase | None:
         """None: it was left."""
         shown = self.console.screen
-        return shown.state.phase if isinstance(shown, GuardedPage) else None
-
-    @property
-    def text(self) -> str:
-        return flat(self.console)
+        return shown.state.phase if isinstance(shown, ElectionPage) else None
 
     @property
     def phrase(self) -> str:
@@ -204,9 +194,6 @@ class Screen:
         self.console.post_message(ElectionAsked(partitions, plan))
         await self.until(lambda: isinstance(self.console.screen, ElectScreen), "the screen")
         await self.comes_to(Phase.REVIEW)
-
-    async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
 
     async def type_phrase(self) -> None:
         await self.press("tab", *self.phrase)
@@ -225,18 +212,11 @@ class Screen:
     def _taken(self, attempt: int, given: int) -> bool:
         return self.page._worker.number > attempt or len(self.page.state.given) > given
 
-    async def until(self, so: Callable[[], object], what: str) -> None:
-        await until(self.pilot, so, what)
-
     async def settles(self) -> None:
         await at_rest(self.pilot)
 
     async def comes_to(self, phase: Phase) -> None:
         await self.until(lambda: self.phase is phase, f"{phase}, not {self.phase}")
-
-    async def shows(self, *words: str) -> None:
-        for one in words:
-            await shows(self.pilot, one)
 
     async def elect(self) -> None:
         await self.agree()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from breakglass.screens.elect.screen import GuardedPage
+from breakglass.screens.elect.screen import ElectionPage
 from breakglass.screens.elect.state import Phase
 from breakglass.screens.messages import Interrupted
 from breakglass.services import patience
@@ -139,9 +139,9 @@ async def test_few_frames_lie_between_a_key_and_its_request_and_the_page_names_t
     electing: Electing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passed: list[list[str]] = []
-    begin, elect = GuardedPage._in_thread, ElectionClient.elect
+    begin, elect = ElectionPage._in_thread, ElectionClient.elect
 
-    def beginning(page: GuardedPage, work: Callable[[], None]) -> None:
+    def beginning(page: ElectionPage, work: Callable[[], None]) -> None:
         passed.append(frames())
         begin(page, work)
 
@@ -149,7 +149,7 @@ async def test_few_frames_lie_between_a_key_and_its_request_and_the_page_names_t
         passed.append(frames())
         return elect(client, *words, **more)
 
-    monkeypatch.setattr(GuardedPage, "_in_thread", beginning)
+    monkeypatch.setattr(ElectionPage, "_in_thread", beginning)
     monkeypatch.setattr(ElectionClient, "elect", electing_now)
     electing.session.offline()
     async with electing.asked() as screen:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.screens.elect import ElectScreen
+from breakglass.screens.elect.screen import ElectScreen
 from breakglass.screens.elect.state import Phase
 from breakglass.screens.elect.unfinished import UnfinishedScreen
 from breakglass.screens.messages import ElectionAsked
@@ -54,7 +54,7 @@ async def opened(
         await until(pilot, lambda: console.context.known.incident, "the cluster")
         console.post_message(ElectionAsked([row.partition for row in incident.rows]))
         await until(pilot, lambda: isinstance(console.screen, ElectScreen), "the screen")
-        screen = Screen(console, pilot)
+        screen = Screen(pilot)
         await screen.comes_to(Phase.REVIEW)
         yield screen
 
@@ -165,7 +165,7 @@ async def test_what_was_left_unfinished_looks_as_before(sizes_as_before: DrawnIn
         ExecutionState.INTERRUPTED,
     )
     async with console.run_test(size=SIZES[0]) as pilot:
-        screen = Screen(console, pilot)
+        screen = Screen(pilot)
         await until(pilot, lambda: console.context.known.incident, "the cluster")
         await console.push_screen(UnfinishedScreen((brief, brief)))
         await screen.shows("1 more are in the Journal")

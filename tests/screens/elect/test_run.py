@@ -13,16 +13,15 @@ from textual.message import Message
 from breakglass.console.checkpoint_text import CommandText
 from breakglass.screens.context import Context
 from breakglass.screens.elect.screen import (
-    AddReplicasPage,
+    ElectionPage,
     ElectScreen,
-    GroupsPage,
-    GuardedPage,
     PickedPartitions,
     ResumeScreen,
 )
 from breakglass.screens.elect.state import Phase
 from breakglass.screens.elect.unfinished import UnfinishedScreen, unfinished
 from breakglass.screens.elect.worker import ElectionWorker, SubjectFrozen, subject_in
+from breakglass.screens.guard.acts import AddReplicasPage, GroupsPage
 from breakglass.screens.guard.worker import ActReported
 from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.messages import ElectionAsked
@@ -135,7 +134,7 @@ async def test_an_election_is_shown_and_run_once_and_other_screens_may_be_looked
         await screen.until(lambda: console.current_mode == "overview", "the overview")
         gate.opened.set()
         await screen.press("2")
-        await until(screen.pilot, lambda: isinstance(screen.page, GuardedPage), "it again")
+        await until(screen.pilot, lambda: isinstance(screen.page, ElectionPage), "it again")
         await screen.comes_to(Phase.DONE)
         await screen.until(lambda: not known.paused, "refreshing again")
         assert console.check_action("suspend_process", ()) is True
@@ -414,7 +413,7 @@ async def test_it_is_offered_once_and_enter_shows_what_is_left_and_sends_nothing
         assert sent.count("elect") == 1
         await pilot.press("enter")
         await opens(pilot, ResumeScreen)
-        screen = Screen(console, pilot)
+        screen = Screen(pilot)
         await screen.comes_to(Phase.REVIEW)
         await screen.press("enter")
         await screen.is_left()

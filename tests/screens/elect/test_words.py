@@ -11,9 +11,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from breakglass.screens.elect import wording
-from breakglass.screens.elect.progress import ElectionProgress, standing_of
 from breakglass.screens.elect.screen import put_back_command
-from breakglass.screens.elect.state import evidence_told
+from breakglass.screens.elect.state import ElectionProgress, evidence_told, standing_of
 from breakglass.services.guard.act import Ending, JournalOpened
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction

@@ -135,7 +135,7 @@ async def at_view(
     size: tuple[int, int] = (80, 24),
     theme: str = "breakglass-dark",
 ) -> AsyncIterator[Pilot[None]]:
-    with patch("breakglass.screens.metastore.screen.ServiceWatch", watch_that(look)):
+    with patch("breakglass.screens.metastore.ServiceWatch", watch_that(look)):
         console = console_seeing(theme=theme, clock=stopped_clock)
         async with console.run_test(size=size) as pilot:
             await shows(pilot, "Backup")

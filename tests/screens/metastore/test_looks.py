@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from breakglass.console.app import BreakglassApp
-from breakglass.screens.metastore.restore import RestoreScreen
+from breakglass.screens.guard.acts import RestoreMetastorePage
 from breakglass.services.metastore.acts.restore import RestoreCommandTopic, frozen_plan
 from breakglass.services.metastore.restore.plan import (
     LiveServers,
@@ -53,6 +53,6 @@ async def test_a_restore_looks_as_before(
     async with at_view(accident, (), "old:clicks") as pilot:
         console = pilot.app
         assert isinstance(console, BreakglassApp)
-        await console.push_screen(RestoreScreen(console.context, "default_", FILE))
+        await console.push_screen(RestoreMetastorePage(console.context, "default_", FILE))
         await shows(pilot, "while servers run")
         await sizes_as_before(pilot)

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 from textual.pilot import Pilot
 
-from breakglass.screens.metastore.restore import RestoreScreen
+from breakglass.screens.guard.acts import RestoreMetastorePage
 from breakglass.screens.widgets.consent import ConsentField
 from breakglass.services.errors import ClusterError
 from breakglass.services.metastore.lines import CommandRecord
@@ -35,7 +35,7 @@ async def seeing(*looks: ServiceLook) -> AsyncIterator[Pilot[Any]]:
     """The screen of a service that looks so at each refresh, and like the last of *looks* then."""
     left = list(looks)
     with patch(
-        "breakglass.screens.metastore.screen.ServiceWatch",
+        "breakglass.screens.metastore.ServiceWatch",
         watch_that(lambda: left.pop(0) if len(left) > 1 else left[0]),
     ):
         async with console_seeing().run_test(size=(100, 30), notifications=True) as pilot:
@@ -67,7 +67,7 @@ async def test_a_service_is_seen_in_its_views_with_its_dangers_first_and_differe
         await pilot.press("R")
         await until(pilot, lambda: pilot.app.clipboard, "the command")
         assert pilot.app.clipboard == f"breakglass metastore restore '{FILE}' --write"
-        assert not isinstance(pilot.app.screen, RestoreScreen)
+        assert not isinstance(pilot.app.screen, RestoreMetastorePage)
 
         await pilot.press("ctrl+r")
         await shows(pilot, "differ, the first")
@@ -90,7 +90,7 @@ async def test_a_look_that_fails_and_a_cluster_without_a_service_are_told() -> N
     def fail() -> ServiceLook:
         raise ClusterError("no answer: try again")
 
-    with patch("breakglass.screens.metastore.screen.ServiceWatch", watch_that(fail)):
+    with patch("breakglass.screens.metastore.ServiceWatch", watch_that(fail)):
         async with console_seeing().run_test(size=(100, 30)) as pilot:
             await shows(pilot, "no answer: try again")
     async with console_on(incident_of(), start="metastore").run_test(size=(80, 24)) as pilot:
@@ -118,7 +118,7 @@ def test_command_topics_are_found_by_their_names() -> None:
 async def test_a_backup_that_cannot_be_read_is_told_before_anything_is_asked() -> None:
     console = console_on(incident_of())
     async with console.run_test(size=(80, 24)) as pilot:
-        screen = RestoreScreen(console.context, "default_", Path("/nowhere/a.bak"))
+        screen = RestoreMetastorePage(console.context, "default_", Path("/nowhere/a.bak"))
         await console.push_screen(screen)
         await shows(pilot, "Nothing was done")
         assert screen.query_one(ConsentField).disabled

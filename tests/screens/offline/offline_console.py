@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from textual.message import Message
-from textual.pilot import Pilot
 
-from breakglass.console.app import BreakglassApp
 from breakglass.screens.offline.partition_list import PartitionList
 from breakglass.services.errors import BreakglassError
 from breakglass.services.incident.incident import Incident
-from tests.screens.consoles import Asked, console_on
-from tests.screens.turns import hides, lines, opens, shows, text, until
+from tests.screens.consoles import Asked, Operated, console_on
 
 
-@dataclass
-class OfflinePage:
-    pilot: Pilot[Any]
-    console: BreakglassApp
-
+class OfflinePage(Operated):
     @property
     def table(self) -> PartitionList:
         return self.console.screen.query_one(PartitionList)
-
-    @property
-    def text(self) -> str:
-        return text(self.console)
-
-    @property
-    def lines(self) -> list[str]:
-        return lines(self.console)
 
     @property
     def under_cursor(self) -> str:
@@ -57,25 +41,8 @@ class OfflinePage:
     def asked(self, kind: type[Message]) -> Asked:
         return Asked(self.console, kind)
 
-    async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-
-    async def until(self, so: Callable[[], object], what: str) -> None:
-        await until(self.pilot, so, what)
-
     async def lists(self, *names: str) -> None:
         await self.until(lambda: self.names[: len(names)] == [*names], f"{names}")
-
-    async def shows(self, *words: str) -> None:
-        for one in words:
-            await shows(self.pilot, one)
-
-    async def hides(self, words: str) -> None:
-        await hides(self.pilot, words)
-
-    async def opens(self, key: str, kind: type[Any]) -> Any:
-        await self.press(key)
-        return await opens(self.pilot, kind)
 
 
 @asynccontextmanager
@@ -84,7 +51,7 @@ async def opened(
 ) -> AsyncIterator[OfflinePage]:
     console = console_on(*readings, **options)
     async with console.run_test(size=size) as pilot:
-        page = OfflinePage(pilot, console)
+        page = OfflinePage(pilot)
         await page.until(lambda: page.table.rows, "the list")
         least = min(len(page.table.rows) + 1, 6)
         await page.until(lambda: page.table.size.height >= least, "its room")

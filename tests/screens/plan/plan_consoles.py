@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
-from textual.pilot import Pilot
 from textual.widgets import Input
 
-from breakglass.console.app import BreakglassApp
-from breakglass.screens.plan import PlanScreen
-from breakglass.screens.plan.screen import PlanSummary
-from breakglass.screens.plan.view import PlanView
+from breakglass.screens.plan.acts import PlanView
+from breakglass.screens.plan.screen import PlanScreen, PlanSummary
 from breakglass.screens.widgets.dialog import Dialog
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.model import TopicPartition
 from tests.kit.incidents import every_verdict
-from tests.screens.consoles import console_on
-from tests.screens.turns import hides, opens, shows, text, until
+from tests.screens.consoles import Operated, console_on
+from tests.screens.turns import opens, text
 
 OFFSETS, FORK, BOMB, LEDGER_3 = (
     TopicPartition("__consumer_offsets", 7),
@@ -30,17 +26,8 @@ OFFSETS, FORK, BOMB, LEDGER_3 = (
 """Of `every_verdict`; all are in its plan, `LEDGER_3` as the sixth row."""
 
 
-@dataclass
-class PlanPage:
+class PlanPage(Operated):
     """The Plan screen, be a dialog over it or not."""
-
-    pilot: Pilot[Any]
-
-    @property
-    def console(self) -> BreakglassApp:
-        app = self.pilot.app
-        assert isinstance(app, BreakglassApp)
-        return app
 
     @property
     def screen(self) -> PlanScreen:
@@ -63,36 +50,32 @@ class PlanPage:
     async def press(self, *keys: str, says: str = "") -> None:
         await self.pilot.press(*keys)
         if says:
-            await until(self.pilot, lambda: says in self.said, f"{says!r}, not {self.said!r}")
+            await self.until(lambda: says in self.said, f"{says!r}, not {self.said!r}")
 
     async def idle(self) -> None:
         await self.pilot.pause()
-        await until(self.pilot, lambda: not self.screen.desk.busy, "the plan to be done with")
+        await self.until(lambda: not self.screen.desk.busy, "the plan to be done with")
 
     async def known(self) -> None:
         state = self.console.context.known
-        await until(self.pilot, lambda: state.incident and not state.reading, "the cluster")
+        await self.until(lambda: state.incident and not state.reading, "the cluster")
 
     async def make(self) -> None:
         await self.known()
         await self.press("p")
-        await until(self.pilot, lambda: self.screen.view is not None, "a plan")
+        await self.until(lambda: self.screen.view is not None, "a plan")
         await self.idle()
 
     async def at(self, partition: TopicPartition) -> None:
         assert self.screen.query_one(LineTable).move_to(partition), text(self.console)
         await self.pilot.pause()
 
-    async def ask(self, key: str, kind: type[Dialog[Any]]) -> Any:
-        await self.press(key)
-        return await opens(self.pilot, kind)
-
     async def closes(self) -> None:
         await opens(self.pilot, PlanScreen)
         await self.idle()
 
     async def choose(self, key: str, kind: type[Dialog[Any]], *keys: str, says: str = "") -> None:
-        await self.ask(key, kind)
+        await self.opens(key, kind)
         await self.press(*keys)
         await self.closes()
         await self.press(says=says)
@@ -104,17 +87,10 @@ class PlanPage:
         await self.press("enter")
 
     async def write(self, key: str, kind: type[Dialog[Any]], given: str, says: str = "") -> None:
-        await self.ask(key, kind)
+        await self.opens(key, kind)
         await self.fill(given)
         await self.closes()
         await self.press(says=says)
-
-    async def shows(self, *words: str) -> None:
-        for one in words:
-            await shows(self.pilot, one)
-
-    async def hides(self, words: str) -> None:
-        await hides(self.pilot, words)
 
 
 @asynccontextmanager

@@ -18,15 +18,17 @@ import pytest
 
 from breakglass.console.app import WARNED_SECONDS, BreakglassApp
 from breakglass.screens.messages import DiffAsked, ElectionAsked, PlanAsked
-from breakglass.screens.plan import PlanScreen, acts
+from breakglass.screens.plan import acts
 from breakglass.screens.plan.asking import (
     ApproveDialog,
     BrokersDialog,
     LeaderDialog,
     NotesDialog,
+    ProblemsDialog,
     RulesDialog,
 )
-from breakglass.screens.plan.files import ProblemsDialog, editor_command
+from breakglass.screens.plan.editor import editor_command
+from breakglass.screens.plan.screen import PlanScreen
 from breakglass.screens.terminal import Terminal
 from breakglass.screens.widgets.dialog import Prompt, Question
 from breakglass.services.errors import TimedOut, UsageError
@@ -74,7 +76,7 @@ async def test_a_plan_is_made_of_all_that_is_offline_and_leaders_are_chosen_at_t
         await page.at(LEDGER_3)
         await page.choose("l", LeaderDialog, "enter", says="Nothing to change.")
         assert page.view.draft.history.last is None, "who is elected already was chosen"
-        await page.ask("enter", LeaderDialog)
+        await page.opens("enter", LeaderDialog)
         await page.shows("b1 elected, best", "Electing b1 loses 50.")
         await page.press("down", "down", "enter")
         await page.shows("b3 cannot be elected")
@@ -90,7 +92,7 @@ async def test_a_plan_is_made_of_all_that_is_offline_and_leaders_are_chosen_at_t
 
         await page.at(FORK)
         await page.press("x", says="choose a leader (l)")
-        await page.ask("l", LeaderDialog)
+        await page.opens("l", LeaderDialog)
         await page.shows("Needs its own consent")
         await page.press("enter", says="audit-5: left out -> b2")
 
@@ -116,7 +118,7 @@ async def test_a_plan_asked_for_by_another_screen_has_its_rows_and_one_without_e
         await until(
             page.pilot, lambda: [row.partition for row in page.view.rows] == [LEDGER_3], "its plan"
         )
-        await page.ask("l", LeaderDialog)
+        await page.opens("l", LeaderDialog)
         assert "DESTROYS 125" in line_with(page.console, " b2 ")
         await page.press("down")
         await page.shows("b2 is EMPTY")
@@ -194,7 +196,7 @@ async def test_edits_are_taken_back_and_made_again_one_by_one_or_for_all_marked_
 
 async def rule(page: PlanPage, downs: int, *keys: str, says: str = "") -> None:
     """Choose the rule so many rows down the list; *keys* are for the brokers it asks for."""
-    await page.ask("b", RulesDialog)
+    await page.opens("b", RulesDialog)
     await page.press(*["down"] * downs, "enter")
     if keys:
         await opens(page.pilot, BrokersDialog)
@@ -241,7 +243,7 @@ async def test_hostile_names_and_reasons_are_inert() -> None:
         await page.press("x")
         await page.idle()
         await page.press("u")
-        await page.ask("l", LeaderDialog)
+        await page.opens("l", LeaderDialog)
         assert is_inert(page.console)
         await page.press("escape")
         await page.closes()
@@ -273,7 +275,7 @@ def plan_file(tmp_path: Path) -> Path:
 
 
 def test_the_screen_is_imported_without_the_plan() -> None:
-    probe = "import breakglass.screens.plan, sys; print('pydantic' in sys.modules)"
+    probe = "import breakglass.screens.plan.screen, sys; print('pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
 
@@ -282,7 +284,7 @@ async def test_a_plan_is_saved_over_its_own_file_alone_and_gives_way_to_no_other
     plan_file: Path,
 ) -> None:
     async with planned() as page:
-        await page.ask("s", Prompt)
+        await page.opens("s", Prompt)
         await page.press("escape", "enter")
         await page.shows("Give the file a name.")
         await page.press("escape")
@@ -385,8 +387,8 @@ async def test_a_plan_edited_as_a_text_is_stale_and_faults_are_pointed_at_until_
 
         wrong = 'grep -q \'"designatedLeader": 3\' "$file"'
         calls = editor(f"if {wrong}; then {changing(3, 2)}; else {changing(1, 3)}; fi")
-        found = await page.ask("v", ProblemsDialog)
-        (problem,) = found._problems
+        found = await page.opens("v", ProblemsDialog)
+        (problem,) = found._rows
         assert problem.what.startswith("b3 cannot lead ledger-3")
         await page.shows(f"line {problem.line}, column {problem.column}")
         await page.press("enter", says="edited as a text")
@@ -445,7 +447,7 @@ def statuses(page: PlanPage) -> list[CheckStatus]:
 
 
 async def approve(page: PlanPage, name: str, heard: str = "", says: str = "") -> None:
-    await page.ask("a", ApproveDialog)
+    await page.opens("a", ApproveDialog)
     await page.fill(name, "#name")
     await page.fill(heard, "#heard")
     await page.closes()
@@ -455,7 +457,7 @@ async def approve(page: PlanPage, name: str, heard: str = "", says: str = "") ->
 async def test_two_persons_approve_the_digest_an_edit_voids_that_and_a_note_does_not() -> None:
     async with planned() as page:
         spoken = page.view.spoken
-        await page.ask("a", ApproveDialog)
+        await page.opens("a", ApproveDialog)
         shown = text(page.console)
         for group in spoken.split("-"):
             assert "  ".join(group.upper()) in shown
@@ -478,7 +480,7 @@ async def test_two_persons_approve_the_digest_an_edit_voids_that_and_a_note_does
         last = page.view.draft.history.last
         await page.choose("n", NotesDialog, "n", "h", "i", "escape", "escape", "escape")
         assert page.view.draft.history.last is last
-        await page.ask("n", NotesDialog)
+        await page.opens("n", NotesDialog)
         for note in ("ask ada", "[red]\x1b[31mask grace"):
             await page.press("n")
             await page.fill(note)
@@ -559,10 +561,10 @@ async def test_e_waits_for_the_edits_before_it_and_elects_nothing_where_one_of_t
 
     async with planned(diverged_incident()) as page:
         before, asked = page.view, Asked(page.console, ElectionAsked)
-        page.screen.desk.ask(fail)
+        page.screen.desk.ask(fail, print)
         await page.press(says="ZeroDivisionError: odd")
         assert page.view is before
-        page.screen.desk.ask(refuse)
+        page.screen.desk.ask(refuse, print)
         await page.press("e")
         refused.set()
         await page.press(says="not this one")

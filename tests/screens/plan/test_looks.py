@@ -20,6 +20,6 @@ async def test_an_edited_plan_looks_as_before(sizes_as_before: DrawnInSizes) -> 
 async def test_choosing_a_leader_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
     async with planned(clock=stopped_clock) as page:
         await page.at(LEDGER_3)
-        await page.ask("l", LeaderDialog)
+        await page.opens("l", LeaderDialog)
         await page.shows("Electing b1 loses 50.")
         await sizes_as_before(page.pilot)

@@ -12,21 +12,20 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from breakglass.screens.ascii import in_ascii
-from breakglass.screens.overview.screen import LEVELS, sparkline
-from breakglass.screens.widgets.line_columns import Cell, LineColumn
-from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.told import StyledLines
+from breakglass.screens.overview import LEVELS, sparkline
+from breakglass.screens.widgets.facts import StyledLines
+from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.themes.palettes import DARK
-from breakglass.themes.roles import Role, theme_role_style
+from breakglass.themes.roles import Role, Words, theme_role_style
 from tests.kit.work import calls_of
 from tests.screens.turns import is_inert, lines, text, until
 
 HUNDRED_THOUSAND = 100_000
-LEO = LineColumn[int]("LEO", lambda row: Cell(f"{row * 10:,}"), right=True)
+LEO = LineColumn[int]("LEO", lambda row: f"{row * 10:,}", right=True)
 COLUMNS = (
-    LineColumn[int]("Partition", lambda row: Cell(f"orders-{row}"), shrinks=True),
+    LineColumn[int]("Partition", lambda row: f"orders-{row}", shrinks=True),
     LEO,
-    LineColumn[int]("Newest", lambda row: Cell("10:45:12"), least_width=60),
+    LineColumn[int]("Newest", lambda row: "10:45:12", least_width=60),
 )
 
 
@@ -109,7 +108,7 @@ async def test_the_row_under_the_cursor_is_in_sight_after_every_key_and_size() -
 
 async def test_dark_text_keeps_its_own_background_under_the_cursor() -> None:
     """A verdict in dark letters could not be read on the dark line of the cursor."""
-    app = Tables(range(2), [LineColumn[int]("Verdict", lambda row: Cell("BOMB", Role.BOMB))])
+    app = Tables(range(2), [LineColumn[int]("Verdict", lambda row: Words("BOMB", Role.BOMB))])
     app.register_theme(DARK)
     app.theme = DARK.name
     async with app.run_test(size=(40, 8)) as pilot:
@@ -134,7 +133,7 @@ async def test_numbers_stand_to_the_right_and_a_column_gives_way_in_a_narrow_ter
 
 async def test_a_column_grows_with_cells_that_say_more_of_the_same_rows() -> None:
     said = {1: "next"}
-    state = LineColumn[int]("State", lambda row: Cell(said[row]))
+    state = LineColumn[int]("State", lambda row: said[row])
     async with shown([1], state, LEO, size=(40, 4)) as (pilot, app):
         said[1] = "waits for its turn"
         app.table.set_rows(app.first)
@@ -150,7 +149,7 @@ async def test_the_number_of_a_partition_stays_where_its_topic_is_cut() -> None:
         "a-name.without.a.partition.number": "a-name.without.a.part…",
     }
     names = list(cut)
-    column = LineColumn[int]("Partition", lambda row: Cell(names[row]), shrinks=True, tail="-")
+    column = LineColumn[int]("Partition", lambda row: names[row], shrinks=True, tail="-")
     async with shown(range(4), column, LEO, size=(30, 8)) as (_, app):
         for row, line in enumerate(lines(app)[1:5]):
             assert cut[names[row]] in line
@@ -159,7 +158,7 @@ async def test_the_number_of_a_partition_stays_where_its_topic_is_cut() -> None:
 
 async def test_a_hostile_cell_is_shown_as_it_is() -> None:
     hostile = ["[red]x[/]", "\x1b[31mred", "a\u202eb", "tab\there", "日本-語"]
-    async with shown(range(5), LineColumn[int]("Name", lambda row: Cell(hostile[row])), LEO) as (
+    async with shown(range(5), LineColumn[int]("Name", lambda row: hostile[row]), LEO) as (
         _,
         app,
     ):
@@ -177,9 +176,9 @@ async def test_why_a_table_is_empty_is_folded_and_not_cut() -> None:
 
 
 async def test_a_column_that_yields_is_left_out_before_another_is_cut() -> None:
-    yields = LineColumn[int]("Newest", lambda row: Cell("10:45:12"), yields=1)
-    name = LineColumn[int]("Partition", lambda row: Cell(f"orders-{row}-of-many"), shrinks=True)
-    end = LineColumn[int]("LEO", lambda row: Cell("1" * 12))
+    yields = LineColumn[int]("Newest", lambda row: "10:45:12", yields=1)
+    name = LineColumn[int]("Partition", lambda row: f"orders-{row}-of-many", shrinks=True)
+    end = LineColumn[int]("LEO", lambda row: "1" * 12)
     async with shown(range(10), name, yields, end, size=(60, 8)) as (pilot, app):
         assert sorted(lines(app)[0].split()) == ["LEO", "Newest", "Partition"]
         assert "1" * 12 in lines(app)[1]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from breakglass.screens.checkpoints.screen import columns, verified_part
+from breakglass.screens.checkpoints import columns, verified_part
 from breakglass.services import patience
 from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -177,7 +177,7 @@ def test_damage_ends_with_1_and_is_shown_wherever_the_checkpoint_is_until_it_is_
     assert ": whole" not in ended.out + ended.err
     held = store.read(2)
     assert held is not None
-    cell = {column.title: column.cell for column in columns(0)}["Verified"]
+    cell = {column.title: column.words for column in columns(0)}["Verified"]
     roles = [cell(CheckpointPartitionLine("", held, part)).role for part in held.partitions]
     assert [*roles, verified_part(held).role] == [
         Role.VERIFIED,

@@ -1,8 +1,6 @@
-"""The screen of a ksqlDB service: looks at its command topic and its backup, and changes nothing.
+"""A ksqlDB service: objects, queries, history, and the command topic beside its backup.
 
-Where the session is armed, a restore is a screen of its own.
-
-What stands in the table of a ksqlDB service: one kind of row for each of its four views.
+It looks and changes nothing. Where the session is armed, a restore is a page of its own.
 """
 
 from __future__ import annotations
@@ -10,29 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
+from functools import partial
 from typing import ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.widget import Widget
 
 from breakglass.screens.context import Context
 from breakglass.screens.messages import CopyAsked
 from breakglass.screens.page import Page
-from breakglass.screens.refreshing import in_words
-from breakglass.screens.widgets.facts import Fact, Facts
-from breakglass.screens.widgets.line_columns import Cell, LineColumn
-from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.screens.refreshing import found_or_why, in_thread
+from breakglass.screens.widgets.facts import Fact, Facts, fact
+from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.services.metastore.lines import CommandPair, CommandStanding
 from breakglass.services.metastore.log.reader import AppliedCommand
 from breakglass.services.metastore.looking import ServiceLook, ServiceWatch, command_topics
 from breakglass.services.metastore.metastore import PersistentQuery, StreamOrTable
+from breakglass.services.metastore.settings import default_folder, service_of
 from breakglass.services.model import Unknown
 from breakglass.services.words.moments import time_text
-from breakglass.themes.roles import Role
+from breakglass.themes.roles import Role, Words
 
 
 class MetastoreView(StrEnum):
@@ -49,7 +45,7 @@ class MetastoreRow:
     """One line of the table, and all that is known of it."""
 
     key: tuple[str, str]
-    cells: tuple[Cell, ...]
+    cells: tuple[Words | str, ...]
     told: tuple[tuple[str, str], ...]
     """Label and text, for below the table."""
     different: bool = False
@@ -79,16 +75,22 @@ ROLES = {
 
 def columns(view: MetastoreView) -> tuple[LineColumn[MetastoreRow], ...]:
     """The columns of *view*."""
-    return tuple([_column(number, title) for number, title in enumerate(TITLES[view])])
+    return tuple(
+        [
+            LineColumn(
+                title,
+                partial(_cell, number),
+                right=title in ("Offset", "Line"),
+                most=MOST.get(title, LONGEST),
+                shrinks=title not in NARROW,
+            )
+            for number, title in enumerate(TITLES[view])
+        ]
+    )
 
 
-def _column(number: int, title: str) -> LineColumn[MetastoreRow]:
-    def cell(row: MetastoreRow) -> Cell:
-        return row.cells[number]
-
-    right = title in ("Offset", "Line")
-    most = MOST.get(title, LONGEST)
-    return LineColumn(title, cell, right=right, most=most, shrinks=title not in NARROW)
+def _cell(number: int, row: MetastoreRow) -> Words | str:
+    return row.cells[number]
 
 
 def rows(look: ServiceLook, view: MetastoreView) -> Sequence[MetastoreRow]:
@@ -110,12 +112,12 @@ def rows(look: ServiceLook, view: MetastoreView) -> Sequence[MetastoreRow]:
 
 
 def _source(source: StreamOrTable, wrong: str) -> MetastoreRow:
-    state = Cell("wrong", Role.FAILED) if wrong else Cell("ok", Role.VERIFIED)
+    state = Words("wrong", Role.FAILED) if wrong else Words("ok", Role.VERIFIED)
     cells = (
-        Cell(source.kind.value),
-        Cell(source.name),
-        Cell(source.topic or "-"),
-        Cell(source.query or "-"),
+        source.kind.value,
+        source.name,
+        source.topic or "-",
+        source.query or "-",
     )
     told = [("Statement", _flat(source.statement)), ("Columns", ", ".join(source.columns) or "?")]
     if wrong:
@@ -124,24 +126,24 @@ def _source(source: StreamOrTable, wrong: str) -> MetastoreRow:
 
 
 def _type(name: str, text: str) -> MetastoreRow:
-    cells = (Cell("type"), Cell(name), Cell("-"), Cell("-"), Cell("ok", Role.VERIFIED))
+    cells = (Words("type"), Words(name), Words("-"), Words("-"), Words("ok", Role.VERIFIED))
     return MetastoreRow(("type", name), cells, (("Type", text),))
 
 
 def _query(query: PersistentQuery) -> MetastoreRow:
-    state = Cell("paused", Role.WAITING) if query.paused else Cell("running", Role.RUNNING)
-    sides = Cell(", ".join(query.sources)), Cell(query.sink or "-")
-    cells = (state, Cell(query.id), *sides, Cell(f"{query.offset:,}"))
+    state = Words("paused", Role.WAITING) if query.paused else Words("running", Role.RUNNING)
+    sides = Words(", ".join(query.sources)), Words(query.sink or "-")
+    cells = (state, Words(query.id), *sides, Words(f"{query.offset:,}"))
     return MetastoreRow(("query", query.id), cells, (("Statement", _flat(query.statement)),))
 
 
 def _entry(entry: AppliedCommand) -> MetastoreRow:
     statement = _flat(entry.command.statement)
     cells = (
-        Cell(f"{entry.offset:,}"),
-        Cell(str(entry.id)),
-        Cell(statement[:LONGEST]),
-        Cell(time_text(entry.timestamp_ms)),
+        f"{entry.offset:,}",
+        str(entry.id),
+        statement[:LONGEST],
+        time_text(entry.timestamp_ms),
     )
     return MetastoreRow(("entry", str(entry.offset)), cells, (("Statement", statement),))
 
@@ -150,11 +152,11 @@ def _pair(pair: CommandPair) -> MetastoreRow:
     role = ROLES.get(pair.standing)
     topic, backup = _shown(pair.topic), _shown(pair.backup)
     cells = (
-        Cell(pair.standing.value, role),
-        Cell("-" if pair.offset is None else f"{pair.offset:,}"),
-        Cell("-" if pair.line is None else f"{pair.line:,}"),
-        Cell(topic[:LONGEST], role),
-        Cell(backup[:LONGEST], role),
+        Words(pair.standing.value, role),
+        Words("-" if pair.offset is None else f"{pair.offset:,}"),
+        Words("-" if pair.line is None else f"{pair.line:,}"),
+        Words(topic[:LONGEST], role),
+        Words(backup[:LONGEST], role),
     )
     told = [("Topic", topic or "-"), ("Backup", backup or "-")]
     if pair.standing is CommandStanding.SAME:
@@ -181,9 +183,9 @@ def _flat(text: str) -> str:
 def service_facts(look: ServiceLook, view: MetastoreView, services: int) -> Iterator[Fact]:
     """What is known of the service, the worst first."""
     for alarm in look.alarms:
-        yield Fact("ALARM", (LinePart(alarm, Role.FAILED),))
+        yield fact("ALARM", Words(alarm, Role.FAILED))
     if look.degraded is not None:
-        yield Fact("Not read on", (LinePart(str(look.degraded), Role.FAILED),))
+        yield fact("Not read on", Words(str(look.degraded), Role.FAILED))
     held = look.metastore
     types, queries = len(held.types), len(held.queries)
     counted = (
@@ -191,43 +193,28 @@ def service_facts(look: ServiceLook, view: MetastoreView, services: int) -> Iter
         f"{queries:,} quer{'y' if queries == 1 else 'ies'}, {len(look.entries):,} commands"
     )
     more = f"  (1 of {services:,} services)" if services > 1 else ""
-    yield Fact("Service", (LinePart(look.topic, Role.HEADING), LinePart(more, Role.MUTED)))
-    yield Fact("Shown", (LinePart(f"{view.value}  ", Role.HEADING), LinePart(counted)))
-    yield Fact("Backup", tuple(_backup(look)))
+    yield fact("Service", Words(look.topic, Role.HEADING), Words(more, Role.MUTED))
+    yield fact("Shown", Words(f"{view.value}  ", Role.HEADING), counted)
+    yield fact("Backup", *_backup(look))
 
 
-def _backup(look: ServiceLook) -> Iterator[LinePart]:
+def _backup(look: ServiceLook) -> Iterator[Words]:
     backup = look.backup
     if isinstance(backup, Unknown):
-        yield LinePart(backup.reason, Role.UNKNOWN)
+        yield Words(backup.reason, Role.UNKNOWN)
         return
     counts = backup.counts
-    yield LinePart(f"{len(backup.lines):,} lines  ")
+    yield Words(f"{len(backup.lines):,} lines  ")
     if counts.different:
         first = counts.first.number if counts.first is not None else 0
-        yield LinePart(f"{counts.different:,} differ, the first at {first:,}  ", Role.DIVERGED)
+        yield Words(f"{counts.different:,} differ, the first at {first:,}  ", Role.DIVERGED)
     if counts.only_backup:
-        yield LinePart(f"{counts.only_backup:,} are not in the topic  ", Role.LOST)
+        yield Words(f"{counts.only_backup:,} are not in the topic  ", Role.LOST)
     if counts.only_topic:
-        yield LinePart(f"{counts.only_topic:,} behind  ", Role.WAITING)
+        yield Words(f"{counts.only_topic:,} behind  ", Role.WAITING)
     if not (counts.different or counts.only_backup or counts.only_topic):
-        yield LinePart("the same as the topic  ", Role.VERIFIED)
-    yield LinePart(str(backup.file), Role.MUTED)
-
-
-def restore_words(look: ServiceLook) -> str:
-    """The command that puts the backup back; empty where there is none."""
-    if isinstance(look.backup, Unknown):
-        return ""
-    return f"breakglass metastore restore '{look.backup.file}' --write"
-
-
-@dataclass(eq=False)
-class ServiceLooked(Message):
-    """A ksqlDB service has been looked at, or the reason why not."""
-
-    topic: str
-    look: ServiceLook | Unknown
+        yield Words("the same as the topic  ", Role.VERIFIED)
+    yield Words(str(backup.file), Role.MUTED)
 
 
 LOOK_SECONDS = 2.0
@@ -329,30 +316,27 @@ class MetastoreScreen(Page):
             self.app.post_message(CopyAsked(told, "the facts about this line"))
 
     def action_restore(self) -> None:
-        words = "" if not isinstance(self._look, ServiceLook) else restore_words(self._look)
-        if words and self.context.armed:
-            from breakglass.screens.metastore.restore import RestoreScreen
-            from breakglass.services.metastore.settings import service_of
-
-            look = self._look
-            if isinstance(look, ServiceLook) and not isinstance(look.backup, Unknown):
-                service = service_of(look.topic) or ""
-                self.app.push_screen(RestoreScreen(self.context, service, look.backup.file))
-        elif words:
-            self.app.post_message(CopyAsked(words, "the command that restores this backup"))
-        else:
+        look = self._look
+        if not isinstance(look, ServiceLook) or isinstance(look.backup, Unknown):
             self.notify("There is no backup to restore.", markup=False)
+        elif self.context.armed:
+            from breakglass.screens.guard.acts import RestoreMetastorePage
+
+            service = service_of(look.topic) or ""
+            self.app.push_screen(RestoreMetastorePage(self.context, service, look.backup.file))
+        else:
+            words = f"breakglass metastore restore '{look.backup.file}' --write"
+            self.app.post_message(CopyAsked(words, "the command that restores this backup"))
 
     @on(LineTable.Moved, "#commands")
     def _moved(self) -> None:
         self._tell_row()
 
-    @on(ServiceLooked)
-    def _looked(self, message: ServiceLooked) -> None:
+    def _looked(self, topic: str, look: ServiceLook | Unknown) -> None:
         self._busy = False
         self._looked_at = self.context.clock()
-        if self._looking is not None and message.topic == self._looking.topic:
-            self._look = message.look
+        if self._looking is not None and topic == self._looking.topic:
+            self._look = look
             self._show()
 
     @property
@@ -388,20 +372,20 @@ class MetastoreScreen(Page):
         if isinstance(look, ServiceLook):
             yield from service_facts(look, self._view, len(topics))
         elif isinstance(look, Unknown):
-            yield Fact("Unknown", (LinePart(look.reason, Role.UNKNOWN),))
+            yield fact("Unknown", Words(look.reason, Role.UNKNOWN))
         elif self.context.known.incident is not None and not topics:
             seen = self.context.last_seen
             told = (
                 f"At {seen} this cluster had {NO_TOPIC}" if seen else f"This cluster has {NO_TOPIC}"
             )
-            yield Fact("Service", (LinePart(told, Role.MUTED),))
+            yield fact("Service", Words(told, Role.MUTED))
         else:
-            yield Fact("Service", (LinePart("reading ...", Role.MUTED),))
+            yield fact("Service", Words("reading ...", Role.MUTED))
 
     def _tell_row(self) -> None:
         row = self._table.current
         told = () if row is None else row.told
-        facts = tuple([Fact(label, (LinePart(text),)) for label, text in told])
+        facts = tuple([fact(label, text) for label, text in told])
         self.query_one("#about", Facts).facts = facts
 
     def _change(self, topic: str) -> None:
@@ -417,24 +401,14 @@ class MetastoreScreen(Page):
         if self._looking is None or self._looking.topic not in topics:
             self._change(topics[0])
         assert self._looking is not None
-        self._busy, looking = True, self._looking
-        self.run_worker(
-            lambda: self._read(looking), group="metastore", thread=True, exit_on_error=False
-        )
+        self._busy, read = True, partial(self._read, self._looking)
+        look = partial(found_or_why, read, "the service cannot be read")
+        in_thread(self, "metastore", look, partial(self._looked, self._looking.topic))
 
-    def _read(self, looking: _Looking) -> None:
+    def _read(self, looking: _Looking) -> ServiceLook:
         """In a thread."""
-        look: ServiceLook | Unknown
-        try:
-            if looking.watch is None:
-                looking.watch = ServiceWatch(looking.topic, self._folder())
-            with self.context.reading("breakglass-metastore") as client:
-                look = looking.watch.look(client)
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
-            look = Unknown(in_words(error, "the service cannot be read"))
-        self.post_message(ServiceLooked(looking.topic, look))
-
-    def _folder(self) -> Path:
-        from breakglass.services.metastore.settings import default_folder
-
-        return self.context.metastore_backups or default_folder()
+        if looking.watch is None:
+            folder = self.context.metastore_backups or default_folder()
+            looking.watch = ServiceWatch(looking.topic, folder)
+        with self.context.reading("breakglass-metastore") as client:
+            return looking.watch.look(client)

@@ -1,37 +1,33 @@
-"""The screen of backups: looks at places and jobs, asks the cluster for ends; changes nothing.
+"""The backups: what is backed up, how far each lags, what runs, what was verified.
 
-Places are looked at in threads of their own (services/backup_watch): one that hangs keeps neither
-this screen nor the end of the session.
-
-What is said of the line under the cursor, and of the jobs that run: reasons and all figures.
-
-The columns of backups: how each stands first, figures after it.
+It looks at places and jobs, asks the cluster for ends, and changes nothing. Places are looked at in
+threads of their own (services/backup_watch): one that hangs keeps neither this screen nor the end
+of the session.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
 from breakglass.screens.context import Context
 from breakglass.screens.messages import BrowseAsked, CopyAsked
 from breakglass.screens.page import FilteredPage, FilterField
-from breakglass.screens.refreshing import in_words
-from breakglass.screens.widgets.facts import NO_AGE, Fact, Facts
-from breakglass.screens.widgets.line_columns import Cell, LineColumn
-from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.status_bar import LinePart, age_text
+from breakglass.screens.refreshing import found_or_why, in_thread
+from breakglass.screens.widgets.facts import NO_AGE, Fact, Facts, fact
+from breakglass.screens.widgets.line_table import LineColumn, LineTable
+from breakglass.screens.widgets.status_bar import age_text
 from breakglass.services import patience
 from breakglass.services.backup_watch.job import Job, Life, SeenJob
-from breakglass.services.backup_watch.location import NOT_ASKED, BackupState, LiveEnds
+from breakglass.services.backup_watch.location import NOT_ASKED, BackupState, LiveEnds, read_ends
 from breakglass.services.backup_watch.watch import (
     BackupPartitionLine,
     BackupStanding,
@@ -57,7 +53,7 @@ from breakglass.services.topic_backup.summary import added
 from breakglass.services.topic_backup.verified import Verified
 from breakglass.services.words.figures import count, size_text
 from breakglass.services.words.moments import moment_text, time_text
-from breakglass.themes.roles import Role
+from breakglass.themes.roles import Role, Words
 
 ROLES = {
     BackupState.UNREADABLE: Role.UNKNOWN,
@@ -69,13 +65,13 @@ ROLES = {
     BackupState.VERIFIED: Role.VERIFIED,
 }
 LONGEST_NAME = 80
-EMPTY = Cell("")
+EMPTY = Words("")
 
 
 def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
     """The columns at that moment."""
 
-    def age(line: Line) -> Cell:
+    def age(line: Line) -> Words:
         match line:
             case PlaceLine():
                 value = line.place.held.value
@@ -84,14 +80,14 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
                 at = line.held.status.committed_at_ms if line.held.status else None
             case BackupPartitionLine():
                 return EMPTY
-        return Cell("-") if at is None else Cell(age_text(max(now_ms - at, 0) / 1000))
+        return Words("-") if at is None else Words(age_text(max(now_ms - at, 0) / 1000))
 
-    def verified(line: Line) -> Cell:
+    def verified(line: Line) -> Words:
         status = line.held.status if isinstance(line, TopicLine) else None
         if status is None:
             return EMPTY
         last = status.verified
-        return Cell("never" if last is None else f"{moment_text(last.at_ms, now_ms)} {last.how}")
+        return Words("never" if last is None else f"{moment_text(last.at_ms, now_ms)} {last.how}")
 
     return (
         LineColumn("Backup", _name, most=LONGEST_NAME, shrinks=True),
@@ -99,8 +95,10 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
         LineColumn("Lag", _line_lag, right=True),
         LineColumn("Age", age, right=True),
         LineColumn("Size", _size, right=True),
-        LineColumn("First", _first, right=True, least_width=100),
-        LineColumn("Last", _last, right=True, least_width=100),
+        LineColumn(
+            "First", lambda line: _of_part(line, "first_offset"), right=True, least_width=100
+        ),
+        LineColumn("Last", lambda line: _of_part(line, "last_offset"), right=True, least_width=100),
         LineColumn("Records", lambda line: _counts(line, "records"), right=True, least_width=110),
         LineColumn("Segments", lambda line: _counts(line, "segments"), right=True, least_width=76),
         LineColumn("Lost", _lost, right=True),
@@ -108,52 +106,50 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
     )
 
 
-def _name(line: Line) -> Cell:
+def _name(line: Line) -> Words:
     match line:
         case PlaceLine():
-            return Cell(("▸" if line.closed else "▾") + line.place.url, Role.HEADING)
+            return Words(("▸" if line.closed else "▾") + line.place.url, Role.HEADING)
         case TopicLine():
             sign = " " if not line.held.partitions else "▾" if line.opened else "▸"
-            return Cell(f" {sign}{line.held.name}")
+            return Words(f" {sign}{line.held.name}")
         case BackupPartitionLine():
-            return Cell(f"    {line.held.name}-{line.part.partition}")
+            return Words(f"    {line.held.name}-{line.part.partition}")
 
 
-def _state(line: Line) -> Cell:
+def _state(line: Line) -> Words:
     match line:
         case PlaceLine():
             held = line.place.held
             if held.failed is not None:
-                return Cell("STALE", Role.STALE)
+                return Words("STALE", Role.STALE)
             if not known(held.value):
-                return Cell("?", Role.UNKNOWN)
+                return Words("?", Role.UNKNOWN)
             if line.jobs:
-                return Cell("running", Role.RUNNING)
+                return Words("running", Role.RUNNING)
             number = len(line.place.topics)
-            return Cell(f"{number:,} topic{'s' * (number != 1)}", Role.MUTED)
+            return Words(f"{number:,} topic{'s' * (number != 1)}", Role.MUTED)
         case TopicLine():
-            return Cell(line.state, ROLES[line.state])
+            return Words(line.state, ROLES[line.state])
         case BackupPartitionLine():
-            return Cell("lost", Role.LOST) if line.part.lost else EMPTY
+            return Words("lost", Role.LOST) if line.part.lost else EMPTY
 
 
-def _line_lag(line: Line) -> Cell:
-    return EMPTY if isinstance(line, PlaceLine) else _lag_cell(line.lag)
+def _line_lag(line: Line) -> Words:
+    if isinstance(line, PlaceLine):
+        return EMPTY
+    return Words(count(line.lag), Role.UNKNOWN if isinstance(line.lag, Unknown) else None)
 
 
-def _lag_cell(lag: Lag) -> Cell:
-    return Cell(count(lag), Role.UNKNOWN if isinstance(lag, Unknown) else None)
-
-
-def _size(line: Line) -> Cell:
+def _size(line: Line) -> Words:
     match line:
         case PlaceLine():
             topics = line.place.topics
-            return Cell(size_text(sum(topic.bytes for topic in topics))) if topics else Cell("-")
+            return Words(size_text(sum(topic.bytes for topic in topics))) if topics else Words("-")
         case TopicLine():
-            return Cell(size_text(line.held.bytes)) if _counted(line) else Cell("?", Role.UNKNOWN)
+            return Words(size_text(line.held.bytes)) if _counted(line) else Words("?", Role.UNKNOWN)
         case BackupPartitionLine():
-            return Cell(size_text(line.part.bytes))
+            return Words(size_text(line.part.bytes))
 
 
 def _counted(line: TopicLine) -> bool:
@@ -161,31 +157,32 @@ def _counted(line: TopicLine) -> bool:
     return line.held.status is not None and line.held.status.commit is not None
 
 
-def _first(line: Line) -> Cell:
-    return Cell(count(line.part.first_offset)) if isinstance(line, BackupPartitionLine) else EMPTY
+def _of_part(line: Line, what: str) -> str:
+    return count(getattr(line.part, what)) if isinstance(line, BackupPartitionLine) else ""
 
 
-def _last(line: Line) -> Cell:
-    return Cell(count(line.part.last_offset)) if isinstance(line, BackupPartitionLine) else EMPTY
-
-
-def _lost(line: Line) -> Cell:
+def _lost(line: Line) -> Words:
     cell = _counts(line, "lost")
-    return Cell(cell.text, Role.LOST) if cell.text not in ("", "0", "?") else cell
+    return Words(cell.text, Role.LOST) if cell.text not in ("", "0", "?") else cell
 
 
-def _counts(line: Line, what: str) -> Cell:
+def _counts(line: Line, what: str) -> Words:
     match line:
         case PlaceLine():
             return EMPTY
         case TopicLine() if not _counted(line):
-            return Cell("?", Role.UNKNOWN)
+            return Words("?", Role.UNKNOWN)
         case TopicLine():
-            return Cell(count(getattr(line.held, what)))
+            return Words(count(getattr(line.held, what)))
         case BackupPartitionLine():
-            return Cell(count(getattr(line.part, what)))
+            return Words(count(getattr(line.part, what)))
 
 
+COPIED = (
+    *("partition", "first_offset", "last_offset", "next_offset", "records", "bytes", "segments"),
+    *("damage", "gaps", "lost", "lost_offsets", "unproved"),
+)
+"""What is copied of a partition, by its own names."""
 SLOW_MS = 10_000
 """Milliseconds after which a look at a store is called slow."""
 STALE_MS = 60_000
@@ -205,23 +202,23 @@ def job_facts(jobs: Sequence[SeenJob], now_ms: int) -> Iterator[Fact]:
     """A sentence for each job that runs, or that died."""
     for job in jobs[:SHOWN_JOBS]:
         age = max(now_ms - job.job.told_at_ms, 0)
-        yield Fact(job.job.kind.capitalize(), tuple(_job(job, age)), _told(job, age))
+        yield fact(job.job.kind.capitalize(), *_job(job, age), age=_told(job, age))
     if len(jobs) > SHOWN_JOBS:
-        yield Fact("", (LinePart(f"and {len(jobs) - SHOWN_JOBS:,} more jobs", Role.MUTED),))
+        yield fact("", Words(f"and {len(jobs) - SHOWN_JOBS:,} more jobs", Role.MUTED))
 
 
-def _job(seen: SeenJob, age_ms: int) -> Iterator[LinePart]:
+def _job(seen: SeenJob, age_ms: int) -> Iterator[Words]:
     job = seen.job
     if seen.life is Life.DEAD:
-        yield LinePart("DEAD", Role.FAILED)
-        yield LinePart(f": process {job.pid} died at {_share(job)}  {job.url}")
-        yield LinePart("  Run it again: it keeps what was committed.")
+        yield Words("DEAD", Role.FAILED)
+        yield Words(f": process {job.pid} died at {_share(job)}  {job.url}")
+        yield Words("  Run it again: it keeps what was committed.")
         return
     if seen.life is Life.SILENT:
-        yield LinePart(f"SILENT for {age_text(age_ms / 1000)}", Role.STALE)
-        yield LinePart(": ")
-    yield LinePart(_so_far(job), None if seen.life is Life.SILENT else Role.RUNNING)
-    yield LinePart(f"  {job.url}  process {job.pid}", Role.MUTED)
+        yield Words(f"SILENT for {age_text(age_ms / 1000)}", Role.STALE)
+        yield Words(": ")
+    yield Words(_so_far(job), None if seen.life is Life.SILENT else Role.RUNNING)
+    yield Words(f"  {job.url}  process {job.pid}", Role.MUTED)
 
 
 def _so_far(job: Job) -> str:
@@ -243,17 +240,17 @@ def _share(job: Job) -> str:
     return f"{100 * job.done // max(job.total, 1)}% of {job.total:,} offsets"
 
 
-def _told(seen: SeenJob, age_ms: int) -> LinePart:
+def _told(seen: SeenJob, age_ms: int) -> Words:
     if seen.life is Life.RUNNING:
-        return LinePart(f"{age_text(age_ms / 1000)} ago", Role.MUTED)
-    return LinePart(age_text(age_ms / 1000), Role.STALE)
+        return Words(f"{age_text(age_ms / 1000)} ago", Role.MUTED)
+    return Words(age_text(age_ms / 1000), Role.STALE)
 
 
 def ends_facts(ends: Figure[LiveEnds], now_ms: int) -> Iterator[Fact]:
     """Why lags are old, where they are; unknown ones have their reason with their line."""
     if ends.failed is not None:
-        told = LinePart(f"since then: {ends.failed.reason}", Role.STALE)
-        yield Fact("Lag", (told,), age_part(ends, now_ms))
+        told = Words(f"since then: {ends.failed.reason}", Role.STALE)
+        yield fact("Lag", told, age=age_part(ends, now_ms))
 
 
 def line_facts(line: Line | None, now_ms: int) -> Iterator[Fact]:
@@ -269,54 +266,54 @@ def line_facts(line: Line | None, now_ms: int) -> Iterator[Fact]:
 
 def _place(place: WatchedLocation, now_ms: int) -> Fact:
     held = place.held
-    parts: list[LinePart] = [LinePart(place.url)]
+    parts: list[Words] = [Words(place.url)]
     if isinstance(held.value, Unknown):
-        parts.append(LinePart(f"  ? {held.value.reason}", Role.UNKNOWN))
+        parts.append(Words(f"  ? {held.value.reason}", Role.UNKNOWN))
     if held.failed is not None:
-        parts.append(LinePart(f"  since then: {held.failed.reason}", Role.STALE))
+        parts.append(Words(f"  since then: {held.failed.reason}", Role.STALE))
     waiting = 0 if place.reading_since_ms is None else now_ms - place.reading_since_ms
     if waiting > SLOW_MS:
-        parts.append(LinePart(f"  it has not answered for {age_text(waiting / 1000)}", Role.STALE))
-    return Fact("Place", tuple(parts), age_part(held, now_ms))
+        parts.append(Words(f"  it has not answered for {age_text(waiting / 1000)}", Role.STALE))
+    return fact("Place", *parts, age=age_part(held, now_ms))
 
 
-def age_part(held: Figure[Any], now_ms: int) -> LinePart:
+def age_part(held: Figure[Any], now_ms: int) -> Words:
     """How old *held* is; what is too old, or could not be read since, is called so."""
     if not held.read_at_ms:
         return NO_AGE
     age = age_text(held.age_ms(now_ms) / 1000)
     if held.failed is not None or held.age_ms(now_ms) > STALE_MS:
-        return LinePart(f"STALE {age}", Role.STALE)
-    return LinePart(f"{age} ago", Role.MUTED)
+        return Words(f"STALE {age}", Role.STALE)
+    return Words(f"{age} ago", Role.MUTED)
 
 
 def _topic(line: TopicLine) -> Iterator[Fact]:
     status = line.held.status
     if status is None:
-        yield Fact("Topic", (LinePart(f"? {line.held.unread}", Role.UNKNOWN),))
+        yield fact("Topic", Words(f"? {line.held.unread}", Role.UNKNOWN))
         return
-    yield Fact("Topic", tuple(_holdings(line, status)))
-    yield Fact("Verified", tuple(_verified(status)))
+    yield fact("Topic", *_holdings(line, status))
+    yield fact("Verified", *_verified(status))
     for lack in status.groups_lacking:
-        yield Fact("Groups", (LinePart(lack, Role.LOST),))
+        yield fact("Groups", Words(lack, Role.LOST))
     gaps = added(*(partition.gaps for partition in line.held.partitions))
     if gaps:
-        yield Fact("Gaps", (LinePart(_gaps(gaps)),))
+        yield fact("Gaps", _gaps(gaps))
     yield from _unknown_lag(line.lag)
     if NEXT[line.state]:
-        yield Fact("Next", (LinePart(NEXT[line.state], ROLES[line.state]),))
+        yield fact("Next", Words(NEXT[line.state], ROLES[line.state]))
 
 
-def _holdings(line: TopicLine, status: TopicStatus) -> Iterator[LinePart]:
+def _holdings(line: TopicLine, status: TopicStatus) -> Iterator[Words]:
     if status.commit is None:
-        yield LinePart(f"{status.folder}: made by Kafka Backup, which writes no manifest")
+        yield Words(f"{status.folder}: made by Kafka Backup, which writes no manifest")
         if status.found is not None:
-            yield LinePart(f"; {_found(status.found)}")
+            yield Words(f"; {_found(status.found)}")
         return
     held = line.held
     number = len(held.partitions)
     later = "" if held.newest else ", a later generation exists"
-    yield LinePart(
+    yield Words(
         f"generation {held.generation}{later}, commit {status.commit}, {number:,} partition"
         f"{'s' * (number != 1)}, {held.records:,} records, {size_text(held.bytes)} in "
         f"{held.segments:,} segments, {status.group_states:,} group states"
@@ -337,15 +334,15 @@ def _found(files: FoundFiles) -> str:
     )
 
 
-def _verified(status: TopicStatus) -> Iterator[LinePart]:
+def _verified(status: TopicStatus) -> Iterator[Words]:
     last = status.verified
     if last is None:
-        yield LinePart("never", Role.WAITING)
+        yield Words("never", Role.WAITING)
         return
-    yield LinePart(last.verdict, Role.VERIFIED if last.whole else Role.FAILED)
-    yield LinePart(f" at {time_text(last.at_ms)}, by {_how(last)}")
+    yield Words(last.verdict, Role.VERIFIED if last.whole else Role.FAILED)
+    yield Words(f" at {time_text(last.at_ms)}, by {_how(last)}")
     if last.commit != status.commit:
-        yield LinePart(
+        yield Words(
             f"; commit {last.commit}; the backup is now at commit {status.commit}", Role.WAITING
         )
 
@@ -358,32 +355,28 @@ def _how(last: Verified) -> str:
 
 def _partition(line: BackupPartitionLine) -> Iterator[Fact]:
     part = line.part
-    yield Fact(
+    yield fact(
         "Partition",
-        (
-            LinePart(
-                f"offsets {count(part.first_offset)} to {count(part.last_offset)}, backed up "
-                f"before {count(part.next_offset)}, {part.records:,} records, "
-                f"{size_text(part.bytes)} in {part.segments:,} segments"
-            ),
-        ),
+        f"offsets {count(part.first_offset)} to {count(part.last_offset)}, backed up "
+        f"before {count(part.next_offset)}, {part.records:,} records, "
+        f"{size_text(part.bytes)} in {part.segments:,} segments",
     )
     if part.damage:
-        yield Fact("Damage", (LinePart("; ".join(part.damage), Role.DIVERGED),))
-    yield Fact("Gaps", (LinePart(_gaps(part.gaps) or "none"),))
+        yield fact("Damage", Words("; ".join(part.damage), Role.DIVERGED))
+    yield fact("Gaps", _gaps(part.gaps) or "none")
     if part.lost_offsets:
-        yield Fact("Lost", (LinePart(", ".join(part.lost_offsets), Role.LOST),))
+        yield fact("Lost", Words(", ".join(part.lost_offsets), Role.LOST))
     if part.unproved:
-        yield Fact("Not proved", (LinePart("; ".join(part.unproved), Role.DIVERGED),))
+        yield fact("Not proved", Words("; ".join(part.unproved), Role.DIVERGED))
     yield from _unknown_lag(line.lag)
 
 
 def _unknown_lag(lag: Lag) -> Iterator[Fact]:
     if isinstance(lag, Unknown):
-        yield Fact("Lag", (LinePart(f"? {lag.reason}", Role.UNKNOWN),))
+        yield fact("Lag", Words(f"? {lag.reason}", Role.UNKNOWN))
 
 
-def _gaps(gaps: dict[str, int]) -> str:
+def _gaps(gaps: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {reason}" for reason, number in sorted(gaps.items()))
 
 
@@ -420,38 +413,12 @@ def document(line: Line) -> dict[str, Any]:
 
 
 def _copied_partition(part: PartitionStatus) -> dict[str, Any]:
-    return {
-        "partition": part.partition,
-        "first_offset": part.first_offset,
-        "last_offset": part.last_offset,
-        "next_offset": part.next_offset,
-        "records": part.records,
-        "bytes": part.bytes,
-        "segments": part.segments,
-        "damage": list(part.damage),
-        "gaps": part.gaps,
-        "lost": part.lost,
-        "lost_offsets": list(part.lost_offsets),
-        "unproved": list(part.unproved),
-    }
+    listed = {name: list(getattr(part, name)) for name in ("damage", "lost_offsets", "unproved")}
+    return {name: listed.get(name, getattr(part, name)) for name in COPIED}
 
 
 def _lag(lag: Lag) -> dict[str, Any]:
     return {"lag": None, "lag_unknown": lag.reason} if isinstance(lag, Unknown) else {"lag": lag}
-
-
-@dataclass(eq=False)
-class BackupsSurveyed(Message):
-    """What is known of the places of backups has been judged."""
-
-    made: BackupSurvey
-
-
-@dataclass(eq=False)
-class BackupEndsRead(Message):
-    """The cluster has answered where backed-up topics end now, or the reason why not."""
-
-    ends: LiveEnds | Unknown
 
 
 ENDS_SECONDS = 10.0
@@ -568,20 +535,18 @@ class BackupsScreen(FilteredPage):
 
     # What is known.
 
-    @on(BackupsSurveyed)
-    def _surveyed(self, message: BackupsSurveyed) -> None:
+    def _surveyed(self, made: BackupSurvey) -> None:
         self._surveying = False
-        if message.made is not self._survey:
-            self._survey = message.made
+        if made is not self._survey:
+            self._survey = made
             self._show(self._view)
         else:
             self._tell()
         self._ask_ends()
 
-    @on(BackupEndsRead)
-    def _ends_read(self, message: BackupEndsRead) -> None:
+    def _ends_read(self, ends: LiveEnds | Unknown) -> None:
         self._asking = False
-        self._ends = self._ends.again(message.ends, self.context.backups.now_ms())
+        self._ends = self._ends.again(ends, self.context.backups.now_ms())
         self._ends_at = self.context.clock()
         self._look()
 
@@ -610,32 +575,26 @@ class BackupsScreen(FilteredPage):
         """How the list is looked at, where that is not as it was."""
         told = []
         if self._view.filter:
-            told.append(LinePart(f"filter: {self._view.filter}  ", Role.DIFFERENT))
+            told.append(Words(f"filter: {self._view.filter}  ", Role.DIFFERENT))
         if self._view.order is not TopicOrder.URGENCY:
-            told.append(LinePart(f"by {self._view.order}", Role.MUTED))
+            told.append(Words(f"by {self._view.order}", Role.MUTED))
         if told:
-            yield Fact("Shown", tuple(told))
+            yield fact("Shown", *told)
 
     def _look(self) -> None:
         if self._surveying:
             return
         self._surveying = True
         again, self._again = self._again, False
-        before, ends = self._survey, self._ends.value
-        self.run_worker(
-            lambda: self._make(before, ends, again), group="backups", thread=True,
-            exit_on_error=False,
-        )  # fmt: skip
+        make = partial(self._make, self._survey, self._ends.value, again)
+        in_thread(self, "backups", make, self._surveyed)
 
-    def _make(self, before: BackupSurvey, ends: LiveEnds | Unknown, again: bool) -> None:
+    def _make(self, before: BackupSurvey, ends: LiveEnds | Unknown, again: bool) -> BackupSurvey:
         """In a thread: thousands of topics are judged in a moment, but not in a frame."""
-        made = before
-        try:
-            standing = self.context.backups.look(now=again)
-            if not standing.same_as(before.standing) or ends is not before.ends:
-                made = survey(standing, ends)
-        finally:
-            self.post_message(BackupsSurveyed(made))
+        standing = self.context.backups.look(now=again)
+        if standing.same_as(before.standing) and ends is before.ends:
+            return before
+        return survey(standing, ends)
 
     def _ask_ends(self) -> None:
         """Ask the cluster where the topics end, if it is time and nothing forbids it."""
@@ -645,21 +604,16 @@ class BackupsScreen(FilteredPage):
         if self._asking or not due or not topics or self.context.known.paused:
             return
         self._asking = True
-        self.run_worker(
-            lambda: self._read_ends(topics), group="ends", thread=True, exit_on_error=False
-        )
+        in_thread(self, "ends", partial(self._read_ends, topics), self._ends_read)
 
-    def _read_ends(self, topics: set[str]) -> None:
+    def _read_ends(self, topics: set[str]) -> LiveEnds | Unknown:
         """In a thread."""
-        from breakglass.services.backup_watch.location import read_ends
 
-        ends: LiveEnds | Unknown
-        try:
+        def read() -> LiveEnds:
             with self.context.reading() as client:
-                ends = read_ends(client, topics, Deadline.after(patience.BRIEF))
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
-            ends = Unknown(in_words(error, "the cluster's answer cannot be read"))
-        self.post_message(BackupEndsRead(ends))
+                return read_ends(client, topics, Deadline.after(patience.BRIEF))
+
+        return found_or_why(read, "the cluster's answer cannot be read")
 
 
 def _named(line: Line) -> str:

@@ -1,10 +1,7 @@
-"""The screen of checkpoints: looks at stores again and again, in a thread, and changes nothing.
+"""The checkpoints: level, state and progress of each, down to its partitions.
 
-Where the session is armed, taking, deleting and restoring are pages of their own, under guard.
-
-What is said of the line under the cursor: what is promised, why it failed, what to do next.
-
-The columns of checkpoints: state and level first, figures after them.
+Stores are looked at again and again, in a thread, and nothing is changed. Where the session is
+armed, taking, deleting and restoring are pages of their own, under guard.
 """
 
 from __future__ import annotations
@@ -12,25 +9,23 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.widget import Widget
 
 from breakglass.screens.context import Context
 from breakglass.screens.messages import CopyAsked
 from breakglass.screens.page import Page
-from breakglass.screens.refreshing import in_words
+from breakglass.screens.refreshing import found_or_why, in_thread
 from breakglass.screens.widgets.dialog import Prompt
-from breakglass.screens.widgets.facts import Fact, Facts
-from breakglass.screens.widgets.line_columns import Cell, LineColumn
-from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.status_bar import LinePart, age_text
+from breakglass.screens.widgets.facts import Fact, Facts, fact
+from breakglass.screens.widgets.line_table import LineColumn, LineTable
+from breakglass.screens.widgets.status_bar import age_text
 from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.checkpoint.watch import (
     CheckpointLine,
@@ -47,7 +42,7 @@ from breakglass.services.errors import UsageError
 from breakglass.services.model import Unknown
 from breakglass.services.words.figures import count, size_text
 from breakglass.services.words.moments import time_text
-from breakglass.themes.roles import Role
+from breakglass.themes.roles import Role, Words
 
 ROLES = {
     Status.COMPLETED: Role.VERIFIED,
@@ -57,37 +52,37 @@ ROLES = {
     Status.DOES_NOT_EXIST: Role.MUTED,
 }
 LONGEST_NAME = 80
-EMPTY = Cell("")
-UNKNOWN = Cell("?", Role.UNKNOWN)
-DAMAGED_CELL = Cell("damaged", Role.FAILED)
+EMPTY = Words("")
+UNKNOWN = Words("?", Role.UNKNOWN)
+DAMAGED_CELL = Words("damaged", Role.FAILED)
 
 
 def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
     """The columns at that moment."""
 
-    def age(line: Line) -> Cell:
+    def age(line: Line) -> Words:
         if not isinstance(line, CheckpointLine):
             return EMPTY
         at = line.found.created_at_ms
-        return UNKNOWN if at is None else Cell(age_text(max(now_ms - at, 0) / 1000))
+        return UNKNOWN if at is None else Words(age_text(max(now_ms - at, 0) / 1000))
 
-    def verified(line: Line) -> Cell:
+    def verified(line: Line) -> Words:
         if isinstance(line, SeenStore):
             return EMPTY
         last = line.found.verified
         if last is None:
             # Whether it is a checkpoint that can be restored, as far as is known.
             return (
-                Cell("never", Role.MUTED)
+                Words("never", Role.MUTED)
                 if (isinstance(line, CheckpointLine) and line.found.status is Status.COMPLETED)
                 else EMPTY
             )
         if isinstance(line, CheckpointPartitionLine):
             whole = line.part.number not in last.damage
-            return Cell("whole", Role.VERIFIED) if whole else DAMAGED_CELL
+            return Words("whole", Role.VERIFIED) if whole else DAMAGED_CELL
         if last.damage:
             return DAMAGED_CELL
-        return Cell(age_text(max(now_ms - last.at_ms, 0) / 1000), Role.VERIFIED)
+        return Words(age_text(max(now_ms - last.at_ms, 0) / 1000), Role.VERIFIED)
 
     return (
         LineColumn("Checkpoint", _name, most=LONGEST_NAME, shrinks=True),
@@ -104,49 +99,49 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
     )
 
 
-def _name(line: Line) -> Cell:
+def _name(line: Line) -> Words:
     match line:
         case SeenStore():
-            return Cell(line.url, Role.HEADING)
+            return Words(line.url, Role.HEADING)
         case CheckpointLine():
-            return Cell(f" {'▾' if line.opened else '▸'}{line.found.id}")
+            return Words(f" {'▾' if line.opened else '▸'}{line.found.id}")
         case CheckpointPartitionLine():
             subject = line.part.subject
             named = "?" if subject is None else f"{subject.topic}-{subject.partition}"
-            return Cell(f"    {named}")
+            return Words(f"    {named}")
 
 
-def _state(line: Line) -> Cell:
+def _state(line: Line) -> Words:
     match line:
         case SeenStore():
             held = line.held
             if isinstance(held, Unknown):
                 return UNKNOWN
-            return Cell(f"{len(held):,} checkpoint{'s' * (len(held) != 1)}", Role.MUTED)
+            return Words(f"{len(held):,} checkpoint{'s' * (len(held) != 1)}", Role.MUTED)
         case CheckpointLine():
-            return Cell(line.found.state, ROLES[line.found.status])
+            return Words(line.found.state, ROLES[line.found.status])
         case CheckpointPartitionLine():
-            return Cell(line.part.status, ROLES[line.part.status])
+            return Words(line.part.status, ROLES[line.part.status])
 
 
-def _level(line: Line) -> Cell:
+def _level(line: Line) -> Words:
     if not isinstance(line, CheckpointLine):
         return EMPTY
     take = line.found.take
-    return UNKNOWN if take is None else Cell(take.level)
+    return UNKNOWN if take is None else Words(take.level)
 
 
-def _copied(line: Line) -> Cell:
+def _copied(line: Line) -> Words:
     match line:
         case CheckpointLine():
-            return Cell(f"{line.found.completed:,}/{len(line.found.partitions):,}")
+            return Words(f"{line.found.completed:,}/{len(line.found.partitions):,}")
         case CheckpointPartitionLine() if line.far is not None and line.far.offsets:
-            return Cell(f"{min(line.far.records / line.far.offsets, 1):.0%}", Role.RUNNING)
+            return Words(f"{min(line.far.records / line.far.offsets, 1):.0%}", Role.RUNNING)
         case _:
             return EMPTY
 
 
-def _size(line: Line) -> Cell:
+def _size(line: Line) -> Words:
     match line:
         case SeenStore():
             held = line.held
@@ -157,53 +152,53 @@ def _size(line: Line) -> Cell:
             return _total(sizes(line.found))
         case CheckpointPartitionLine():
             if line.far is not None:
-                return Cell(size_text(line.far.bytes), Role.RUNNING)
+                return Words(size_text(line.far.bytes), Role.RUNNING)
             copy = line.part.counting
             size = None if copy is None else copy.size
-            return EMPTY if size is None else Cell(size_text(size))
+            return EMPTY if size is None else Words(size_text(size))
 
 
-def _total(parts: Iterable[int | Unknown]) -> Cell:
+def _total(parts: Iterable[int | Unknown]) -> Words:
     """What is copied; at least so much where not all of it is."""
     held = list(parts)
     known = [size for size in held if isinstance(size, int)]
     if held and not known:
         return UNKNOWN
     least = "" if len(known) == len(held) else ">= "
-    return Cell(f"{least}{size_text(sum(known))}")
+    return Words(f"{least}{size_text(sum(known))}")
 
 
-def _cut(line: Line) -> Cell:
+def _cut(line: Line) -> Words:
     if not isinstance(line, CheckpointPartitionLine):
         return EMPTY
     cut = line.found.cut
-    return UNKNOWN if cut is None else Cell(count(cut.positions.get(line.part.number)))
+    return UNKNOWN if cut is None else Words(count(cut.positions.get(line.part.number)))
 
 
-def _records(line: Line) -> Cell:
+def _records(line: Line) -> Words:
     if not isinstance(line, CheckpointPartitionLine):
         return EMPTY
     if line.far is not None:
-        return Cell(count(line.far.records), Role.RUNNING)
+        return Words(count(line.far.records), Role.RUNNING)
     copy = line.part.counting
-    return EMPTY if copy is None or copy.manifest is None else Cell(count(copy.manifest.records))
+    return EMPTY if copy is None or copy.manifest is None else Words(count(copy.manifest.records))
 
 
-def _in_transit(line: Line) -> Cell:
+def _in_transit(line: Line) -> Words:
     if isinstance(line, SeenStore):
         return EMPTY
     cut = line.found.cut
     if cut is None:
         return UNKNOWN
     if isinstance(line, CheckpointLine):
-        return Cell(count(sum(map(len, cut.in_transit.values()))))
-    return Cell(count(len(cut.in_transit.get(line.part.number, ()))))
+        return Words(count(sum(map(len, cut.in_transit.values()))))
+    return Words(count(len(cut.in_transit.get(line.part.number, ()))))
 
 
-def _node(line: Line) -> Cell:
+def _node(line: Line) -> Words:
     if not isinstance(line, CheckpointPartitionLine) or line.part.counting is None:
         return EMPTY
-    return Cell(str(line.part.counting.id.node))
+    return Words(str(line.part.counting.id.node))
 
 
 NEXT = {
@@ -223,54 +218,54 @@ def line_facts(line: Line | None) -> Iterator[Fact]:
         case None:
             return
         case SeenStore():
-            yield from _store(line)
+            held = line.held
+            if isinstance(held, Unknown):
+                yield fact("Unread", Words(held.reason, Role.UNKNOWN))
+                return
+            newest = next((one for one in held if one.status is Status.COMPLETED), None)
+            whole = Words("none", Role.FAILED)
+            if newest is not None:
+                whole = Words(f"{newest.id}, of {time_text(newest.created_at_ms)}")
+            yield fact("Restorable", whole)
         case CheckpointLine():
             yield from _checkpoint(line.url, line.found)
         case CheckpointPartitionLine():
             reason = why_failed(line.part, line.found)
             if reason is not None:
-                yield Fact("Failed", (LinePart(reason, Role.FAILED),))
-            yield Fact("Holds", (LinePart(_holds(line)),))
+                yield fact("Failed", Words(reason, Role.FAILED))
+            yield fact("Holds", _holds(line))
             for copy in line.part.copies:
                 status = copy.copy.status
                 at = f"  begun {time_text(copy.created_at_ms)}  {time_text(copy.updated_at_ms)}"
-                yield Fact(f"Node {copy.id.node}", (LinePart(status, ROLES[status]), LinePart(at)))
+                yield fact(f"Node {copy.id.node}", Words(status, ROLES[status]), at)
             last = line.found.verified
             if last is not None and line.part.number in last.damage:
-                yield Fact("Damaged", (LinePart(last.damage[line.part.number], Role.FAILED),))
+                yield fact("Damaged", Words(last.damage[line.part.number], Role.FAILED))
             cut = line.found.cut
             for name, group in sorted(cut.groups.items()) if cut is not None else ():
                 offset = group.offsets.get(line.part.number)
                 if offset is not None:
-                    yield Fact("Group", (LinePart(f"{name} resumes at {count(offset)}"),))
-
-
-def _store(line: SeenStore) -> Iterator[Fact]:
-    held = line.held
-    if isinstance(held, Unknown):
-        yield Fact("Unread", (LinePart(held.reason, Role.UNKNOWN),))
-        return
-    whole = next((checkpoint for checkpoint in held if checkpoint.status is Status.COMPLETED), None)
-    if whole is None:
-        yield Fact("Restorable", (LinePart("none", Role.FAILED),))
-    else:
-        yield Fact("Restorable", (LinePart(f"{whole.id}, of {time_text(whole.created_at_ms)}"),))
+                    yield fact("Group", f"{name} resumes at {count(offset)}")
 
 
 def _checkpoint(url: str, found: StoredCheckpoint) -> Iterator[Fact]:
-    yield Fact("Promise", (LinePart(promise(found)),))
+    yield fact("Promise", promise(found))
     for reason in reasons(found):
-        yield Fact("Failed", (LinePart(reason, Role.FAILED),))
-    yield Fact("Taken", tuple(_moments(found)))
+        yield fact("Failed", Words(reason, Role.FAILED))
+    requested, acknowledged = f"requested {time_text(found.created_at_ms)}", found.started
+    answered = Words("  never acknowledged", Role.FAILED)
+    if acknowledged is not None:
+        answered = Words(f"  acknowledged {time_text(acknowledged.at_ms)}")
+    yield fact("Taken", requested, answered)
     if found.cut is not None and found.cut.groups:
         groups = (f"{name} {group.policy}" for name, group in sorted(found.cut.groups.items()))
-        yield Fact("Groups", (LinePart(", ".join(groups)),))
+        yield fact("Groups", ", ".join(groups))
     yield from _explained(found)
     if found.status is Status.COMPLETED:
-        yield Fact("Verified", (verified_part(found),))
+        yield fact("Verified", verified_part(found))
     damaged = found.verified is not None and found.verified.damage
     told = (DAMAGED if damaged else NEXT[found.status]).format(id=found.id, url=url)
-    yield Fact("Next", (LinePart(told, Role.MUTED),))
+    yield fact("Next", Words(told, Role.MUTED))
 
 
 def _explained(found: StoredCheckpoint) -> Iterator[Fact]:
@@ -286,33 +281,25 @@ def _explained(found: StoredCheckpoint) -> Iterator[Fact]:
     if why is None or found.take is None:
         return
     topics = (topic_words(topic, why.wanted) for topic in why.evidence.topics)
-    yield Fact("Written by", (LinePart("; ".join(topics)),))
+    yield fact("Written by", "; ".join(topics))
     groups = "; ".join(map(group_words, why.evidence.groups))
     if groups:
-        yield Fact("Commits", (LinePart(groups),))
+        yield fact("Commits", groups)
     for missing in level_words(why, found.take.level):
-        yield Fact("For more", (LinePart(missing, Role.MUTED),))
+        yield fact("For more", Words(missing, Role.MUTED))
 
 
-def verified_part(found: StoredCheckpoint) -> LinePart:
+def verified_part(found: StoredCheckpoint) -> Words:
     """When every byte of it was read last, and what came of that."""
     last = found.verified
     if last is None:
         told = f"never: `breakglass checkpoint verify {found.id}` reads every byte"
-        return LinePart(told, Role.MUTED)
+        return Words(told, Role.MUTED)
     when = time_text(last.at_ms)
     if last.damage:
-        return LinePart(f"{when}  {'; '.join(last.damage.values())}", Role.FAILED)
+        return Words(f"{when}  {'; '.join(last.damage.values())}", Role.FAILED)
     read = f"{last.files:,} files, {size_text(last.size)}"
-    return LinePart(f"{when}  {read}, unchanged since they were committed", Role.VERIFIED)
-
-
-def _moments(found: StoredCheckpoint) -> Iterator[LinePart]:
-    yield LinePart(f"requested {time_text(found.created_at_ms)}")
-    if found.started is None:
-        yield LinePart("  never acknowledged", Role.FAILED)
-    else:
-        yield LinePart(f"  acknowledged {time_text(found.started.at_ms)}")
+    return Words(f"{when}  {read}, unchanged since they were committed", Role.VERIFIED)
 
 
 def _holds(line: CheckpointPartitionLine) -> str:
@@ -329,13 +316,6 @@ def _holds(line: CheckpointPartitionLine) -> str:
         records = f"{line.far.records:,} of {most}"
         return f"{records} records so far, {size}; cut at {ends}, {transit} in transit"
     return f"{records} records; cut at {ends}, {transit} in transit"
-
-
-@dataclass(eq=False)
-class CheckpointsLooked(Message):
-    """The stores of checkpoints have been looked at, or the reason why not."""
-
-    stores: tuple[SeenStore, ...] | Unknown
 
 
 LOOK_SECONDS = 2.0
@@ -431,12 +411,8 @@ class CheckpointsScreen(Page):
             self._copy_command("take", url, asked or "--topics A,B")
             return
         about = "Options as of `breakglass checkpoint take`: --group NAME=POLICY, --max-rate 20MB/s"
-        prompt = Prompt(
-            "Take a checkpoint of",
-            about=about,
-            value=asked,
-            fault=_fault(self.context.checkpoint_text.take),
-        )
+        fault = _fault(self.context.checkpoint_text.take)
+        prompt = Prompt("Take a checkpoint of", about=about, value=asked, fault=fault)
         self.app.push_screen(prompt, partial(self._take, url))
 
     def action_restore(self) -> None:
@@ -446,10 +422,11 @@ class CheckpointsScreen(Page):
             self.notify("No checkpoint is under the cursor.", markup=False)
         elif self.context.armed:
             about = "Names of the new topics: --map OLD=NEW for one, --suffix TEXT for the others"
-            title = f"Restore checkpoint {found.id} into"
-            prompt = Prompt(
-                title, about=about, value=asked, fault=_fault(self.context.checkpoint_text.restore)
+            title, fault = (
+                f"Restore checkpoint {found.id} into",
+                self.context.checkpoint_text.restore,
             )
+            prompt = Prompt(title, about=about, value=asked, fault=_fault(fault))
             self.app.push_screen(prompt, partial(self._restore, url, found.id))
         else:
             self._copy_command(f"restore {found.id}", url, asked)
@@ -459,27 +436,30 @@ class CheckpointsScreen(Page):
         if found is None:
             self.notify("No checkpoint is under the cursor.", markup=False)
         elif self.context.armed:
-            from breakglass.screens.checkpoints.acts import DeletePage
+            from breakglass.screens.guard.acts import DeletePage
+            from breakglass.services.checkpoint.acts.delete import DeleteCheckpoint
 
-            self.app.push_screen(DeletePage(self.context, url, found.id))
+            act = DeleteCheckpoint(BackupStore(url), found.id)
+            self.app.push_screen(DeletePage(self.context, act))
         else:
             self._copy_command(f"delete {found.id}", url)
 
     def _take(self, url: str, given: str | None) -> None:
-        from breakglass.screens.checkpoints.acts import TakePage
+        from breakglass.screens.guard.acts import TakePage
+        from breakglass.services.checkpoint.acts.take import TakeCheckpoint
 
         if given is not None:
-            self.app.push_screen(
-                TakePage(self.context, url, self.context.checkpoint_text.take(given))
-            )
+            act = TakeCheckpoint(BackupStore(url), self.context.checkpoint_text.take(given))
+            self.app.push_screen(TakePage(self.context, act))
 
     def _restore(self, url: str, id: int, given: str | None) -> None:
-        from breakglass.screens.checkpoints.acts import RestorePage
+        from breakglass.screens.guard.acts import RestorePage
+        from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint
 
         if given is not None:
-            self.app.push_screen(
-                RestorePage(self.context, url, id, self.context.checkpoint_text.restore(given))
-            )
+            asked = self.context.checkpoint_text.restore(given)
+            act = RestoreCheckpoint(BackupStore(url), id, asked)
+            self.app.push_screen(RestorePage(self.context, act))
 
     def _copy_command(self, what: str, url: str, options: str = "") -> None:
         command = f"breakglass checkpoint {what} --store {shlex.quote(url)} {options}".rstrip()
@@ -498,13 +478,12 @@ class CheckpointsScreen(Page):
             case _:
                 return "", None
 
-    @on(CheckpointsLooked)
-    def _looked(self, message: CheckpointsLooked) -> None:
+    def _looked(self, stores: tuple[SeenStore, ...] | Unknown) -> None:
         self._looking = False
-        if isinstance(message.stores, Unknown):
-            self._unread = message.stores.reason
+        if isinstance(stores, Unknown):
+            self._unread = stores.reason
         else:
-            self._stores, self._unread = message.stores, ""
+            self._stores, self._unread = stores, ""
         self._show()
 
     @property
@@ -517,7 +496,7 @@ class CheckpointsScreen(Page):
         self._tell()
 
     def _tell(self) -> None:
-        unread = [Fact("Unread", (LinePart(self._unread, Role.UNKNOWN),))] if self._unread else []
+        unread = [fact("Unread", Words(self._unread, Role.UNKNOWN))] if self._unread else []
         self.query_one("#about", Facts).facts = (*unread, *line_facts(self._table.current))
 
     def _look(self) -> None:
@@ -526,16 +505,8 @@ class CheckpointsScreen(Page):
         if self._looking or (last is not None and now - last < LOOK_SECONDS):
             return
         self._looking, self._looked_at = True, now
-        self.run_worker(self._read, group="checkpoints", thread=True, exit_on_error=False)
-
-    def _read(self) -> None:
-        """In a thread."""
-        stores: tuple[SeenStore, ...] | Unknown
-        try:
-            stores = self.context.checkpoints.look()
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
-            stores = Unknown(in_words(error, "the stores cannot be read"))
-        self.post_message(CheckpointsLooked(stores))
+        look = partial(found_or_why, self.context.checkpoints.look, "the stores cannot be read")
+        in_thread(self, "checkpoints", look, self._looked)
 
 
 def _fault(parse: Callable[[str], object]) -> Callable[[str], str]:
