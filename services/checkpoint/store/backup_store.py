@@ -480,7 +480,7 @@ class BackupStore:
         names = self._files.names(id)
         if not names or of_checkpoint(id, CheckpointFile.DELETED) in names:
             return None
-        return put_together(id, self._files.read_all(names))
+        return put_together(id, self._files.read_all(names), every=True)
 
     def all(self) -> tuple[StoredCheckpoint, ...]:
         """The checkpoints that were not deleted, the newest first; a damaged one hides no other."""

@@ -216,19 +216,18 @@ def sums_of(documents: Mapping[Name, Document]) -> dict[str, str]:
     }
 
 
-def put_together(id: int, documents: Mapping[Name, Document]) -> StoredCheckpoint:
-    """The checkpoint of that id, from its files.
+def put_together(
+    id: int, documents: Mapping[Name, Document], *, every: bool = False
+) -> StoredCheckpoint:
+    """The checkpoint of that id, from its files: *every* one, or those of one partition.
 
     Raises:
         MalformedInput: a copy was made by other documents, or one of them is missing.
     """
     sums = sums_of(documents)
-    # Without any document of the checkpoint, a copy is looked at by itself.
-    together = any(name.entry in MADE_BY for name in documents)
-    manifests = {name: one for name, one in documents.items() if isinstance(one, ManifestDocument)}
-    for name, one in manifests.items() if together else ():
-        for kind, noted in one.made_by.items():
-            if sums.get(kind) != noted:
+    for name, one in documents.items():
+        for kind, noted in one.made_by.items() if isinstance(one, ManifestDocument) else ():
+            if sums.get(kind, "" if every else noted) != noted:
                 raise MalformedInput(
                     f"checkpoints/{name.checkpoint}/{kind}.json is missing, or not the document "
                     f"that {name} names by its sum: take both files from another copy of the "

@@ -96,10 +96,22 @@ def test_no_edit_of_a_document_is_believed(place: Path, edit: Edit) -> None:
         path.write_bytes(content)
 
 
+def of_another(path: Path) -> None:
+    path.write_bytes((path.parents[1] / "2" / path.name).read_bytes())
+
+
+def without_sum(path: Path) -> None:
+    document = json.loads(path.read_bytes())
+    del document["sum"]
+    path.write_text(json.dumps({**document, "schema": 1}))
+
+
+@pytest.mark.parametrize("change", [of_another, without_sum, Path.unlink])
 @pytest.mark.parametrize("name", ["take.json", "started.json", "cut.json"])
-def test_a_document_of_another_checkpoint_is_not_believed(place: Path, name: str) -> None:
-    other = (place / "checkpoints" / "2" / name).read_bytes()
-    (place / "checkpoints" / "1" / name).write_bytes(other)
+def test_a_document_that_the_copies_do_not_name_is_not_believed(
+    place: Path, name: str, change: Callable[[Path], None]
+) -> None:
+    change(place / "checkpoints" / "1" / name)
     with pytest.raises(MalformedInput, match=name):
         BackupStore(str(place)).read(1)
 
