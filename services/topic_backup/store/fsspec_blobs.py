@@ -198,7 +198,7 @@ def answered(where: str, seconds: float, act: Callable[[], T]) -> T:
     except TimeoutError:
         if found.done():
             return found.result()
-        told = f"{where}: no answer within {seconds:g} s, or none that is whole"
+        told = f"{where}: no answer within {seconds:g} s, or only a part of one"
         raise StorageError(f"{told}; {AGAIN}.") from None
     finally:
         WAITS.end(found)
