@@ -206,7 +206,7 @@ async def backups() -> AsyncIterator[BreakglassApp]:
         places.Places({places.MAIN: places.every_state()}), [places.seen(places.job())]
     )
     access = CannedAccess().as_access
-    with patch("breakglass.services.backup_watch.location.read_ends", lambda *_: places.ENDS):
+    with patch("breakglass.screens.backups.read_ends", lambda *_: places.ENDS):
         console = places.backups_of(watch, access=access, clock=stopped_clock)
         async with console.run_test(size=SIZE) as pilot:
             await until(pilot, lambda: "refunds" in text(console), "the topics")
