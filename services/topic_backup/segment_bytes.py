@@ -192,6 +192,8 @@ def _judged(
     see: Callable[[bytes], None] = lambda _: None,
 ) -> str:
     name, blocks, held = records_name(prefix), list[bytes](), bytearray()
+    # Files on this machine are mapped, not asked for again, and are not hashed twice.
+    local = isinstance(folder, LocalFolder)
 
     def add(chunk: bytes) -> None:
         see(chunk)
@@ -206,15 +208,14 @@ def _judged(
             return "the manifest has this segment, the folder has not"
         if size < committed_bytes:
             return f"it has {size:,} bytes, and {committed_bytes:,} were committed"
-        digest = sha256(folder, name, committed_bytes, add)
+        digest = sha256(folder, name, committed_bytes, see if local else add)
     except DamagedBackup as error:
         return f"byte {error.position}: {error.reason}"
-    if digest != committed:
-        return OTHER_BYTES
-    if len(_blocks) >= MOST_KEPT:
-        _blocks.clear()
-    _blocks[digest] = b"".join([*blocks, *([hashlib.sha256(held).digest()] if held else [])])
-    return ""
+    if digest == committed and not local:
+        if len(_blocks) >= MOST_KEPT:
+            _blocks.clear()
+        _blocks[digest] = b"".join([*blocks, *([hashlib.sha256(held).digest()] if held else [])])
+    return "" if digest == committed else OTHER_BYTES
 
 
 @dataclass(frozen=True, slots=True)
