@@ -53,8 +53,9 @@ def in_vain(error: BaseException) -> MissingExtra | None:
     owners = [extra for extra, packages in EXTRAS.items() if package in packages]
     if not owners:
         return None
-    return missing(max(owners, key=_lacking), package)
+    return missing(max(owners, key=lambda extra: len(lacking(extra))), package)
 
 
-def _lacking(extra: str) -> int:
-    return sum(find_spec(package) is None for package in EXTRAS[extra])
+def lacking(extra: str) -> tuple[str, ...]:
+    """The packages of *extra* that are not installed."""
+    return tuple(package for package in EXTRAS[extra] if find_spec(package) is None)

@@ -30,7 +30,6 @@ from typing import Any, TypeVar
 
 from breakglass import __version__
 from breakglass.services import patience
-from breakglass.services.backup_watch.location import TopicHeld
 from breakglass.services.backup_watch.watch import BackupWatch, WatchedLocation, glance_of
 from breakglass.services.bundle.archive import (
     MOST_LINE_BYTES,
@@ -223,7 +222,11 @@ def add_backups(maker: BundleMaker, places: BackupPlaces) -> None:
         glances[watch.name] = glance_of(standing)
         for place in standing.places:
             found.append(_place(maker, place))
-            topics += [_backup(found[-1].url, held) for held in place.topics]
+            url = found[-1].url
+            topics += [
+                BundledBackup(url, one.topic, one.generation, one.newest, one.status, one.unread)
+                for one in place.topics
+            ]
     if places.checkpoints:
         glances["checkpoints"] = _checkpoints(CheckpointWatch(places.checkpoints).look())
     if places.metastore is not None:
@@ -241,10 +244,6 @@ def _place(maker: BundleMaker, place: WatchedLocation) -> BundledPlace:
     if unread is not None:
         maker.lacks(f"the status of backups at {url}", unread.reason)
     return BundledPlace(url, unread, held.read_at_ms)
-
-
-def _backup(url: str, held: TopicHeld) -> BundledBackup:
-    return BundledBackup(url, held.topic, held.generation, held.newest, held.status, held.unread)
 
 
 def _checkpoints(stores: Sequence[SeenStore]) -> BackupGlance | Unknown:

@@ -21,7 +21,6 @@ import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ from breakglass.services.clock import now_ms
 from breakglass.services.connection.secret import without_secrets
 from breakglass.services.doctor.checks import BrokerFacts, ClusterFacts, MachineFacts, TerminalFacts
 from breakglass.services.errors import BreakglassError, PipelineError
-from breakglass.services.extras import EXTRAS
+from breakglass.services.extras import EXTRAS, lacking
 from breakglass.services.kafka.cluster.describe_cluster import read_controller_time
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.broker_errors import cluster_error, unread
@@ -59,16 +58,12 @@ def machine_facts(version: str, terminal: TerminalFacts, rescue_folder: Path) ->
         terminal=terminal,
         encoding=locale.getpreferredencoding(False),
         locale_problem=_locale_problem(),
-        missing={extra: lacking for extra in EXTRAS if (lacking := _lacking(extra))},
+        missing={extra: packages for extra in EXTRAS if (packages := lacking(extra))},
         java=_java(),
         rescue_folder=str(rescue_folder),
         free_bytes=_free(place),
         writable=os.access(place, os.W_OK | os.X_OK),
     )
-
-
-def _lacking(extra: str) -> tuple[str, ...]:
-    return tuple(package for package in EXTRAS[extra] if find_spec(package) is None)
 
 
 def _java() -> str | Unknown:

@@ -181,11 +181,8 @@ def info_of(status: int, body: bytes) -> ServerInfo | Unknown | str:
     if not isinstance(info, dict):
         return Unknown("it answers, and not as a ksqlDB server does")
     fields = ("version", "kafkaClusterId", "ksqlServiceId", "serverStatus")
-    return ServerInfo(*[_text(info.get(field)) for field in fields])
-
-
-def _text(told: object) -> str:
-    return told if isinstance(told, str) else ""
+    told = (info.get(field) for field in fields)
+    return ServerInfo(*[text if isinstance(text, str) else "" for text in told])
 
 
 def _shown_info(text: str) -> str:

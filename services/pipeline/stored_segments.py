@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from hashlib import sha256
@@ -28,6 +28,7 @@ from breakglass.services.topic_backup.segment_bytes import (
     BLOCK_BYTES,
     OTHER_BYTES,
     SegmentExtent,
+    altered,
     blocks_of,
     known_blocks,
 )
@@ -102,12 +103,15 @@ class StoredSegment:
     count: int
     first_offset: int
     last_offset: int
-    salvaged: bool = False
-    """The segment has no manifest entry: only records that can be proved are read."""
-    sha256: str = ""
-    """Of the records file, as it was committed."""
+    sha256: str
+    """Of the records file, as it was committed; empty: the segment has no manifest entry."""
     blocks: bytes = field(default=b"", repr=False)
     """The SHA-256 of each block of it, if this process has checked its bytes."""
+
+    @property
+    def salvaged(self) -> bool:
+        """Whether only records that can be proved are read: no manifest vouches for the others."""
+        return not self.sha256
 
     def walked(self) -> Longs:
         """Offset, position and length of each record, a row each, found without the index.
@@ -417,8 +421,7 @@ class FetchedSegment:
 
     @cached_property
     def _blocks(self) -> bytes:
-        own = self._segment
-        return own.blocks or blocks_of(own.folder, own.prefix, own.records_bytes, own.sha256)
+        return self._segment.blocks or blocks_of(self._segment.folder, self._segment)
 
     @cached_property
     def _records(self) -> BinaryIO:
@@ -453,7 +456,6 @@ def stored_segments(folder: Folder, segments: Sequence[SegmentSummary]) -> list[
             segment.count,
             segment.first_offset,
             segment.last_offset,
-            not segment.sha256,
             segment.sha256,
             known_blocks(segment),
         )
@@ -462,6 +464,24 @@ def stored_segments(folder: Folder, segments: Sequence[SegmentSummary]) -> list[
         and segment.last_offset is not None
         and records_name(segment.prefix) in names
     ]
+
+
+def require_unchanged(segments: Sequence[StoredSegment], spans: Iterable[tuple[int, int]]) -> None:
+    """Check again the files of this machine that have records of *spans*.
+
+    They are mapped, so that what was restored, and compared, is what they held at that moment.
+
+    Raises:
+        DamagedBackup: one has other bytes than were committed.
+    """
+    for segment in segments:
+        if segment.salvaged or not isinstance(segment.folder, LocalFolder):
+            continue
+        own = any(
+            start <= segment.last_offset and segment.first_offset < end for start, end in spans
+        )
+        if own and (why := altered(segment.folder, segment)):
+            raise DamagedBackup(segment.folder.where(records_name(segment.prefix)), 0, why)
 
 
 def runs_between(segments: Sequence[StoredSegment], start: int, end: int) -> Iterator[RecordRun]:

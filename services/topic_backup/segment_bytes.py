@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Protocol
 
 from breakglass.services.errors import BreakglassError, DamagedBackup
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors, write_at
@@ -120,18 +120,27 @@ _blocks: dict[str, bytes] = {}
 """The SHA-256 of each `BLOCK_BYTES` of records files, one after the other, by that of the file."""
 
 
-def altered(folder: Folder, segment: SegmentSummary) -> str:
+class CommittedFile(Protocol):
+    """A records file as its manifest has it: `SegmentSummary`, and what a task reads of one."""
+
+    @property
+    def prefix(self) -> str: ...
+    @property
+    def records_bytes(self) -> int: ...
+    @property
+    def sha256(self) -> str: ...
+
+
+def altered(folder: Folder, segment: CommittedFile) -> str:
     """What is wrong with the records file of *segment*; empty if nothing is."""
     try:
-        prefix, size, committed = segment.prefix, segment.records_bytes, segment.sha256
-        answer = partial(_judged, folder, prefix, size, committed)
-        return remembered(folder, segment, "altered", answer)
+        return remembered(folder, segment, "altered", lambda: _judged(folder, segment))
     except BreakglassError as error:
         return str(error)
 
 
 def remembered(
-    folder: Folder, segment: SegmentSummary, question: str, answer: Callable[[], str]
+    folder: Folder, segment: CommittedFile, question: str, answer: Callable[[], str]
 ) -> str:
     """The *answer* about the records file of *segment*, computed once for each state of the file.
 
@@ -153,7 +162,7 @@ def remembered(
     return _known[key]
 
 
-def known_blocks(segment: SegmentSummary) -> bytes:
+def known_blocks(segment: CommittedFile) -> bytes:
     """The SHA-256 of each block of the records file of *segment*, if its bytes were checked here.
 
     They prove what is read later: a store may answer each request with other bytes.
@@ -161,37 +170,33 @@ def known_blocks(segment: SegmentSummary) -> bytes:
     return _blocks.get(segment.sha256, b"")
 
 
-def blocks_of(folder: Folder, prefix: str, size: int, committed: str) -> bytes:
-    """The same of the segment that was *committed* with that SHA-256; its file is read if need be.
+def blocks_of(folder: Folder, segment: CommittedFile) -> bytes:
+    """The same; the file is read if it was not.
 
     Raises:
         DamagedBackup: its bytes are not those that were committed.
         StorageError: they cannot be read.
     """
-    why = "" if committed in _blocks else _judged(folder, prefix, size, committed)
+    why = "" if segment.sha256 in _blocks else _judged(folder, segment)
     if why:
-        raise DamagedBackup(folder.where(records_name(prefix)), 0, why)
-    return _blocks[committed]
+        raise DamagedBackup(folder.where(records_name(segment.prefix)), 0, why)
+    return _blocks[segment.sha256]
 
 
 def judged(
-    folder: Folder, segment: SegmentSummary, see: Callable[[bytes], None] = lambda _: None
+    folder: Folder, segment: CommittedFile, see: Callable[[bytes], None] = lambda _: None
 ) -> str:
     """Like `altered`, without the memory; *see* is called with each chunk that is read."""
     try:
-        return _judged(folder, segment.prefix, segment.records_bytes, segment.sha256, see)
+        return _judged(folder, segment, see)
     except BreakglassError as error:
         return str(error)
 
 
 def _judged(
-    folder: Folder,
-    prefix: str,
-    committed_bytes: int,
-    committed: str,
-    see: Callable[[bytes], None] = lambda _: None,
+    folder: Folder, segment: CommittedFile, see: Callable[[bytes], None] = lambda _: None
 ) -> str:
-    name, blocks, held = records_name(prefix), list[bytes](), bytearray()
+    name, blocks, held = records_name(segment.prefix), list[bytes](), bytearray()
     # Files on this machine are mapped, not asked for again, and are not hashed twice.
     local = isinstance(folder, LocalFolder)
 
@@ -206,16 +211,16 @@ def _judged(
         size = folder.size(name)
         if size is None:
             return "the manifest has this segment, the folder has not"
-        if size < committed_bytes:
-            return f"it has {size:,} bytes, and {committed_bytes:,} were committed"
-        digest = sha256(folder, name, committed_bytes, see if local else add)
+        if size < segment.records_bytes:
+            return f"it has {size:,} bytes, and {segment.records_bytes:,} were committed"
+        digest = sha256(folder, name, segment.records_bytes, see if local else add)
     except DamagedBackup as error:
         return f"byte {error.position}: {error.reason}"
-    if digest == committed and not local:
+    if digest == segment.sha256 and not local:
         if len(_blocks) >= MOST_KEPT:
             _blocks.clear()
         _blocks[digest] = b"".join([*blocks, *([hashlib.sha256(held).digest()] if held else [])])
-    return "" if digest == committed else OTHER_BYTES
+    return "" if digest == segment.sha256 else OTHER_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from breakglass.services.kafka.wire.deadline import Deadline
 
 Connect = Callable[[Endpoint, Deadline], BrokerConnection]
 ENDING_SECONDS = 1.0
-"""For attempts to end after the deadline, each with its own error."""
+"""For all attempts together to end after the deadline, each with its own error."""
 _Outcome = tuple[Endpoint, BrokerConnection | BreakglassError]
 
 
@@ -67,9 +67,10 @@ def first_to_answer(
             return server, outcome
         failures[server] = outcome
     # An attempt ends at the deadline by itself, and says what it waited for: a broker, or a token.
-    for _ in range(len(entered) - len(waiting) - len(failures)):
+    ending = Deadline.after(ENDING_SECONDS)
+    while len(failures) < len(entered) - len(waiting) and not ending.passed:
         with contextlib.suppress(queue.Empty):
-            server, outcome = outcomes.get(timeout=ENDING_SECONDS)
+            server, outcome = outcomes.get(timeout=ending.remaining())
             if isinstance(outcome, BrokerConnection):
                 outcome.close()
             else:

@@ -33,6 +33,7 @@ from breakglass.services.pipeline.restore.target import RestoreTarget
 from breakglass.services.pipeline.restore.task import ForeignRecords, PartitionTask
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import TopicSource
+from breakglass.services.pipeline.stored_segments import require_unchanged
 from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.topic_backup.summary import added
 
@@ -341,6 +342,8 @@ class _Topic:
             if part.expired:
                 found["missing"] = found.get("missing", 0) + part.expired
             self._report.differences = added(self._report.differences, found)
+        for number, own in spans.items():
+            require_unchanged(maps[number].stored, own)
         self._report.verified = not self._report.differences
 
     def _forget(self, tasks: Sequence[PartitionTask]) -> None:

@@ -159,7 +159,9 @@ def bounded_session() -> type:
                         raise OSError(f"it answers with more than {MOST_ANSWER_BYTES:,} bytes")
                 marks = max(body.count(b"<"), body.count(b"=")) if response.status_code < 300 else 0
                 if marks > MOST_MARKS or (marks and b"<!" in body):
-                    raise OSError("it answers with more elements than a page of names has")
+                    raise OSError(
+                        "it answers with more, or other, elements than a page of names has"
+                    )
                 response._content = bytes(body)
             except BaseException:
                 response.raw.close()

@@ -18,6 +18,7 @@ from breakglass.services.pipeline.restore.task import PartitionTask
 from breakglass.services.session import Power
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.kit.clusters import in_main_job
 from tests.kit.waiting import wait_until
@@ -209,6 +210,20 @@ def test_b9_everything_is_kept_but_who_stamped_a_record_and_that_is_declared(
     expected += [changed[1]._replace(timestamp_type=create)]
     expected += [*([plain] * 30), *kept]
     assert [record._replace(offset=0) for record in copied] == expected
+
+
+def test_b36_a_file_that_changes_after_it_was_checked_is_not_called_identical(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(20))
+    back_up.topic(topic)
+    plan = restore.plan(topic, f"{topic}-back")
+    (records,) = back_up.folder(topic).path.glob("*_records")
+    records.write_bytes(records.read_bytes().replace(b"v1", b"w1"))
+    done = restore(plan)
+    assert OTHER_BYTES in done.error
+    assert done.verified is not True
 
 
 def test_a_restore_ends_where_it_is_told_to(
