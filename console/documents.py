@@ -10,7 +10,6 @@ from breakglass.services.model import EpochHistory, LogDir, Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from breakglass.console.electing import Electing
     from breakglass.services.model import PartitionEvidence, ReplicaLog
     from breakglass.services.recovery.execution.target import PartitionOutcome, Skipped
     from breakglass.services.recovery.guarded.given_up import GivenUp
@@ -157,19 +156,6 @@ def outcomes_document(
         "cluster_id": cluster_id,
         "succeeded": all(held),
         "partitions": [*map(_skipped, skipped), *map(_outcome, outcomes)],
-    }
-
-
-def election_document(electing: Electing) -> dict[str, Any]:
-    """What came of an electing command: outcomes, what was rescued, and what is left."""
-    left = electing.aftermath
-    return {
-        **outcomes_document(electing.cluster_id, electing.outcomes, electing.unheld),
-        "rescued": rescued_partitions(electing.rescued),
-        "open_transactions": left.open_transactions,
-        "given_up": given_up_brokers(left.given_up),
-        "groups_past_end": left.groups_past_end,
-        "groups_unread": left.groups_unread,
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from breakglass.console.documents import election_document
+from breakglass.console.documents import given_up_brokers, outcomes_document, rescued_partitions
 from breakglass.console.evidence import say_past_end
 from breakglass.console.exits import FAILED, INTERRUPTED, REFUSED_BY_GUARD, StopSignal
 from breakglass.console.guarded import GuardedCommand
@@ -199,7 +199,19 @@ class Electing:
         """Say what the elections left, and print the document between *head* and *more*."""
         self.look_after()
         if self.as_json:
-            print_json({**head, **election_document(self), **(more or {})})
+            left = self.aftermath
+            print_json(
+                {
+                    **head,
+                    **outcomes_document(self.cluster_id, self.outcomes, self.unheld),
+                    "rescued": rescued_partitions(self.rescued),
+                    "open_transactions": left.open_transactions,
+                    "given_up": given_up_brokers(left.given_up),
+                    "groups_past_end": left.groups_past_end,
+                    "groups_unread": left.groups_unread,
+                    **(more or {}),
+                }
+            )
 
     def ended(self, others: Sequence[RecoveryResult] = ()) -> int:
         """The exit code; where the elections left something, that and the next command are said.
