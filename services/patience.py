@@ -34,6 +34,8 @@ KNOWN_BROKER: Final = 1.0
 """The bootstrap broker that answered before, until the other bootstrap servers are tried."""
 HEAD_START: Final = 0.25
 """One bootstrap server, before the next server is tried beside it."""
+ENDING: Final = 1.0
+"""All attempts on bootstrap servers, to end after their deadline, each with its own error."""
 ROLL_CALL: Final = 1.0
 """All brokers together, to say that they are there."""
 

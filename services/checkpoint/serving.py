@@ -262,9 +262,12 @@ class Serving:
         self._stop.request()
 
     def _begin(self, id: int) -> None:
-        """Finish the checkpoint in the background, unless it is finished or already under way."""
+        """Finish the checkpoint in the background, unless it has ended or is under way."""
+        if id in self._under_way:
+            return
+        # Read after that: one that has just ended is seen to have ended.
         found = self.status(id)
-        if id in self._under_way or found is None or found.status is Status.COMPLETED:
+        if found is None or found.status in (Status.COMPLETED, Status.FAILED):
             return
         self._under_way.add(id)
         self._copying.submit(self._finish, id)

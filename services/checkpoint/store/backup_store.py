@@ -480,7 +480,15 @@ class BackupStore:
         names = self._files.names(id)
         if not names or of_checkpoint(id, CheckpointFile.DELETED) in names:
             return None
-        return put_together(id, self._files.read_all(names), every=True)
+        # What copies name was written before them: asked for after the list, it is there.
+        asked = dict.fromkeys([*names, *(of_checkpoint(id, kind) for kind in MADE_BY)])
+        documents = self._files.read_all(asked)
+        try:
+            return put_together(id, documents, every=True)
+        except MalformedInput:
+            if self._files.is_deleted(id):
+                return None
+            raise
 
     def all(self) -> tuple[StoredCheckpoint, ...]:
         """The checkpoints that were not deleted, the newest first; a damaged one hides no other."""

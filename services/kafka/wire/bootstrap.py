@@ -24,8 +24,6 @@ from breakglass.services.kafka.wire.connection import Begun, BrokerConnection
 from breakglass.services.kafka.wire.deadline import Deadline
 
 Connect = Callable[[Endpoint, Deadline], BrokerConnection]
-ENDING_SECONDS = 1.0
-"""For all attempts together to end after the deadline, each with its own error."""
 _Outcome = tuple[Endpoint, BrokerConnection | BreakglassError]
 
 
@@ -67,7 +65,7 @@ def first_to_answer(
             return server, outcome
         failures[server] = outcome
     # An attempt ends at the deadline by itself, and says what it waited for: a broker, or a token.
-    ending = Deadline.after(ENDING_SECONDS)
+    ending = Deadline.after(patience.ENDING)
     while len(failures) < len(entered) - len(waiting) and not ending.passed:
         with contextlib.suppress(queue.Empty):
             server, outcome = outcomes.get(timeout=ending.remaining())

@@ -130,6 +130,21 @@ def test_why_one_has_failed_is_said_and_the_next_is_copied(
     assert found.lag.now is None, "without a schedule nothing is behind"
 
 
+def test_what_fails_while_the_unfinished_are_listed_is_not_begun_again(
+    store: BackupStore, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each failure doubles the wait for the next one: none may count twice."""
+    failing = serving(store, heard, World(LAGS))
+    with failing.running():
+        failing.take(1)
+        wait_until(lambda: stored(store, 1).status is Status.FAILED, "checkpoint 1 to fail")
+    monkeypatch.setattr(module, "unfinished", lambda *_: [1])
+    found = serving(store, heard, World(LAGS))
+    with found.running():
+        found.look()
+    assert found.troubles.counts()[Doing.COPYING, ErrorKind.EXPECTED] == 0
+
+
 def test_i09_a_server_that_comes_up_has_what_was_never_acknowledged_fail(
     store: BackupStore, heard: Heard
 ) -> None:

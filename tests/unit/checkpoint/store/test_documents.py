@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,12 @@ from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
+    Document,
     GroupCut,
     GroupPolicy,
     VerifiedDocument,
 )
+from breakglass.services.checkpoint.store.files import Files, Name
 from breakglass.services.errors import MalformedInput, UnsupportedSchema
 from tests.kit.extent import examples
 from tests.unit.checkpoint.store.stores import SUBJECTS, copied, reserved, stored, ticking
@@ -114,6 +116,26 @@ def test_a_document_that_the_copies_do_not_name_is_not_believed(
     change(place / "checkpoints" / "1" / name)
     with pytest.raises(MalformedInput, match=name):
         BackupStore(str(place)).read(1)
+
+
+def test_what_another_process_writes_or_deletes_meanwhile_is_no_damage(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the list of a checkpoint's documents and their reading."""
+    store, folder = BackupStore(str(place)), place / "checkpoints" / "1"
+    listed, read = Files.names, Files.read_all
+    with monkeypatch.context() as patched:
+        early = [one for one in listed(store.copies._files, 1) if str(one) != "1/cut.json"]
+        patched.setattr(Files, "names", lambda *_: early)
+        assert stored(store).status is Status.COMPLETED
+
+    def deleted(files: Files, names: Iterable[Name]) -> dict[Name, Document]:
+        (folder / "deleted.json").write_text('{"schema": 1, "at_ms": 5}')
+        (folder / "cut.json").unlink()
+        return read(files, names)
+
+    monkeypatch.setattr(Files, "read_all", deleted)
+    assert store.read(1) is None
 
 
 def test_documents_of_an_older_release_are_read_and_are_not_proved(place: Path) -> None:

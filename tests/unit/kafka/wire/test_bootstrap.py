@@ -35,6 +35,7 @@ def brokers() -> Iterator[list[FakeBroker]]:
 @pytest.fixture
 def short_head_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "HEAD_START", 0.01)
+    monkeypatch.setattr(patience, "ENDING", 0.01)
 
 
 def plain(server: Endpoint, deadline: Deadline) -> BrokerConnection:
