@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter, Parameter
     from typer._click.parser import _OptionParser
 
-ARGUMENTS, OPTIONS, COMMANDS = "Arguments", "Options", "Commands"
+ARGUMENTS, OPTIONS, COMMANDS, CONNECTION = "Arguments", "Options", "Commands", "Connection"
+HELP_CONNECTION = "breakglass help connection"
 GUIDE = (
     ("recover", "Elects the leaders of a plan that was made and reviewed: the usual way."),
     ("unclean-recovery", "Elects the best replica of each partition, without a plan."),
@@ -176,7 +177,11 @@ def write_params(params: Sequence[Parameter], ctx: Context, formatter: HelpForma
         if isinstance(param, TyperOption) and not param.hidden
     ]
     _write(arguments, ARGUMENTS, formatter)
-    _write(options, OPTIONS, formatter)
+    program = ctx.find_root().info_name == "breakglass"
+    _write([row for row in options if not program or row[0] != CONNECTION], OPTIONS, formatter)
+    if program and any(panel == CONNECTION for panel, _ in options):
+        formatter.write_paragraph()
+        formatter.write_text(f"Connection: `{HELP_CONNECTION}`")
 
 
 def write_guide(ctx: Context, formatter: HelpFormatter) -> None:

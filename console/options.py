@@ -23,11 +23,13 @@ from collections.abc import Callable
 from dataclasses import is_dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
+from typer.main import get_command
 
 from breakglass.console import completion
+from breakglass.console.help import CONNECTION, HelpedCommand
 from breakglass.console.option_values import Consent, amount, broker_ids, names_in
 from breakglass.console.output import LogFormat, log_as, waits_said
 from breakglass.console.wiring import Connection
@@ -35,7 +37,8 @@ from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.session import Effort
 from breakglass.services.words.amounts import duration_ms, rate_bytes, size_bytes
 
-PANEL = "Connection"
+if TYPE_CHECKING:
+    from typer._click import Context
 
 Gone = Annotated[
     list[str] | None,
@@ -293,7 +296,7 @@ def _connection(
             "--bootstrap-server",
             metavar="HOST:PORT,...",
             help="Brokers to connect to first.",
-            rich_help_panel=PANEL,
+            rich_help_panel=CONNECTION,
         ),
     ] = None,
     command_config: Annotated[
@@ -303,7 +306,7 @@ def _connection(
             "--admin.config",
             metavar="FILE",
             help="Client properties with Kafka's own keys.",
-            rich_help_panel=PANEL,
+            rich_help_panel=CONNECTION,
         ),
     ] = None,
     profile: Annotated[
@@ -312,7 +315,7 @@ def _connection(
             "--profile",
             metavar="NAME",
             help="A profile from your config folder.",
-            rich_help_panel=PANEL,
+            rich_help_panel=CONNECTION,
             autocompletion=completion.profiles,
         ),
     ] = None,
@@ -323,7 +326,7 @@ def _connection(
             metavar="ID=HOST:PORT",
             help="Address of a broker, in place of the advertised one (repeatable); @FILE has "
             "several.",
-            rich_help_panel=PANEL,
+            rich_help_panel=CONNECTION,
         ),
     ] = None,
     listener: Annotated[
@@ -332,7 +335,7 @@ def _connection(
             "--listener",
             metavar="NAME",
             help="The brokers' listener to use.",
-            rich_help_panel=PANEL,
+            rich_help_panel=CONNECTION,
         ),
     ] = None,
     native_rpc: Annotated[
@@ -341,7 +344,7 @@ def _connection(
             "--native-rpc",
             metavar="auto|off|KEY",
             help="Whether to use KIP-1275's own requests.",
-            rich_help_panel=PANEL,
+            rich_help_panel=CONNECTION,
             autocompletion=completion.native_rpc,
         ),
     ] = "auto",
@@ -355,6 +358,26 @@ def _connection(
         bootstrap_server, command_config, profile, tuple(broker_address or ()), listener
     )
     return Connection(options, native_rpc, write)
+
+
+def connection_help(context: Context) -> str:
+    """The options of a connection, and which of them wins."""
+    app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+    @app.command(cls=HelpedCommand, add_help_option=False)
+    @connected
+    def connection(_: Connection) -> None:
+        """Name the cluster, and how to reach it, in any command that asks brokers.
+
+        An option overrides its environment variable, and that overrides the profile:
+        BREAKGLASS_BOOTSTRAP_SERVER, BREAKGLASS_COMMAND_CONFIG, BREAKGLASS_PROFILE,
+        BREAKGLASS_BROKER_ADDRESS and BREAKGLASS_LISTENER. One broker that answers is enough: it
+        names the others. `breakglass doctor` checks the connection, and what its user may do.
+        """
+
+    command = get_command(app)
+    _usage, _, text = command.get_help(type(context)(command)).partition("\n\n")
+    return text
 
 
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:

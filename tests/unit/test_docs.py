@@ -186,7 +186,11 @@ def test_the_page_of_acls_has_a_row_for_every_command_that_asks_a_cluster() -> N
 
 def test_every_page_is_linked_from_the_index() -> None:
     docs = ROOT / "docs"
-    linked = set(re.findall(r"\]\(([^)#\s]+)", (docs / "index.md").read_text(encoding="utf-8")))
+    linked = {
+        link
+        for name in ("index.md", "cli.md")
+        for link in re.findall(r"\]\(([^)#\s]+)", (docs / name).read_text(encoding="utf-8"))
+    }
     pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
     assert pages - linked == {"index.md"}
 

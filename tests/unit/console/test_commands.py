@@ -12,7 +12,14 @@ import typer
 
 from breakglass import __version__
 from breakglass.console import commands
-from breakglass.console.commands import ALIASES, COMMANDS, CommandEntry, Deferred, new_app
+from breakglass.console.commands import (
+    ALIASES,
+    COMMANDS,
+    FIRST_GUESSES,
+    CommandEntry,
+    Deferred,
+    new_app,
+)
 from scripts import cli_reference
 from tests.kit.program import breakglass
 
@@ -87,6 +94,25 @@ def test_what_is_typed_most_is_listed_in_groups() -> None:
     shown = [entry.name for entry in COMMANDS if entry.section]
     assert len(shown) == 18
     assert breakglass("--help").out.count(":\n  ") == 7
+
+
+@pytest.mark.parametrize("guess", FIRST_GUESSES)
+def test_a_first_guess_is_answered_by_commands_that_exist(guess: str) -> None:
+    words = ("--bootstrap-server", "b1:9092", guess) if guess.startswith("-") else (guess,)
+    ended = breakglass(*words)
+    assert (ended.code, len(ended.said)) == (2, 1)
+    named = re.findall(r"`breakglass ([a-z-]+(?: [a-z]+)?)", ended.err)
+    assert named
+    assert [name for name in named if breakglass(*name.split(), "--help").code] == []
+
+
+def test_the_options_of_a_connection_are_told_once() -> None:
+    told = breakglass("help", "connection").out
+    for name in ("--bootstrap-server", "--profile", "BREAKGLASS_PROFILE", "--native-rpc"):
+        assert name in told
+    for command in ("triage", "plan check", "recover"):
+        assert "--native-rpc" not in (help := breakglass("help", *command.split()).out)
+        assert "Connection: `breakglass help connection`" in help
 
 
 OLDER = (
