@@ -108,9 +108,11 @@ Journals = Annotated[
         "(repeatable; also BREAKGLASS_JOURNALS).",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON lines; the last sums up.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
+]
 
 Topics = Annotated[
     list[str] | None,
@@ -118,7 +120,7 @@ Topics = Annotated[
         "--topics",
         "--topic",
         metavar="A,B",
-        help="Only these topics (repeatable).",
+        help="Names of topics (repeatable).",
         autocompletion=completion.topics,
     ),
 ]
@@ -148,8 +150,8 @@ Phrases = Annotated[
 RescueStore = Annotated[
     Path | None,
     typer.Option(
-        "--store",
         "--rescue-to",
+        "--store",
         "--to",
         metavar="DIR",
         help="Folder for the rescued records (default: your state folder).",
@@ -162,7 +164,7 @@ BackupStore = Annotated[
         "--from",
         "--to",
         metavar="URL",
-        help="Folder of the backup, or s3://BUCKET/PREFIX",
+        help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
     ),
 ]
 KeyFrom = Annotated[
@@ -236,6 +238,18 @@ def _amount(
     )
 
 
+def waits(shown: str, *, least_ms: int = 1) -> Any:
+    """The one option for waits. Its older names are read by `console.help`."""
+    return duration(
+        "--within",
+        example="30s",
+        help="How long to wait for brokers, groups or servers.",
+        least_ms=least_ms,
+        shown=shown,
+    )
+
+
+Within = Annotated[int, waits("30s")]
 WhileRunning = Annotated[
     bool, typer.Option("--while-running", help="Read a log folder although its broker runs.")
 ]
@@ -259,7 +273,11 @@ def _topic_names(topics: Topics = None) -> tuple[str, ...]:
     return names_in(topics)
 
 
-def _seconds(recovery_duration_ms: Duration = DURATION_MS) -> float:
+def _seconds(within: Within = DURATION_MS) -> float:
+    return within / 1000
+
+
+def _kip_seconds(recovery_duration_ms: Duration = DURATION_MS) -> float:
     return recovery_duration_ms / 1000
 
 
@@ -283,6 +301,8 @@ GoneBrokers = Annotated[tuple[int, ...], _brokers_gone]
 TopicNames = Annotated[tuple[str, ...], _topic_names]
 Seconds = Annotated[float, _seconds]
 """That brokers have to answer."""
+KipSeconds = Annotated[float, _kip_seconds]
+"""The same, in the words of KIP-1275."""
 SECONDS = DURATION_MS / 1000
 GivenConsent = Annotated[Consent, _consent]
 NO_CONSENT = Consent()
@@ -349,7 +369,10 @@ def _connection(
         ),
     ] = "auto",
     write: Annotated[
-        bool, typer.Option("--write", help="Allow this command to change the cluster.")
+        bool,
+        typer.Option(
+            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
+        ),
     ] = False,
 ) -> Connection:
     from breakglass.services.connection.sources import ConnectionOptions
