@@ -28,7 +28,7 @@ PAGES = {
     "breakglass.screens.diff": "diff.md",
     "breakglass.screens.journal": "journal.md",
     "breakglass.screens.backups": "backups.md",
-    "breakglass.screens.metastore": "metastore.md",
+    "breakglass.screens.metastore": "ksqldb.md",
     "breakglass.screens.checkpoints": "checkpoints.md",
     "breakglass.screens.browse": "browse.md",
     "breakglass.screens.widgets.consent": "elect.md",
