@@ -273,8 +273,7 @@ ROW = re.compile(
 
 
 def rows() -> list[re.Match[str]]:
-    _, _, table = PAGE.read_text("utf-8").partition("| The ZEP | On Kafka |")
-    data = table.partition("\n\n")[0].splitlines()[2:]
+    data = PAGE.read_text("utf-8").split("| The ZEP | On")[1].split("\n\n")[0].splitlines()[2:]
     found = [ROW.match(text) for text in data]
     assert all(found), [line for line, one in zip(data, found, strict=True) if one is None]
     return [match for match in found if match is not None]
