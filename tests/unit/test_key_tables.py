@@ -28,7 +28,7 @@ PAGES = {
     "breakglass.screens.diff": "console.md#replica-diff",
     "breakglass.screens.journal": "what-happened.md",
     "breakglass.screens.backups": "backups.md",
-    "breakglass.screens.metastore": "metastore.md",
+    "breakglass.screens.metastore": "ksqldb.md",
     "breakglass.screens.checkpoints": "checkpoints.md",
     "breakglass.screens.browse": "console.md#browse",
     "breakglass.screens.widgets.consent": "console.md#elect",
