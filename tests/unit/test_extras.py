@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -127,14 +129,10 @@ def test_a_screen_tells_of_the_extra_too() -> None:
 def test_the_command_is_that_of_what_installed_this_and_keeps_the_other_extras(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: str, url: str, command: str
 ) -> None:
-    package = tmp_path / "breakglass-1.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: breakglass\nVersion: 1\n")
-    if url:
-        (package / "direct_url.json").write_text(json.dumps({"url": url}))
+    origin = SimpleNamespace(read_text=lambda _: json.dumps({"url": url} if url else None))
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda _: origin)
     (tmp_path / sign).touch()
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(extras, "lacking", lambda extra: () if extra == "web" else ("one",))
     assert extras.how_to_install("s3") == command.format("breakglass[s3,web]")
 

@@ -14,11 +14,7 @@ from typing import NamedTuple
 from tests.lab.recover.bomb.story import Told, tell
 
 PAGE = Path(__file__).parents[4] / "docs" / "recover.md"
-HEADING = "### What waiting costs\n\n"
-ABOUT = (
-    "These are screens of real brokers. b4 led `carts` last, and its disk was replaced. b1 and b2 "
-    "hold older copies, and b3 is down."
-)
+HEADING = "hold older copies, and b3 is down.\n"
 STEADY = {
     r"\d{4}-\d\d-\d\d": "2026-11-23",
     r"\d\d:\d\d:\d\d": "23:02:51",
@@ -66,7 +62,6 @@ def page(told: Told) -> str:
 
 
 def _lines(told: Told) -> Iterator[str]:
-    yield ABOUT
     for scene in SCENES:
         yield from ("", scene.about, "", "```text")
         frame = told.frames[scene.frame]
