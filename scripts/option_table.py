@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from breakglass.services.metastore.settings import TAKEN
 from breakglass.services.topic_backup.connector import KEYS
 from scripts.cli_reference import commands
 
@@ -29,7 +28,6 @@ Which option of Breakglass does what an option of Kafka's tools, of Kafka Backup
 
 "Same name" and "older name" mean that you can type the other tool's name.
 """
-FROM_CONNECTOR = "read from `--connector-config`"
 OPTION = re.compile(r"`((?:[a-z]+[a-z -]*?)) (--[a-z-]+)`")
 COMMAND = re.compile(r"`([a-z][a-z -]*)`")
 
@@ -84,7 +82,7 @@ def page() -> str:
     told = tomllib.loads(NAMES.read_text(encoding="utf-8"))
     lines = [
         HEAD,
-        "## Options of other tools\n",
+        "## Kafka's tools\n",
         *_table(
             ("Option", "Commands", "Counterpart", "How"),
             (cells for row in told["counterpart"] for cells in _counterpart(row, ours)),
@@ -112,8 +110,6 @@ def _counterpart(row: Mapping[str, Any], ours: Sequence[OptionNames]) -> Iterato
     alike: dict[str, list[str]] = {}
     for their in row["theirs"]:
         alike.setdefault(_how(their, found, row.get("because")), []).append(_shown(their))
-    # The keys of connectors have a table of their own.
-    alike.pop(FROM_CONNECTOR, None)
     for how, theirs in alike.items():
         yield f"`{option}`", where, ", ".join(theirs), how
 
@@ -124,18 +120,12 @@ def _how(their: str, found: Sequence[OptionNames], because: str | None) -> str:
         return f"different: {because}"
     if all(name in names.every for names in found):
         return "same name" if all(name in names.shown for names in found) else "older name"
-    taken = {key.name: key.option for key in KEYS if key.option}
-    if taken.get(name) in {spelled for names in found for spelled in names.every}:
-        return FROM_CONNECTOR
-    if name in TAKEN:
-        return "read from `--config-file`"
-    raise Mistake(f"{their}: neither same nor older nor read from a file: say why, in `because`")
+    raise Mistake(f"{their}: neither same nor older: say why, in `because`")
 
 
 def _shown(their: str) -> str:
     tool, _, name = their.partition(": ")
-    is_name = name.startswith("-") or tool in ("connector", "ksql-server.properties")
-    return f"{tool}: `{name}`" if is_name else f"{tool}: {name}"
+    return f"{tool}: `{name}`"
 
 
 def _specified(row: Mapping[str, str], ours: Sequence[OptionNames]) -> tuple[str, str, str]:
