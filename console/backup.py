@@ -191,7 +191,7 @@ def restore(connection: Connection, wanted: RestoreRequest) -> None:
     Topics are created with their saved settings. Nothing in them expires until every record has
     been compared with the backup. Before anything is written, every byte of the backup is checked;
     offsets that the backup cannot give back must be named by --accept-gaps. An interrupted restore
-    resumes with --resume, without duplicates. `groups rollback` undoes what --groups did.
+    resumes with --resume, without duplicates. `after groups rollback` undoes what --groups did.
 
     --connector-config takes over a restore of Kafka Backup: its source.dir, topics and cluster.*
     are read, and each key without effect is named.
@@ -442,7 +442,7 @@ app = new_app("Back up topics in the Kafka Backup format; verify, restore and pr
 app.command()(run)
 app.command()(verify)
 app.command()(restore)
-app.command()(status)
+app.command("list")(status)
 app.command()(with_groups(prune))
 
 
@@ -512,7 +512,7 @@ def cat(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command("repair")
 @with_groups
 def reindex(
     source: Annotated[

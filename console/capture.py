@@ -1,4 +1,4 @@
-"""`breakglass capture`: what is known of a cluster now, in one file; or the last bundles of it."""
+"""`breakglass bundle capture`: a cluster as it is known now, in one file."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def capture(
     ] = GIGABYTE,
     as_json: AsJson = False,
 ) -> None:
-    """Save what is known of the cluster in one file, for `breakglass open`; only reads.
+    """Save what is known of the cluster in one file, for `breakglass bundle open`; only reads.
 
     The bundle has the metadata, the evidence of replicas, settings without secrets, offsets of
     groups, the status of backups, recent journals, and where replicas diverge. What cannot be read
@@ -178,7 +178,10 @@ def _once(capturing: Capture, out: Path, *, as_json: bool) -> None:
     for part in manifest.unread[:SHOWN]:
         say(f"? {part}")
     if len(manifest.unread) > SHOWN:
-        say(f"? {len(manifest.unread) - SHOWN:,} more: `breakglass open {out} --list` shows all")
+        say(
+            f"? {len(manifest.unread) - SHOWN:,} more: `breakglass bundle open {out} --list` shows "
+            "all"
+        )
     say_acls(sorted(maker.missing_acls))
     if as_json:
         print_json(manifest.to_json())

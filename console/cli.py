@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from breakglass import __version__
-from breakglass.console.commands import CommandGroup
+from breakglass.console.commands import Program
 from breakglass.console.exits import run_app
 
 app = typer.Typer(
-    cls=CommandGroup,
+    cls=Program,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=True,

@@ -1,4 +1,4 @@
-"""`breakglass demo`: a cluster broken on loopback, recovered, and checked against the truth.
+"""`breakglass lab demo`: a cluster broken on loopback, recovered, and checked against the truth.
 
 On a terminal the console opens on that cluster; afterwards the demo prints how it was left.
 """
@@ -159,7 +159,7 @@ def _report(found: Triage, electing: Electing, truth: Truth) -> None:
 
 
 def _ledger(electing: Electing, client: ReadClient) -> IncidentLedger:
-    """Print the ledger of the incident, as `breakglass recover report` does, and return it."""
+    """Print the ledger of the incident, as `breakglass report` does, and return it."""
     from breakglass.console.report import print_ledger
     from breakglass.services.recovery.ledger.assemble import ledger_of
     from breakglass.services.recovery.ledger.page import ledger_page

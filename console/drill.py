@@ -1,4 +1,4 @@
-"""`breakglass drill`: a random incident on a lab, to be recovered by keys and against the clock.
+"""`breakglass lab drill`: a random incident on a lab, recovered by keys and against the clock.
 
 The score holds what was done against the best that the disks allowed, which only the bookkeeper
 knows; then the best play is printed, step by step.
@@ -124,7 +124,7 @@ def show_history(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"schema": 1, "drills": drills})
     elif not drills:
-        say("No drill was played to its end yet: `breakglass drill` begins one.")
+        say("No drill was played to its end yet: `breakglass lab drill` begins one.")
     else:
         rows = [
             (

@@ -1,4 +1,4 @@
-"""`breakglass exporter`: what a cluster and its backups are like, as metrics for Prometheus."""
+"""`breakglass serve metrics`: a cluster and its backups, as metrics for Prometheus."""
 
 from __future__ import annotations
 

@@ -8,7 +8,9 @@ Options stand in sections by their `rich_help_panel`, and so do the commands of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -25,6 +27,13 @@ GUIDE = (
     ("rescue", "Only saves records. The others rescue by themselves before they elect."),
 )
 """When to use which of the commands of a recovery; each of them prints it."""
+WERE_OPTIONS = {
+    "PLAN": ("--plan",),
+    "JOURNAL": ("--journal",),
+    "FILE": ("--from",),
+    "DIR...": ("--source", "--from"),
+}
+"""The options that arguments were before, by the metavar of the argument; they still work."""
 METAVARS = {"int": "N", "int range": "N", "float": "N", "float range": "N", "str": "TEXT"}
 """What stands for the value of an option that names no metavar, by the name of its type."""
 
@@ -48,7 +57,7 @@ class OlderNames:
 
 
 class HelpedCommand(TyperCommand):
-    """A command with sections in its help, and with older names of its options."""
+    """A command with sections in its help, and with older names of its options and arguments."""
 
     def __init__(self, name: str | None, **settings: Any) -> None:
         super().__init__(name, **settings)
@@ -58,6 +67,29 @@ class HelpedCommand(TyperCommand):
         parser = super().make_parser(ctx)
         self.older.add_to(parser, ctx)
         return parser
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self.rewritten(ctx, args))
+
+    def rewritten(self, _ctx: Context, args: list[str]) -> list[str]:
+        """*args* with the values of options that arguments were once in place of the options."""
+        options = {name for param in self.params for name in param.opts}
+        options.update(name for names in self.older.names.values() for name in names)
+        were = {
+            name
+            for param in self.params
+            if isinstance(param, TyperArgument)
+            for name in WERE_OPTIONS.get(param.metavar or "", ())
+        } - options
+        found: list[str] = []
+        rest = iter(args)
+        for word in rest:
+            name, equals, value = word.partition("=")
+            if name in were:
+                found.append(value if equals else next(rest, name))
+            else:
+                found.append(word)
+        return found
 
     def collect_usage_pieces(self, ctx: Context) -> list[str]:
         return ["[OPTIONS]", *_usage(self.get_params(ctx))]
@@ -81,6 +113,16 @@ class HelpedGroup(TyperGroup):
         self.older.add_to(parser, ctx)
         return parser
 
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        # What is completed may still become the name of a command.
+        if ctx.resilient_parsing and not args:
+            return super().parse_args(ctx, args)
+        return super().parse_args(ctx, self.rewritten(ctx, args))
+
+    def rewritten(self, _ctx: Context, args: list[str]) -> list[str]:
+        """*args* as they are parsed."""
+        return args
+
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         write_params(self.get_params(ctx), ctx, formatter)
         self.format_commands(ctx, formatter)
@@ -96,6 +138,23 @@ class HelpedGroup(TyperGroup):
 
     def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
         write_guide(ctx, formatter)
+
+
+class PlanGroup(HelpedGroup):
+    """A group whose argument is a plan, or one of its commands."""
+
+    def rewritten(self, ctx: Context, args: list[str]) -> list[str]:
+        """Take a word that is no command for the plan, wherever it stands."""
+        given, rest, _ = self.make_parser(ctx).parse_args(list(args))
+        if not rest or rest[0] in self.commands or ctx.resilient_parsing:
+            return args
+        if given.get("plan") is not None:
+            ctx.fail(f"{given['plan']} and {rest[0]} are two plans: name one.")
+        close = get_close_matches(rest[0], self.commands)
+        if close and not Path(rest[0]).exists():
+            ctx.fail(f"There is no plan {rest[0]!r}. Did you mean the command {close[0]!r}?")
+        options = [word for word in args[: len(args) - len(rest)] if word != "--"]
+        return self.rewritten(ctx, [*options, "--plan", rest[0], *rest[1:]])
 
 
 def summary_of(command: Command) -> str:

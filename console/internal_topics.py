@@ -1,4 +1,4 @@
-"""`breakglass internal-topics`: what internal topics lose by an election, key by key (R17)."""
+"""`breakglass after internal-topics`: what internal topics lose, key by key (R17)."""
 
 from __future__ import annotations
 

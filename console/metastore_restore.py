@@ -1,4 +1,4 @@
-"""`breakglass metastore restore`: put a command topic back from a backup, under guard."""
+"""`breakglass ksql restore`: put a command topic back from a backup, under guard."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import typer
 from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.metastore_log import (
-    OldFrom,
+    BackupFile,
     ServerConfig,
     SkipTerminate,
-    one_file,
     reaching,
 )
 from breakglass.console.options import (
@@ -40,9 +39,7 @@ MOST_SAID = 20
 @connected_for_writing
 def restore(
     connection: Connection,
-    file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="The backup.", show_default=False)
-    ] = None,
+    backup: BackupFile,
     service_id: Annotated[
         str | None, typer.Option(metavar="S", help="ksql.service.id (default: the backup's own).")
     ] = None,
@@ -77,7 +74,6 @@ def restore(
             help="Folder for a backup of the present topic (default: snapshots, beside FILE).",
         ),
     ] = None,
-    old_from: OldFrom = None,
     dry_run: DryRun = False,
     consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
@@ -93,9 +89,6 @@ def restore(
     from breakglass.services.metastore.ksql_server import server_url
     from breakglass.services.metastore.restore.source import Skips, read_source
 
-    backup = one_file(file, old_from)
-    if backup is None:
-        raise UsageError("Name the backup: breakglass metastore restore FILE.")
     settings = service_of_backup(backup, service_id, config)
     reached = reaching(connection, config)
     skips = Skips(skip_incompatible, skip_terminate_cluster)

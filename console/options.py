@@ -120,12 +120,12 @@ Topics = Annotated[
     ),
 ]
 """Read it with `option_values.names_in`."""
+PLAN_HELP = "A plan of `plan make`, or a file in Kafka's form."
 PlanOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--plan", metavar="FILE", help="A plan of `plan make`, or a file in Kafka's form."
-    ),
+    Path | None, typer.Option("--plan", metavar="PLAN", hidden=True, help=PLAN_HELP)
 ]
+"""Of a group, which has a plan or a command as its argument."""
+GivenPlan = Annotated[Path | None, typer.Argument(metavar="PLAN", help=PLAN_HELP)]
 KafkaVersion = Annotated[
     str, typer.Option("--kafka-version", metavar="VERSION", help="Kafka release to run.")
 ]

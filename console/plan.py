@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 app = new_app(
     "Make, read, edit, check and compare recovery plans.\n\nA plan names the leader to elect for "
-    "each offline partition, with the evidence for that choice. `breakglass recover --plan FILE` "
+    "each offline partition, with the evidence for that choice. `breakglass recover FILE` "
     "holds the elections of a plan."
 )
 
@@ -152,7 +152,7 @@ def show(path: PlanFile, each: Each = False, as_json: AsJson = False) -> None:
 KAFKAS_OWN_TOOL = (
     "Kafka's own kafka-leader-election.sh reads this file, but elects by the assignment's order "
     "and not by designatedLeader: it elects these leaders only where each already stands first "
-    "among the live replicas of its assignment; `breakglass recover --plan` sees to that."
+    "among the live replicas of its assignment; `breakglass recover` sees to that."
 )
 """R24."""
 
@@ -228,11 +228,7 @@ DIFF_COLUMNS = columns(
 )
 CHECK_COLUMNS = columns("Topic-partition", "Leader", "Status", "Reason")
 
-app.command("set")(plan_edits.set_leaders)
-app.command()(plan_edits.exclude)
-app.command()(plan_edits.prefer)
-app.command()(plan_edits.never)
-app.command("least-loss")(plan_edits.least_loss)
+app.command()(plan_edits.edit)
 app.command()(plan_edits.approve)
 
 
@@ -311,4 +307,4 @@ def _say_left_out(made: Plan, out: Path | None) -> None:
         first = records[0]
         able = next((one.broker for one in candidates(first) if one.eligible), None)
         if able is not None and first.verdict in ("SAFE", "LOSS", "FORK"):
-            say(f"decided by hand: breakglass plan set {out or 'FILE'} {first.partition}={able}")
+            say(f"decided by hand: breakglass plan edit {out or 'FILE'} {first.partition}={able}")

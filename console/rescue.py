@@ -16,8 +16,8 @@ from breakglass.console.option_values import require_topics
 from breakglass.console.options import (
     SECONDS,
     AsJson,
+    GivenPlan,
     Journals,
-    PlanOption,
     RescueStore,
     Seconds,
     TopicNames,
@@ -55,7 +55,7 @@ app = new_app()
 class RescueRequest:
     """The options of one call."""
 
-    plan: PlanOption = None
+    plan: GivenPlan = None
     source: Annotated[
         list[str] | None,
         typer.Option(
@@ -131,7 +131,7 @@ def rescue(connection: Connection, wanted: RescueRequest) -> None:
     ways = (wanted.plan is not None, bool(wanted.source), wanted.before_return is not None)
     if sum(ways) != 1:
         raise UsageError(
-            "name a plan, a log folder or a broker: --plan FILE, --source log:DIR, or "
+            "name a plan, a log folder or a broker: rescue PLAN, --source log:DIR, or "
             "--before-return BROKER"
         )
     if wanted.source:

@@ -1,4 +1,4 @@
-"""`breakglass transactions`: transactions that lost their markers, and how they end (R18, R28)."""
+"""`breakglass after transactions`: transactions that lost their markers (R18, R28)."""
 
 from __future__ import annotations
 

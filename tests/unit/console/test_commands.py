@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import ModuleType
 from typing import Annotated
@@ -11,7 +12,7 @@ import typer
 
 from breakglass import __version__
 from breakglass.console import commands
-from breakglass.console.commands import COMMANDS, CommandEntry, Deferred, new_app
+from breakglass.console.commands import ALIASES, COMMANDS, CommandEntry, Deferred, new_app
 from scripts import cli_reference
 from tests.kit.program import breakglass
 
@@ -74,6 +75,20 @@ def test_every_listed_command_is_there_once_with_the_settings_all_share() -> Non
         assert command.help, f"{entry.name}: give it a docstring"
 
 
+@pytest.mark.parametrize("old", ALIASES)
+def test_a_name_from_before_is_the_command_that_has_another_name_now(old: str) -> None:
+    was, is_now = (breakglass(*words.split(), "--help") for words in (old, ALIASES[old]))
+    assert (was.code, was.out) == (0, is_now.out)
+    listed = breakglass(*old.split()[:-1], "--help").out
+    assert re.search(rf"^  {old.split()[-1]} ", listed, re.MULTILINE) is None, "it is not shown"
+
+
+def test_what_is_typed_most_is_listed_in_groups() -> None:
+    shown = [entry.name for entry in COMMANDS if entry.section]
+    assert len(shown) == 18
+    assert breakglass("--help").out.count(":\n  ") == 7
+
+
 OLDER = (
     ("backup run", "--to", "--store"),
     ("backup restore", "--from", "--store"),
@@ -84,10 +99,10 @@ OLDER = (
     ("rescue", "--to", "--store"),
     ("rescue", "--rate-limit", "--max-rate"),
     ("recover", "--rescue-to", "--store"),
-    ("metastore backup", "--location", "--store"),
-    ("metastore backup", "--config", "--config-file"),
-    ("metastore restore", "--snapshots", "--store"),
-    ("metastore compact", "--to", "--out"),
+    ("ksql backup", "--location", "--store"),
+    ("ksql backup", "--config", "--config-file"),
+    ("ksql restore", "--snapshots", "--store"),
+    ("ksql compact", "--to", "--out"),
 )
 
 

@@ -25,7 +25,7 @@ COMMANDS = {
 }
 """The options of each command that help shows, by name."""
 NO_REPORT = {
-    *("console", "serve", "exporter", "checkpoint serve", "metastore lines"),
+    *("console", "serve dashboard", "serve metrics", "serve checkpoints"),
     *(f"lab {act}" for act in ("kill", "stop", "wait-fenced", "start", "pause", "resume", "down")),
 }
 """Commands without ``--json``: screens, servers, and what prints nothing or the lines alone."""
