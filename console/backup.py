@@ -74,7 +74,7 @@ class RestoreRequest:
             "--to",
             "--source-dir",
             metavar="URL",
-            help="Folder of the backup, or s3://BUCKET/PREFIX (required, here or in the file).",
+            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
         ),
     ] = None
     connector_config: ConnectorFile = None
@@ -369,7 +369,10 @@ def prune(
         int | None, typer.Option(min=0, help="Select segments in which every offset is lower.")
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Delete them, after your consent.")
+        bool,
+        typer.Option(
+            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
+        ),
     ] = False,
     delete: OldDelete = False,
     key: KeyFrom = None,
@@ -459,11 +462,9 @@ def cat(
             metavar="URL/TOPIC/PARTITION", help="Folder of the backup, topic and partition."
         ),
     ],
-    start: Annotated[int, typer.Option("--from", min=0, help="First offset to print.")] = 0,
+    start: Annotated[int, typer.Option("--from", min=0, help="First offset.")] = 0,
     end: Annotated[int | None, typer.Option("--to", min=0, help="Offset to stop before.")] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one line for each record, on a terminal as well.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     bytes_as: Annotated[
         BytesAs,
         typer.Option(
@@ -527,11 +528,14 @@ def reindex(
             "--out",
             "--to",
             metavar="DIR",
-            help="Folder of the repaired copy; the damaged backup is only read.",
+            help="A new file or folder to write.",
         ),
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Rebuild the indexes in the backup itself, on consent.")
+        bool,
+        typer.Option(
+            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
+        ),
     ] = False,
     *,
     key: KeyFrom = None,

@@ -28,7 +28,7 @@ def status(
     store: BackupStore,
     topics: TopicNames = (),
     live: Annotated[
-        bool, typer.Option("--live", help="Ask the cluster how far each backup lags.")
+        bool, typer.Option("--live", help="Compare the backup with the topics of the cluster.")
     ] = False,
     key: KeyFrom = None,
     as_json: AsJson = False,

@@ -45,9 +45,7 @@ def capture(
     connection: Connection,
     out: Annotated[
         Path,
-        typer.Option(
-            "--out", "--to", metavar="FILE", help="The new bundle; with --watch its folder."
-        ),
+        typer.Option("--out", "--to", metavar="FILE", help="A new file or folder to write."),
     ],
     gone: GoneBrokers = (),
     seconds: Seconds = SECONDS,
@@ -57,8 +55,7 @@ def capture(
         typer.Option(
             "--store",
             metavar="[KIND:]URL",
-            help="A place of backups whose status goes into the bundle, as for `console` "
-            "(repeatable).",
+            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
         ),
     ] = None,
     records: Annotated[
@@ -67,8 +64,7 @@ def capture(
             "--records",
             min=0,
             max=200,
-            help="Save at most this many records of each replica from where its log diverges, "
-            "without contents.",
+            help="At most N records from where logs differ.",
         ),
     ] = 100,
     contents_of: Annotated[
@@ -95,14 +91,12 @@ def capture(
         duration(
             "--every",
             example="5m",
-            help="With --watch: capture this often while nothing changes.",
+            help="Time from one run to the next.",
             least_ms=10_000,
             shown="5m",
         ),
     ] = 300_000,
-    keep: Annotated[
-        int, typer.Option("--keep", min=2, max=1000, help="With --watch: keep this many bundles.")
-    ] = 24,
+    keep: Annotated[int, typer.Option("--keep", min=2, max=1000, help="Keep the newest N.")] = 24,
     keep_bytes: Annotated[
         int,
         size(

@@ -84,9 +84,7 @@ PORT = 9600
 
 
 def _limits(
-    keep: Annotated[
-        int | None, typer.Option(min=1, help="Keep the newest N completed checkpoints.")
-    ] = None,
+    keep: Annotated[int | None, typer.Option(min=1, help="Keep the newest N.")] = None,
     older_than: OlderThan = None,
 ) -> Retention:
     return Retention(keep, older_than)
@@ -111,7 +109,7 @@ def serve(
         duration(
             "--every",
             example="6h",
-            help="Take a checkpoint this long after the last (default: only on request).",
+            help="Time from one run to the next.",
             shown="",
         ),
     ] = None,
@@ -134,7 +132,7 @@ def serve(
         bool,
         typer.Option(
             "--hold-retention",
-            help="Stop the topics' retention until each checkpoint is copied; needs --write.",
+            help="Stop the topics' retention until a checkpoint is copied; needs --write.",
         ),
     ] = False,
     control_topic: ControlTopic = CONTROL,
@@ -146,9 +144,9 @@ def serve(
     The server listens on this machine only, unless --host and a certificate are given. A client
     needs the token, which is printed unless --token-file or BREAKGLASS_CHECKPOINT_TOKEN sets it.
     Without --level, the strongest promise that holds when the server starts is chosen, as by
-    `checkpoint take`. Without --write, the server takes and deletes no checkpoint. A signal ends it
-    once requests and partitions under way are done; after a restart, it completes the copies that
-    it had begun.
+    `checkpoint take`. Without --every, it takes checkpoints only on request; without --write, it
+    takes and deletes none. A signal ends it once requests and partitions under way are done; after
+    a restart, it completes the copies that it had begun.
     """
     from breakglass.services.checkpoint.kafka.topics import KafkaTopics
     from breakglass.services.checkpoint.parts import coordinator_of, finisher_of
@@ -332,7 +330,10 @@ def prune(
     ] = None,
     limits: Limits = NO_LIMITS,
     write: Annotated[
-        bool, typer.Option("--write", help="Delete them, after your consent.")
+        bool,
+        typer.Option(
+            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
+        ),
     ] = False,
     delete: OldDelete = False,
     consent: Phrases = None,

@@ -42,6 +42,24 @@ def breakglass(
     """
 
 
+@app.command("help", hidden=True)
+def print_help(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COMMAND|connection", help="What to explain."),
+    ] = None,
+) -> None:
+    """Print the help of a command, or how to name the cluster."""
+    if words == ["connection"]:
+        from breakglass.console.options import connection_help
+
+        print(connection_help(context))
+        return
+    assert context.parent is not None
+    context.parent.command.main([*(words or ()), "--help"], prog_name="breakglass")
+
+
 def main() -> int:
     """Run the command line; returns the exit code (see `console.exits`)."""
     return run_app(app, "breakglass")

@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from breakglass.console.help import HelpedCommand, HelpedGroup
 from breakglass.console.option_values import spread
+from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
     from typer._click import Command, Context
@@ -162,8 +163,36 @@ ALIASES = {
     "metastore lines": "ksql show --lines",
     "metastore validate": "ksql submit --dry-run",
     "metastore": "ksql",
+    "version": "--version",
+    "-V": "--version",
 }
 """The words that commands had before, and those that they have now. They work and are not shown."""
+
+
+TRIAGE = "`breakglass triage` lists what is offline, what is lost, and what to do"
+ADDRESS = "name the cluster by --bootstrap-server: `breakglass triage --bootstrap-server HOST:PORT`"
+READS = (
+    "`breakglass backup cat URL/TOPIC/PARTITION` prints records of a backup, and `breakglass diff` "
+)
+FIRST_GUESSES = {
+    "restore": "topics: `breakglass backup restore`; checkpoints: `breakglass checkpoint restore`; "
+    "ksqlDB's command topic: `breakglass ksql restore`",
+    "verify": "topics: `breakglass backup verify`; checkpoints: `breakglass checkpoint verify`; "
+    "ksqlDB's command topic: `breakglass ksql verify`",
+    "elect": "`breakglass recover` makes a plan, shows what it loses, and asks before it elects",
+    "fix": "`breakglass recover` makes a plan, shows what it loses, and asks before it elects",
+    "list": f"{TRIAGE}; backups, checkpoints and journals have a `list` of their own",
+    **dict.fromkeys(("status", "offline", "why", "show", "describe"), TRIAGE),
+    **dict.fromkeys(("--list", "--describe", "--topic", "-L"), TRIAGE),
+    **dict.fromkeys(("--unavailable-partitions", "--under-replicated-partitions"), TRIAGE),
+    **dict.fromkeys(("--zookeeper", "--broker-list", "-b"), ADDRESS),
+    **dict.fromkeys(("-C", "-P", "-Q", "-t"), f"{READS}compares two sources of them"),
+    **dict.fromkeys(
+        ("--election-type", "--all-topic-partitions"),
+        "`breakglass leader-election` has the options of kafka-leader-election.sh",
+    ),
+}
+"""What operators type first, also for kafka-topics.sh and kcat, and the command that it is here."""
 
 
 def renamed(args: list[str]) -> list[str]:
@@ -250,4 +279,9 @@ class Program(CommandGroup):
         super().__init__(COMMANDS, CONSOLE, **settings)
 
     def rewritten(self, ctx: Context, args: list[str]) -> list[str]:
+        # Options without a command may be those of another tool, wherever they stand.
+        guesses = args if args and args[0].startswith("-") else args[:1]
+        for word in filter(FIRST_GUESSES.get, guesses):
+            if not ctx.resilient_parsing:
+                raise UsageError(f"{word}: {FIRST_GUESSES[word]}.")
         return super().rewritten(ctx, spread(renamed(args), "--gone"))

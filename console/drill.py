@@ -67,6 +67,7 @@ def drill(
     level: Annotated[
         str,
         typer.Option(
+            "--difficulty",
             "--level",
             metavar="|".join(LEVELS),
             help="How much has happened to the cluster.",
@@ -82,7 +83,7 @@ def drill(
     ] = False,
     kafka_version: KafkaVersion = KAFKA,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep data, logs, journals and rescued records.")
+        bool, typer.Option("--keep-data", "--keep", help="Keep data and logs.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -45,7 +45,7 @@ SOURCE = typer.Option(
     "--source",
     "--from",
     metavar="log:DIR|rescue:DIR",
-    help="The log folder of a dead broker, or a rescue (repeatable).",
+    help="Log folder of a broker that is down, or a rescue (repeatable).",
 )
 Sources = Annotated[list[str] | None, SOURCE]
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter, Parameter
     from typer._click.parser import _OptionParser
 
-ARGUMENTS, OPTIONS, COMMANDS = "Arguments", "Options", "Commands"
+ARGUMENTS, OPTIONS, COMMANDS, CONNECTION = "Arguments", "Options", "Commands", "Connection"
+HELP_CONNECTION = "breakglass help connection"
 GUIDE = (
     ("recover", "Elects the leaders of a plan that was made and reviewed: the usual way."),
     ("unclean-recovery", "Elects the best replica of each partition, without a plan."),
@@ -34,6 +35,9 @@ WERE_OPTIONS = {
     "DIR...": ("--source", "--from"),
 }
 """The options that arguments were before, by the metavar of the argument; they still work."""
+WITHIN = "--within"
+WERE_WAITS = {"--recovery-duration-ms": "ms", "--drain": "s", "--timeout": "s"}
+"""The options that `--within` was before, and the unit of a figure that has none."""
 METAVARS = {"int": "N", "int range": "N", "float": "N", "float range": "N", "str": "TEXT"}
 """What stands for the value of an option that names no metavar, by the name of its type."""
 
@@ -73,8 +77,8 @@ class HelpedCommand(TyperCommand):
 
     def rewritten(self, _ctx: Context, args: list[str]) -> list[str]:
         """*args* with the values of options that arguments were once in place of the options."""
-        options = {name for param in self.params for name in param.opts}
-        options.update(name for names in self.older.names.values() for name in names)
+        args = as_now(self, args)
+        options = names_of(self)
         were = {
             name
             for param in self.params
@@ -140,11 +144,36 @@ class HelpedGroup(TyperGroup):
         write_guide(ctx, formatter)
 
 
+def names_of(command: HelpedCommand | HelpedGroup) -> set[str]:
+    """Every name of an option of *command*, older ones too."""
+    older = [name for names in command.older.names.values() for name in names]
+    return {*older, *(name for param in command.params for name in param.opts)}
+
+
+def as_now(command: HelpedCommand | HelpedGroup, args: Sequence[str]) -> list[str]:
+    """*args* with the present option for each wait; without `--write` if `--dry-run` is there."""
+    options = names_of(command)
+    found: list[str] = []
+    rest = iter(args)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if WITHIN in options and name in WERE_WAITS.keys() - options:
+            value = value if equals else next(rest, "")
+            found += [WITHIN, f"{value}{WERE_WAITS[name]}" if value.isdigit() else value]
+        else:
+            found.append(word)
+    if "--dry-run" in found and "--write" in options and "--dry-run" not in options:
+        return [word for word in found if word not in ("--dry-run", "--write")]
+    return found
+
+
 class PlanGroup(HelpedGroup):
     """A group whose argument is a plan, or one of its commands."""
 
     def rewritten(self, ctx: Context, args: list[str]) -> list[str]:
         """Take a word that is no command for the plan, wherever it stands."""
+        if not args or args[0] not in self.commands:
+            args = as_now(self, args)
         given, rest, _ = self.make_parser(ctx).parse_args(list(args))
         if not rest or rest[0] in self.commands or ctx.resilient_parsing:
             return args
@@ -176,7 +205,11 @@ def write_params(params: Sequence[Parameter], ctx: Context, formatter: HelpForma
         if isinstance(param, TyperOption) and not param.hidden
     ]
     _write(arguments, ARGUMENTS, formatter)
-    _write(options, OPTIONS, formatter)
+    program = ctx.find_root().info_name == "breakglass"
+    _write([row for row in options if not program or row[0] != CONNECTION], OPTIONS, formatter)
+    if program and any(panel == CONNECTION for panel, _ in options):
+        formatter.write_paragraph()
+        formatter.write_text(f"Connection: `{HELP_CONNECTION}`")
 
 
 def write_guide(ctx: Context, formatter: HelpFormatter) -> None:

@@ -42,7 +42,7 @@ def internal_topics(
             "--source",
             "--from",
             metavar="log:DIR|rescue:DIR",
-            help="Further logs to compare: log folder of a dead broker, or a rescue (repeatable).",
+            help="Log folder of a broker that is down, or a rescue (repeatable).",
         ),
     ] = None,
     while_running: WhileRunning = False,

@@ -42,7 +42,7 @@ from breakglass.console.options import (
     GivenConsent,
     connected,
     connected_for_writing,
-    duration,
+    waits,
     with_log_format,
 )
 from breakglass.console.output import print_json, say
@@ -67,7 +67,7 @@ HandOverTo = Annotated[
     typer.Option(
         "--server",
         metavar="URL",
-        help="Hand the statement to this ksqlDB server (http://HOST:8088).",
+        help="A ksqlDB server, as http://HOST:8088.",
     ),
 ]
 ServerUser = Annotated[
@@ -107,20 +107,11 @@ def submit(
     server_ca: ServerCa = None,
     timeout: Annotated[
         int,
-        duration(
-            "--timeout",
-            example="60s",
-            help="How long the submission may take.",
-            bare="s",
-            least_ms=1000,
-            shown="60s",
-        ),
+        waits("60s", least_ms=1000),
     ] = 60_000,
     dry_run: Annotated[
         bool,
-        typer.Option(
-            "--dry-run", help="Say whether the statement could be submitted; write nothing."
-        ),
+        typer.Option("--dry-run", help="Print what would be done, and change nothing."),
     ] = False,
     consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
@@ -241,7 +232,10 @@ def backup(
     store: Annotated[
         str | None,
         typer.Option(
-            "--store", "--location", metavar="DIR", help="Folder of the backups, on this machine."
+            "--store",
+            "--location",
+            metavar="DIR",
+            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
         ),
     ] = None,
     follow: Annotated[
@@ -316,7 +310,7 @@ def verify(
         typer.Option(
             "--digest",
             metavar="HEX",
-            help="Digest that an earlier verify printed, to compare with.",
+            help="The digest that is expected; another one is refused.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -396,7 +390,7 @@ def compact(
     file: BackupFile,
     out: Annotated[
         Path,
-        typer.Option("--out", "--to", metavar="DIR", help="A new folder for the smaller backup."),
+        typer.Option("--out", "--to", metavar="DIR", help="A new file or folder to write."),
     ],
     as_json: AsJson = False,
 ) -> None:

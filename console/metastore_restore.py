@@ -41,7 +41,7 @@ def restore(
     connection: Connection,
     backup: BackupFile,
     service_id: Annotated[
-        str | None, typer.Option(metavar="S", help="ksql.service.id (default: the backup's own).")
+        str | None, typer.Option(metavar="S", help="ksql.service.id of the service.")
     ] = None,
     config: ServerConfig = None,
     skip_incompatible: Annotated[
@@ -61,15 +61,13 @@ def restore(
     ] = False,
     server: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="URL", help="A ksqlDB server to ask, by /info, whether it runs (repeatable)."
-        ),
+        typer.Option(metavar="URL", help="A ksqlDB server, as http://HOST:8088."),
     ] = None,
     store: Annotated[
         Path | None,
         typer.Option(
-            "--store",
             "--snapshots",
+            "--store",
             metavar="DIR",
             help="Folder for a backup of the present topic (default: snapshots, beside FILE).",
         ),
@@ -83,7 +81,8 @@ def restore(
     Stop every ksqlDB server of the service first, and start them afterwards. Every line of the
     backup is checked first. The present topic is backed up to a file, which can be restored in the
     same way. All commands become visible at once; then they are read back and compared. If the
-    restore is killed, run the same command again to continue.
+    restore is killed, run the same command again to continue. Each --server is asked, by /info,
+    whether it still runs.
     """
     from breakglass.services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
     from breakglass.services.metastore.ksql_server import server_url

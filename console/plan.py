@@ -68,20 +68,19 @@ def make(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="New file for the plan (default: stdout)."),
+        typer.Option("--out", metavar="FILE", help="A new file or folder to write."),
     ] = None,
     duration: Seconds = SECONDS,
     verify_contents: VerifyContents = Effort.BUDGET,
     journals: Journals = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="With --out: print what the plan elects, as JSON.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Propose a leader for every offline partition.
 
     This command only reads. The plan goes to stdout, or to the new file that --out names. stderr
-    says what the plan elects, what it leaves out, and why. A partition is left out when no leader
-    can be recommended for it. Ends with 1 when no leader can be recommended at all.
+    says what the plan elects, what it leaves out, and why; with --out, --json prints the same. A
+    partition is left out when no leader can be recommended for it. Ends with 1 when no leader can
+    be recommended at all.
     """
     from breakglass.console.evidence import final, say_remembered
     from breakglass.services.recovery.plan.file import rendered, write_plan

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The file of the plan.")]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="NEW", help="Write to a new file, and leave PLAN unchanged."),
+    typer.Option("--out", metavar="NEW", help="A new file or folder to write."),
 ]
 CHANGES_SAID = 20
 
@@ -164,7 +164,7 @@ def edit(
     You may set a replica that could not be read; its election then needs a separate consent, to an
     unknown loss. A replica that cannot be elected is refused with the reason. Rules apply first:
     --least-loss, --prefer, --never, --exclude, then the leaders that you set. If one of them is
-    refused, nothing is written. Any edit voids the approvals.
+    refused, nothing is written. Any edit voids the approvals. With --out, PLAN stays as it is.
     """
 
     def change(plan: Plan) -> Plan:
@@ -182,7 +182,9 @@ def approve(
     digest: Annotated[
         str | None,
         typer.Option(
-            "--digest", metavar="DIGEST", help="Refuse a plan with another digest (short or whole)."
+            "--digest",
+            metavar="DIGEST",
+            help="The digest that is expected; another one is refused.",
         ),
     ] = None,
     out: Out = None,

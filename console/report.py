@@ -58,7 +58,7 @@ def report(
         typer.Option(
             "--rescued",
             metavar="DIR",
-            help="Folder of a rescue that was made beside the recovery, by `rescue` (repeatable).",
+            help="Folder with rescues (repeatable).",
         ),
     ] = None,
     as_html: Annotated[

@@ -62,8 +62,7 @@ class RescueRequest:
             "--source",
             "--from",
             metavar="log:DIR",
-            help="In place of a plan: a log folder of a broker that is down, or of one replica "
-            "(repeatable).",
+            help="Log folder of a broker that is down, or a rescue (repeatable).",
         ),
     ] = None
     before_return: Annotated[
@@ -83,7 +82,7 @@ class RescueRequest:
         rate(
             "--max-rate",
             "--rate-limit",
-            help="Maximum read rate from all brokers together, or unlimited.",
+            help="Maximum rate of reading, or unlimited.",
             shown="50MiB/s",
         ),
     ] = None

@@ -37,7 +37,7 @@ def can_start(
             "--rescued",
             "--store",
             metavar="DIR",
-            help="Folder with rescues, besides those that you rescued to (repeatable).",
+            help="Folder with rescues (repeatable).",
         ),
     ] = None,
     beside: Annotated[

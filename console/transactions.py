@@ -43,8 +43,7 @@ Sources = Annotated[
         "--source",
         "--from",
         metavar="log:DIR|rescue:DIR",
-        help="Log folder of a dead broker, or rescue, that may have lost markers or decisions "
-        "(repeatable).",
+        help="Log folder of a broker that is down, or a rescue (repeatable).",
     ),
 ]
 

@@ -195,7 +195,11 @@ def test_the_readme_has_the_figures_of_the_campaign() -> None:
 
 def test_every_page_is_in_the_menu_of_the_site_and_linked_from_the_index() -> None:
     assert site.wrong() == []
-    linked = set(re.findall(r"\]\(([^)#\s]+)", (ROOT / "docs" / "index.md").read_text("utf-8")))
+    linked = {
+        link
+        for name in ("index.md", "cli.md")
+        for link in re.findall(r"\]\(([^)#\s]+)", (ROOT / "docs" / name).read_text("utf-8"))
+    }
     pages = {page for page in site.menu() if not page.startswith(f"{site.PROJECT}/")}
     assert pages - linked == {"index.md"}
 

@@ -42,6 +42,14 @@ def test_every_command_that_reports_has_json() -> None:
     assert {name for name, options in COMMANDS.items() if "--json" not in options} == NO_REPORT
 
 
+def test_an_option_has_one_help_wherever_it_is() -> None:
+    texts: dict[str, set[str | None]] = {}
+    for shown in COMMANDS.values():
+        for name, option in shown.items():
+            texts.setdefault(name, set()).add(option.help)
+    assert {name: found for name, found in texts.items() if len(found) > 1} == {}
+
+
 def test_a_word_stands_for_one_thing() -> None:
     for command, shown in COMMANDS.items():
         metavars = {name: one.metavar for name, one in shown.items()}

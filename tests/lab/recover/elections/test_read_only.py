@@ -75,6 +75,7 @@ WRITING: dict[str, Words] = {
     "leader-election": lambda _: ["--election-type", "unclean", "--all-topic-partitions"],
     "after groups reset": lambda _: [],
     "after transactions finish": lambda _: ["--abort"],
+    "after groups set": lambda folder: ["--source", f"log:{folder}"],
     "after groups rollback": lambda folder: [folder / "none.jsonl"],
     "checkpoint take": lambda folder: [
         *("--store", folder, "--topics", "orders", "--level", "coordinated")
