@@ -182,7 +182,9 @@ def connector_settings(
         told = f"is {pattern!r}, no regular expression ({error}): write .* for every topic"
         raise known.error("topics.regex", told) from None
     if topics and pattern:
-        raise known.error("topics.regex", "is given beside topics; Connect takes one of the two")
+        raise known.error(
+            "topics.regex", "is given together with topics; Connect takes one of the two"
+        )
     size = known.text("max.segment.size.bytes") if sink else None
     return ConnectorSettings(
         store=known.text(place),

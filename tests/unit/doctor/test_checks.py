@@ -65,7 +65,7 @@ def test_where_all_is_well_every_line_is_ok() -> None:
         ({"terminal": replace(TERMINAL, size=(79, 24))}, "terminal", "80x24"),
         ({"encoding": "ANSI_X3.4-1968"}, "locale", "LC_ALL=C.UTF-8"),
         ({"locale_problem": "the locale de_AT is not installed"}, "locale", "LC_ALL=C.UTF-8"),
-        ({"free_bytes": ROOM - 1}, "space for a rescue", "--store DIR"),
+        ({"free_bytes": ROOM - 1}, "space for a rescue", "--rescue-to DIR"),
         ({"writable": False}, "space for a rescue", "XDG_STATE_HOME"),
         ({"brokers": (SILENT,)}, "broker b2", "advertised.listeners"),
         ({"brokers": (SILENT,), "asked_with_addresses": True}, "broker b2", "--broker-address"),
