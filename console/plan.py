@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 app = new_app(
     "Make, read, edit, check and compare recovery plans.\n\nA plan names the leader to elect for "
-    "each offline partition, with the evidence for that choice. `breakglass recover FILE` "
+    "each offline partition, with the evidence for that choice. `breakglass recover PLAN` "
     "holds the elections of a plan."
 )
 

@@ -17,6 +17,7 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.documents import given_up_brokers, outcomes_document, rescued_partitions
+from breakglass.console.evidence import appraised, final, say_remembered
 from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand, Outcomes, say_facts
 from breakglass.console.help import PlanGroup
@@ -41,11 +42,17 @@ from breakglass.console.output import (
     report,
     say,
 )
+from breakglass.console.plan import say_left_out
+from breakglass.console.plan_edits import opened
+from breakglass.console.triage import show
 from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
 from breakglass.services.errors import Refused, UsageError, WrongCluster
+from breakglass.services.guard.consent import Price, total_price
 from breakglass.services.guard.journal import read
+from breakglass.services.recovery.judgement.assessment import Verb
 from breakglass.services.session import Effort
+from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -216,14 +223,9 @@ def plan_led_through(connection: Connection, asked: RecoveryByPlan) -> Path | No
 
     Raises Refused: the operator ends it.
     """
-    from breakglass.console.evidence import final, say_remembered
-    from breakglass.console.plan import say_left_out
-    from breakglass.console.triage import show
-    from breakglass.services.recovery.judgement.assessment import Verb
     from breakglass.services.recovery.plan.file import write_plan
     from breakglass.services.recovery.plan.make import make_plan, totals_of
     from breakglass.services.recovery.triage import triage
-    from breakglass.services.state_folder import state_folder
 
     by_plan = {Verb.ELECT, Verb.DECIDE, Verb.AWAIT, Verb.INELIGIBLE}
     with connection.reading() as client:
@@ -267,7 +269,6 @@ def plan_led_through(connection: Connection, asked: RecoveryByPlan) -> Path | No
 def forks_decided(plan: Plan) -> Plan:
     """*plan* with the leader that the operator chooses where each choice loses records."""
     from breakglass.console.plan_table import named
-    from breakglass.services.guard.consent import Price, total_price
     from breakglass.services.recovery.plan.candidates import candidates
     from breakglass.services.recovery.plan.edit import set_leaders
 
@@ -301,8 +302,6 @@ def _answer(question: str) -> str:
 def recover_plan(connection: Connection, path: Path, asked: RecoveryByPlan) -> int:
     """Carry out the plan in *path*; returns the exit code."""
     from breakglass.console.electing import Electing
-    from breakglass.console.evidence import appraised
-    from breakglass.console.plan_edits import opened
     from breakglass.services.recovery.execution.routes import route_for
     from breakglass.services.recovery.guarded.election_quote import priced
     from breakglass.services.recovery.guarded.subject import skipped_of
@@ -398,7 +397,7 @@ class JournalResumption:
 
 @connected_for_writing
 def resume(connection: Connection, asked: JournalResumption) -> None:
-    """Finish or undo what an interrupted recovery left; put back the settings that a hold changed.
+    """Finish or undo an interrupted recovery, or put back the settings that a freeze changed.
 
     The journal may come from a colleague. The command asks the cluster for the outcome of each
     step. Elections that were held are confirmed, and their assignment orders are restored. The
