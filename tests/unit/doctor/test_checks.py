@@ -19,6 +19,7 @@ from breakglass.services.doctor.checks import (
     cluster_checks,
     machine_checks,
 )
+from breakglass.services.extras import how_to_install
 from breakglass.services.model import Unknown
 
 TERMINAL = TerminalFacts("xterm-256color", True, (120, 40), False, "256 or more")
@@ -116,7 +117,7 @@ def test_what_nobody_tells_is_never_in_order(changes: dict[str, Any], name: str)
 def test_what_is_not_installed_is_a_note_and_java_is_needed_for_the_pipeline_alone() -> None:
     found = of_machine(missing={"pipeline": ("pyspark",)}, java=Unknown("no Java"))
     assert found["extra pipeline"].state is CheckState.NOTE
-    assert "breakglass[pipeline]" in found["extra pipeline"].action
+    assert how_to_install("pipeline") in found["extra pipeline"].action
     assert found["java"].state is CheckState.NOTE
 
 
