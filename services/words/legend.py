@@ -13,7 +13,7 @@ class Term(NamedTuple):
 
     word: str
     meaning: str
-    """A sentence or two; one line of 80 columns has room for it beside the word."""
+    """A sentence or two; one line of 80 columns has room for it and the word."""
 
 
 LEGEND = (
