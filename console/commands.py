@@ -142,6 +142,7 @@ ALIASES = {
     "internal-topics": "after internal-topics",
     "demo": "lab demo",
     "drill": "lab drill",
+    "lab status": "lab list",
     "recover report": "report",
     "recover min-isr": "recover forget-leader",
     "recover add-replica": "after add-replica",

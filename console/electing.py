@@ -252,14 +252,13 @@ def _words(outcome: PartitionOutcome) -> str:
 
 
 def _next_commands(left: Sequence[PartitionOutcome], journals: Sequence[Path]) -> Iterator[str]:
-    named = f" --journal {journals[0]}" if len(journals) == 1 else ""
+    name = f" {journals[0]}" if len(journals) == 1 else ""
     if any(outcome.result is RecoveryResult.UNKNOWN for outcome in left):
-        name = f" {journals[0]}" if len(journals) == 1 else ""
         yield f"`breakglass journal check{name}` asks the cluster what became of it"
     if any(outcome.result is not RecoveryResult.ELECTED_ANOTHER for outcome in left):
         undo = any(outcome.order_restored is False and not outcome.succeeded for outcome in left)
         also = ", with --undo it puts orders back" if undo else ""
-        yield f"`breakglass recover resume{named} --write` finishes what is left{also}"
+        yield f"`breakglass recover resume{name} --write` finishes what is left{also}"
     else:
         yield "plan again: `breakglass plan make`"
 

@@ -87,7 +87,7 @@ def up(
         print(cluster.bootstrap_servers)
 
 
-@app.command()
+@app.command("list")
 def status(state: State = None, as_json: AsJson = False) -> None:
     """Print the state of every node."""
     cluster = _load(state)

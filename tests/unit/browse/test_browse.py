@@ -80,7 +80,7 @@ def test_what_is_unknown_not_committed_or_gone_is_told(tmp_path: Path) -> None:
         path.unlink()
     (partition,) = held(topic).partitions
     assert isinstance(partition.records, Unknown)
-    assert "reindex" in partition.records.reason
+    assert "backup repair" in partition.records.reason
     assert (total([1, None, 2]), total([1, Unknown("why")])) == (3, Unknown("why"))
 
 

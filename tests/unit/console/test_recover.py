@@ -331,7 +331,7 @@ def test_a_run_that_a_signal_stops_ends_with_130_after_the_batch_under_way(
     ended = recover(broken, plan, "--consent", CONSENT)
     (left,) = journals()
     assert (ended.code, left.result) == (130, None)
-    assert f"resume --journal {left.path} --write" in ended.said[-1]
+    assert f"resume {left.path} --write" in ended.said[-1]
     assert sorted(map(str, broken.leaders().values())) == ["1", "None", "None"]
 
 
@@ -345,7 +345,7 @@ def test_an_order_that_is_not_put_back_is_named_with_its_command_and_can_be_resu
     assert (ended.code, left.result) == (1, "partly failed")
     first = ended.document["partitions"][0]
     assert (first["result"], first["order_restored"]) == ("elected", False)
-    assert f"recover resume --journal {left.path} --write" in ended.said[-1]
+    assert f"recover resume {left.path} --write" in ended.said[-1]
     again = resume(broken, "--write")
     assert again.code == 0, again.err
     assert broken.cluster.story.states[TopicPartition("orders", 0)].assignment == (3, 2, 1)
