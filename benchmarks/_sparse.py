@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from breakglass.services.topic_backup.batches import BATCH_HEADER
+from breakglass.services.record_batches import BATCH_HEADER, Record, TimestampType
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
-from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
 
 RECORD_BYTES = 1000

@@ -23,9 +23,13 @@ from benchmarks._options import Options
 from benchmarks._peer import kafka_tool
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic, wait_in_sync
-from breakglass.services.topic_backup.batches import ATTRIBUTES_AT, read_headers
+from breakglass.services.record_batches import (
+    ATTRIBUTES_AT,
+    Record,
+    TimestampType,
+    read_headers,
+)
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import Record, TimestampType
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 RECORDS, RECORD_BYTES = 1_000_000, 1000

@@ -24,7 +24,7 @@ from benchmarks._measure import (
 )
 from benchmarks._options import Options
 from benchmarks._peer import kafka_tool
-from breakglass.services.kafka.replicas.reading_allowance import SECONDS
+from breakglass.services.kafka.replicas.limits import SECONDS
 from breakglass.services.lab.tools import LEADER_ELECTION
 from breakglass.services.model import TopicPartition
 from breakglass.services.session import Effort

@@ -12,7 +12,7 @@ from shlex import quote
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
-from breakglass.services.checkpoint.protocol.flows import (
+from breakglass.services.checkpoint.protocol.lineage import (
     CheckpointEvidence,
     Committing,
     FlowCycle,

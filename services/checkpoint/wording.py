@@ -15,7 +15,7 @@ from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
 from breakglass.services.checkpoint.promises import Explanation, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.flows import (
+from breakglass.services.checkpoint.protocol.lineage import (
     GroupEvidence,
     GroupFlow,
     TopicEvidence,

@@ -25,7 +25,7 @@ from breakglass.services.metastore.lines import (
     read_lines,
     split,
 )
-from breakglass.services.metastore.private_files import fingerprint, private_append, remove_if_there
+from breakglass.services.metastore.settings import fingerprint, private_append, remove_if_there
 from breakglass.services.metastore.side_file import (
     SUFFIX,
     Chain,

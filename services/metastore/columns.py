@@ -21,7 +21,7 @@ from breakglass.services.metastore.appender import BlockFindings, CommandBlock, 
 from breakglass.services.metastore.lines import END, SEPARATOR, CommandRecord, Headers
 from breakglass.services.metastore.side_file import Noted
 from breakglass.services.pipeline.batches.columns import NULL, RecordColumns, Spans, taken
-from breakglass.services.pipeline.batches.varints import Bytes, Longs, NotByColumns
+from breakglass.services.pipeline.batches.table import Bytes, Longs, NotByColumns
 
 AT_ONCE = 1_000
 """Commands whose lines are built together."""

@@ -20,22 +20,20 @@ from platformdirs import user_cache_path
 
 from breakglass.services.errors import PipelineError, UsageError
 from breakglass.services.extras import missing
-from breakglass.services.pipeline.gateway import (
+from breakglass.services.pipeline.java import (
+    NICENESS,
+    ClassArchive,
     Gateway,
     Launch,
+    class_archive,
     errors_file,
+    find_java,
+    java_home,
     log_file,
     logging_option,
     private_folder,
     scripted,
     to_check,
-)
-from breakglass.services.pipeline.java import (
-    NICENESS,
-    ClassArchive,
-    class_archive,
-    find_java,
-    java_home,
 )
 from breakglass.services.rights import open_new
 from breakglass.services.words.inert import bounded_url

@@ -36,9 +36,9 @@ from breakglass.services.pipeline.source import (
     read_sources,
     unseen_cut,
 )
-from breakglass.services.topic_backup import unsaid
 from breakglass.services.topic_backup.assembler import Assembler
 from breakglass.services.topic_backup.folder import Folder, storage_errors
+from breakglass.services.topic_backup.notes import Unsaid, note_unsaid
 from breakglass.services.topic_backup.part import (
     Addition,
     Missing,
@@ -508,7 +508,7 @@ class TopicCopy:
         for one in copied:
             self._reports[one.stretch.source.partition].lost += one.lost
             self._reports[one.stretch.source.partition].unproved += one.unproved
-        left = unsaid.Unsaid(
+        left = Unsaid(
             {part.partition.partition: part.lost for part in report.partitions if part.lost},
             {
                 part.partition.partition: part.unproved
@@ -519,7 +519,7 @@ class TopicCopy:
             report.other_log,
         )
         if left:
-            unsaid.note(self._assembler.folder, left)
+            note_unsaid(self._assembler.folder, left)
 
     def _report(self, copied: CopiedStretch) -> None:
         report: PartitionReport = self._reports[copied.stretch.source.partition]

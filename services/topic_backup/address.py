@@ -14,9 +14,9 @@ from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.mending import MendedTopic, mend
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
-from breakglass.services.topic_backup.reindex import Reindexed, reindex, segments_of
+from breakglass.services.topic_backup.segment_index import Reindexed, reindex, segments_of
+from breakglass.services.topic_backup.store.blobs import Key
 from breakglass.services.topic_backup.store.form import has_manifest
-from breakglass.services.topic_backup.store.key import Key
 from breakglass.services.topic_backup.store.store import Store, open_store
 from breakglass.services.topic_backup.summary import PartitionSummary
 

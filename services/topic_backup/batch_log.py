@@ -14,7 +14,7 @@ from itertools import islice
 from typing import BinaryIO
 
 from breakglass.services.errors import DamagedBackup
-from breakglass.services.topic_backup.batches import RecordBatch
+from breakglass.services.record_batches import RecordBatch
 from breakglass.services.topic_backup.folder import AppendFolder, Folder, storage_errors
 from breakglass.services.topic_backup.layout import batch_log_name
 from breakglass.services.topic_backup.summary import BatchLogSummary

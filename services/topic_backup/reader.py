@@ -15,13 +15,17 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from breakglass.services.errors import BreakglassError, DamagedBackup
-from breakglass.services.topic_backup import partition_index
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import PartitionFiles, listing, records_name
-from breakglass.services.topic_backup.record import MAX_RECORD_BYTES, Record
+from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
 from breakglass.services.topic_backup.salvage import UnreadBytes, UnreadCause, salvaged
 from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, SegmentExtent
-from breakglass.services.topic_backup.segment_index import IndexedRecord, open_index
+from breakglass.services.topic_backup.segment_index import (
+    IndexedRecord,
+    open_index,
+    read_partition_index,
+)
 from breakglass.services.topic_backup.segment_reader import (
     FIRST_POSITION,
     FoundRecord,
@@ -231,7 +235,7 @@ class PartitionReader:
         if self._folder.original:
             # The index only saves a listing; `verify` reports that it cannot be read.
             with suppress(BreakglassError):
-                entries = partition_index.read(self._folder, partition)
+                entries = read_partition_index(self._folder, partition)
                 named = {entry.start_offset: entry.prefix for entry in entries}
         there = _with_records(files)
         starts = sorted(there.keys() | named.keys())

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from breakglass.services.errors import UsageError, WrongCluster
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup import pending
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
 from breakglass.services.topic_backup.layout import PartitionFiles, listing, topic_path
 from breakglass.services.topic_backup.manifest import (
@@ -20,6 +19,7 @@ from breakglass.services.topic_backup.manifest import (
     read_manifest,
     write_manifest,
 )
+from breakglass.services.topic_backup.notes import take_back
 from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES, PartitionWriter
 from breakglass.services.topic_backup.summary import GapReason, PartitionSummary
 
@@ -57,7 +57,7 @@ def claim(path: Path, identity: TopicIdentity) -> Iterator[Claim]:
         folder.remove_leftovers()
         committed = read_manifest(folder)
         check_same(folder, committed, identity)
-        pending.take_back(folder, committed.commit if committed else 0)
+        take_back(folder, committed.commit if committed else 0)
         yield Claim(folder, committed, merged(committed, identity), listing(folder.names()))
 
 

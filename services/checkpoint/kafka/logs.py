@@ -28,18 +28,19 @@ from breakglass.services.checkpoint.protocol.lineage import (
     needed,
 )
 from breakglass.services.errors import ClusterError, OutcomeUnknown, Refused, TimedOut, UsageError
+from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.marker_client import MarkerClient, Small
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import Unanswered, read_leader_ends
 from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     OffsetError,
+    Unanswered,
+    read_leader_ends,
 )
-from breakglass.services.kafka.topic_client import TopicClient
-from breakglass.services.kafka.wire.broker_errors import retriable
+from breakglass.services.kafka.wire.answers import retriable
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
 from breakglass.services.pipeline.committed_log import CommittedLog

@@ -28,9 +28,8 @@ from breakglass.services.checkpoint.store.documents import (
 from breakglass.services.errors import ClusterError, EvidenceChanged, Refused, TimedOut
 from breakglass.services.kafka.cluster.group_offsets import find_coordinator, live_groups
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.broker_errors import describe_error, retriable
+from breakglass.services.kafka.wire.answers import describe_error, only, retriable
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.kafka.wire.grouping import only
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import PartitionState, TopicPartition
 

@@ -1,7 +1,7 @@
 """The partitions of checkpoints in a Kafka cluster (`coordinator.Topics`) and their epochs.
 
-An `ordered` checkpoint reads offsets and ends stage by stage (`protocol.flows`), within a stage the
-offsets first. High watermarks are read, so applications have to produce with ``acks=all``: only
+An `ordered` checkpoint reads offsets and ends stage by stage (`protocol.lineage`): within a stage,
+the offsets first. High watermarks are read, so applications have to produce with ``acks=all``: only
 then is an acknowledged output below its log's end.
 """
 
@@ -31,13 +31,13 @@ from breakglass.services.checkpoint.kafka.logs import (
     write_control,
 )
 from breakglass.services.checkpoint.promises import WantedCheckpoint, require_declared
-from breakglass.services.checkpoint.protocol.flows import (
+from breakglass.services.checkpoint.protocol.lineage import (
     FlowCycle,
     GroupFlow,
     ReadingStage,
+    diverged,
     reading_order,
 )
-from breakglass.services.checkpoint.protocol.lineage import diverged
 from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
 from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
 from breakglass.services.checkpoint.store.documents import (

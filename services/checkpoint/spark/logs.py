@@ -33,7 +33,7 @@ from breakglass.services.checkpoint.kafka.transaction_logs import (
 from breakglass.services.checkpoint.protocol.lineage import Lineage, RecordLineage
 from breakglass.services.checkpoint.protocol.transactions import BatchRow
 from breakglass.services.errors import LogBeginsLater, Refused, TimedOut
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
+from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition

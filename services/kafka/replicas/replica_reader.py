@@ -21,13 +21,14 @@ from breakglass.services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from breakglass.services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.wire.answers import (
     AUTHORIZATION_CODES,
     KAFKA_STORAGE_ERROR,
+    NO_OFFSET,
+    by_partition,
     describe_error,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.grouping import NO_OFFSET, by_partition
 from breakglass.services.kafka.wire.messages.kip1275 import MAX_PARTITIONS
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import EpochHistory, FigureSource, TopicPartition, Unknown

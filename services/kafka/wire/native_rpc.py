@@ -13,8 +13,8 @@ from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, UsageError
+from breakglass.services.kafka.wire.answers import AUTHORIZATION_CODES
 from breakglass.services.kafka.wire.api_keys import ELECT_LEADERS
-from breakglass.services.kafka.wire.broker_errors import AUTHORIZATION_CODES
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.kip1275 import DEFAULT_API_KEY, DESIGNATED_SINCE
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender

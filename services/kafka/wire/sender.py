@@ -8,8 +8,7 @@ from typing import Any
 
 from breakglass.services import patience
 from breakglass.services.clock import NOTICE_SECONDS, WAITS
-from breakglass.services.connection.endpoint import Endpoint
-from breakglass.services.connection.known_addresses import KnownAddresses
+from breakglass.services.connection.endpoint import Endpoint, KnownAddresses
 from breakglass.services.errors import (
     ConnectFailed,
     MalformedMessage,
@@ -18,8 +17,13 @@ from breakglass.services.errors import (
     TimedOut,
     Unreachable,
 )
-from breakglass.services.kafka.wire.bootstrap import Opening, first_to_answer, session_closing
-from breakglass.services.kafka.wire.connection import BrokerConnection, Security
+from breakglass.services.kafka.wire.connection import (
+    BrokerConnection,
+    Opening,
+    Security,
+    first_to_answer,
+    session_closing,
+)
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.snapshot import Broker
 

@@ -32,8 +32,8 @@ from breakglass.services.errors import (
     TimedOut,
 )
 from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC
+from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.topic_client import TopicClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.metastore.backup_run import BackupJob, run_backup

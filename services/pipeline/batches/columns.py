@@ -15,9 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from breakglass.services.pipeline.batches.table import BatchContents, BatchTable, record_places
-from breakglass.services.pipeline.batches.varints import Bytes, Longs, NotByColumns, Numbers
-from breakglass.services.topic_backup.record import HEAD, LENGTH, TIMESTAMP, TimestampType
+from breakglass.services.pipeline.batches.table import (
+    BatchContents,
+    BatchTable,
+    Bytes,
+    Longs,
+    NotByColumns,
+    Numbers,
+    record_places,
+)
+from breakglass.services.record_batches import TimestampType
+from breakglass.services.topic_backup.record import HEAD, LENGTH, TIMESTAMP
 
 NULL = -1
 MOST_HEADERS = 1000

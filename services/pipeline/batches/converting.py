@@ -15,16 +15,14 @@ from breakglass.services.pipeline.batches.columns import RecordColumns, columns_
 from breakglass.services.pipeline.batches.table import (
     Aborted,
     BatchTable,
+    NotByColumns,
     contents_of,
     delivered,
     read_table,
 )
-from breakglass.services.pipeline.batches.varints import NotByColumns
 from breakglass.services.pipeline.committed_log import judged
 from breakglass.services.pipeline.part_writer import RecordChunk, encoded_chunks
-from breakglass.services.topic_backup.batches import read_headers
-from breakglass.services.topic_backup.older_messages import message_header
-from breakglass.services.topic_backup.record import Record
+from breakglass.services.record_batches import Record, message_header, read_headers
 
 
 @dataclass(frozen=True, slots=True)

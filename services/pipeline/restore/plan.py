@@ -25,16 +25,16 @@ import numpy as np
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError, Refused, UsageError
+from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.kafka.cluster.open_transactions import (
     OpenTransaction,
     read_open_transactions,
 )
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.batches.columns import NULL
-from breakglass.services.pipeline.batches.stored_columns import stored_columns
+from breakglass.services.pipeline.batches.record_batch import stored_columns
 from breakglass.services.pipeline.restore.groups import groups_of, lacking, require_no_members
 from breakglass.services.pipeline.restore.options import RestoreOptions, expired_at_once
 from breakglass.services.pipeline.restore.planned import RestorePlan, TopicPlan, partition_plan

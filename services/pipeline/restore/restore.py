@@ -10,8 +10,8 @@ from typing import Any
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, OutcomeUnknown, Refused
 from breakglass.services.guard.steps import RESTORE_RECORDS
+from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.cluster.group_offsets import find_coordinator
-from breakglass.services.kafka.topic_client import TopicClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun, repeating

@@ -16,9 +16,9 @@ from breakglass.services.errors import (
     Refused,
     UsageError,
 )
-from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
+from breakglass.services.kafka.admin_client import TopicClient
+from breakglass.services.kafka.cluster.settings import read_topic_configs
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.topic_client import TopicClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import INTERNAL_TOPICS, TopicPartition, Unknown
 from breakglass.services.pipeline.restore.options import (

@@ -47,8 +47,7 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar, cast
 from breakglass.services.errors import DamagedBackup, UsageError
 from breakglass.services.topic_backup.folder import NewFile, State
 from breakglass.services.topic_backup.layout import MANIFEST, segment_of
-from breakglass.services.topic_backup.store.blobs import Blobs, SeekableBytes
-from breakglass.services.topic_backup.store.key import Key
+from breakglass.services.topic_backup.store.blobs import Blobs, Key, SeekableBytes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

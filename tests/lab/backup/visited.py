@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from breakglass.services.kafka.topic_client import TopicClient
+from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.wire.deadline import Deadline
 
 
