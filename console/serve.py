@@ -91,7 +91,7 @@ def serve_dashboard(
     of_session = session_environment(connection, brokers, theme, store or (), records=records)
     for name in NO_TERMINAL:
         os.environ.pop(name, None)
-    command = (sys.executable, "-m", "breakglass.console.web.session")
+    command = (sys.executable, "-P", "-m", "breakglass.console.web.session")
     title = f"Breakglass {connection.options.profile or ''}".strip()
     application = Dashboard(access, command, of_session, title).application()
     asyncio.run(

@@ -200,10 +200,11 @@ class TestHostile:
     def test_a_bomb_goes_off_below_its_limit(self, codec: Compression) -> None:
         """8 MB of zeros in less than 1: refused, with no more memory used than the limit."""
         data = with_payload(compress(codec, bytes(8_000_000)), count=1, codec=codec)
-        decoded(batch(run(0, 3), compression=codec))  # imports what is imported when it is used
-        tracemalloc.start()
-        with pytest.raises(MalformedMessage):
-            list(decode_batches(data, ON_BROKER, max_batch_bytes=1_000_000))
+        for counted in (False, True):  # The first time imports the codecs.
+            if counted:
+                tracemalloc.start()
+            with pytest.raises(MalformedMessage):
+                list(decode_batches(data, ON_BROKER, max_batch_bytes=1_000_000))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 1_000_000 * 2 + 2 * len(data)
