@@ -18,9 +18,7 @@ from google_crc32c import value as crc32c
 
 from benchmarks._copying import BROKER, produce
 from benchmarks._many import in_memory
-from benchmarks._measure import Program, meets, ours, print_load, reaches, run
-from benchmarks._options import Options
-from benchmarks._peer import kafka_tool
+from benchmarks._measure import Options, Program, kafka_tool, meets, ours, print_load, reaches, run
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic, wait_in_sync
 from breakglass.services.record_batches import (

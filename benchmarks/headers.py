@@ -7,8 +7,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks._measure import print_load, reaches
-from benchmarks._options import Options
+from benchmarks._measure import Options, print_load, reaches
 from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
