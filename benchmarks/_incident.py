@@ -3,12 +3,8 @@
 Half of the partitions are of one topic and come back whole with broker 3. The other half are of
 23 topics, whose partitions lose nothing, lose some, need a decision or come back whole.
 
-The request by which librdkafka's programs learn of a cluster, answered by generated brokers.
-
-Answers made once and told from memory afterwards, as soon as a broker would tell them.
-
-The generated brokers take far longer over an answer than real ones. A replay stands before one of
-them: it passes on what it has not been asked before, and repeats the answer to what it has.
+Answers take the generated brokers far longer than real ones. So a replay stands before one of them:
+it passes on a new request, and repeats the answer to one that it has answered.
 """
 
 from __future__ import annotations

@@ -1,20 +1,4 @@
-"""Whole processes, ours and the peer's in turn: wall and processor time, memory, their ratio.
-
-What can be set for a benchmark on the command line.
-
-Kafka's own command-line tools, started as their shell scripts start them.
-
-The peer of the console: kaskade, in an environment of its own in the user's cache.
-
-The console on a generated incident: how it is started, and what its screen has to tell.
-
-Processor time and memory of a session of ours by who takes it: driver, JVM, Python workers.
-
-How much of a JVM's heap is alive, asked by the way that jcmd goes: HotSpot's attach socket.
-
-A JVM takes what heap it was given before it collects, so its memory alone tells no leak from
-plenty. Asking collects first. The tool itself is not in every Java runtime; the socket is.
-"""
+"""Whole processes, ours and the peer's in turn: wall and processor time, memory, their ratio."""
 
 from __future__ import annotations
 

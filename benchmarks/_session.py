@@ -1,8 +1,7 @@
 """A session of ours in a process of its own, told job after job: the first finds a cold JVM.
 
-The process of a session of ours: jobs come in as lines of JSON, and answers go out.
-
-``python -m benchmarks._session BOOTSTRAP``; see `benchmarks._session` for the other side.
+``python -m benchmarks._session BOOTSTRAP`` is the process: jobs come in as lines of JSON, and answers
+go out.
 """
 
 from __future__ import annotations

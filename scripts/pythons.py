@@ -34,7 +34,7 @@ from breakglass.services.maven.context import maven_context
 from scripts.environment import ROOT, Environment
 from scripts.uv import cache_folder
 
-GROUP, ARTIFACT, CLASSIFIER = "org.bytedeco", "cpython", "linux-x86_64"
+GROUP, ARTIFACT, PLATFORM = "org.bytedeco", "cpython", "linux-x86_64"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def portable_python(minor: str, environ: Mapping[str, str]) -> Path:
         print(f"Fetching Python {build.version} from Maven Central", file=sys.stderr)
         project = maven_context().project(GROUP, ARTIFACT).at_version(build.version)
         try:
-            archive = Path(project.artifact(CLASSIFIER).resolve())
+            archive = Path(project.artifact(PLATFORM).resolve())
         except (OSError, RuntimeError) as error:
             raise NoPython(f"{build.version} could not be fetched ({error})") from error
         if hashlib.sha256(archive.read_bytes()).hexdigest() != build.sha256:
@@ -84,7 +84,7 @@ def portable_python(minor: str, environ: Mapping[str, str]) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder.parent) as staging, zipfile.ZipFile(archive) as jar:
             jar.extractall(staging)
-            root = Path(staging, *GROUP.split("."), ARTIFACT, CLASSIFIER)
+            root = Path(staging, *GROUP.split("."), ARTIFACT, PLATFORM)
             for program in (root / "bin").iterdir():
                 program.chmod(0o755)
             if folder.exists():
