@@ -1,7 +1,6 @@
 """A session of ours in a process of its own, told job after job: the first finds a cold JVM.
 
-``python -m benchmarks._session BOOTSTRAP`` is the process: jobs come in as lines of JSON, and answers
-go out.
+``python -m benchmarks._session BOOTSTRAP`` is the process: jobs come in as lines of JSON.
 """
 
 from __future__ import annotations
