@@ -24,7 +24,7 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup import back_up
 from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from breakglass.services.pipeline.restore.options import RestoreOptions
+from breakglass.services.pipeline.restore.options import RestoreOptions, RestoreSettings
 from breakglass.services.pipeline.restore.plan import make_plan
 from breakglass.services.pipeline.restore.restore import RestoreRun, restore
 from breakglass.services.pipeline.session import Spark
@@ -159,7 +159,10 @@ class Worker:
             Journal.open(cluster_id, state) as journal,
             Power(ReadAccess(self.settings)).topics(cluster_id) as topics,
         ):
-            (done,) = restore(RestoreRun(run, topics, journal, plan.cluster_id, verify=False), plan)
+            (done,) = restore(
+                RestoreRun(run, topics, journal, plan.cluster_id, RestoreSettings(verify=False)),
+                plan,
+            )
         assert done.whole, done.error
         return done.records, done.seconds
 

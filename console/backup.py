@@ -197,7 +197,8 @@ def restore(connection: Connection, wanted: RestoreRequest) -> None:
     are read, and each key without effect is named.
     """
     need("pipeline")
-    from breakglass.services.pipeline.acts.restore import RestoreSettings, RestoreTopics
+    from breakglass.services.pipeline.acts.restore import RestoreTopics
+    from breakglass.services.pipeline.restore.options import RestoreSettings
     from breakglass.services.topic_backup.connector import ConnectorKind
 
     file, tail_of = wanted.connector_config, wanted.tail_of

@@ -166,21 +166,6 @@ class TopicClient:
         self._sender = sender
         self.groups = GroupClient(sender)
 
-    def may_create(
-        self,
-        topic: str,
-        partitions: int,
-        settings: Mapping[str, str],
-        deadline: Deadline,
-        *,
-        replication_factor: int = BROKERS_DEFAULT,
-    ) -> None:
-        """Return if *topic* can be created, or could be if it did not exist; changes nothing.
-
-        Raises: NotAuthorized, ClusterError, OutcomeUnknown.
-        """
-        self._create(topic, partitions, settings, deadline, replication_factor, only_asked=True)
-
     def create(
         self,
         topic: str,
@@ -189,25 +174,16 @@ class TopicClient:
         deadline: Deadline,
         *,
         replication_factor: int = BROKERS_DEFAULT,
+        validate_only: bool = False,
     ) -> None:
         """Create *topic* with *settings* of its own.
+
+        If *validate_only*, return if it can be created, or could be if it did not exist.
 
         Raises:
             NotAuthorized, ClusterError: the cluster refused, or the topic exists.
             OutcomeUnknown: no answer; the topic may or may not have been created.
         """
-        self._create(topic, partitions, settings, deadline, replication_factor, only_asked=False)
-
-    def _create(
-        self,
-        topic: str,
-        partitions: int,
-        settings: Mapping[str, str],
-        deadline: Deadline,
-        replication_factor: int,
-        *,
-        only_asked: bool,
-    ) -> None:
         from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
 
         wanted = CreateTopicsRequest.CreatableTopic
@@ -225,11 +201,11 @@ class TopicClient:
                 )
             ],
             timeout_ms=int(deadline.remaining() * 1000),
-            validate_only=only_asked,
+            validate_only=validate_only,
         )
         doing = f"creating topic {topic}"
         answer = self._change(request, CreateTopicsResponse, deadline, doing)
-        allowed = (TOPIC_ALREADY_EXISTS,) if only_asked else ()
+        allowed = (TOPIC_ALREADY_EXISTS,) if validate_only else ()
         for result in answer.topics:
             _check(result, doing, f"CREATE on topic {topic}", allowed)
 

@@ -103,7 +103,6 @@ def read_source(
     compact: bool = False,
     as_ksqldb: bool = False,
     only_read: bool = False,
-    newest: int = VERSION,
 ) -> RestoreSource:
     """Read and check a backup, before anything is changed.
 
@@ -124,7 +123,7 @@ def read_source(
     skipped: list[LineFinding] = []
     notes: list[LineFinding] = []
     with storage_errors(str(file)), open_regular(file) as data:
-        for line in checked(read_lines(data), newest, noted=verified.noted_bytes):
+        for line in checked(read_lines(data), VERSION, noted=verified.noted_bytes):
             for finding in line.findings:
                 if not (only_read and finding.finding is Finding.ENDS_CLUSTER):
                     _judge(finding, skips, skipped, notes)

@@ -36,7 +36,11 @@ from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.batches.columns import NULL
 from breakglass.services.pipeline.batches.record_batch import stored_columns
 from breakglass.services.pipeline.restore.groups import groups_of, lacking, require_no_members
-from breakglass.services.pipeline.restore.options import RestoreOptions, expired_at_once
+from breakglass.services.pipeline.restore.options import (
+    RestoreOptions,
+    RestoreSettings,
+    expired_at_once,
+)
 from breakglass.services.pipeline.restore.planned import RestorePlan, TopicPlan, partition_plan
 from breakglass.services.pipeline.restore.state import (
     RestoreState,
@@ -437,12 +441,12 @@ NAMED = 3
 LOOK_SECONDS = 0.5
 
 
-def hindrance(client: ReadClient, plan: RestorePlan, *, transactional: bool, verify: bool) -> str:
+def hindrance(client: ReadClient, plan: RestorePlan, how: RestoreSettings) -> str:
     """Why the restore of *plan* would wait in vain, and what to do; empty if nothing shows that."""
     if not plan.records:
         return ""
-    offline = _offline_coordinators(client) if transactional else ""
-    return offline or (_left_open(client, plan) if verify else "")
+    offline = _offline_coordinators(client) if how.transactional else ""
+    return offline or (_left_open(client, plan) if how.verify else "")
 
 
 def _offline_coordinators(client: ReadClient) -> str:

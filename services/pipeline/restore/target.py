@@ -25,6 +25,7 @@ from breakglass.services.pipeline.restore.options import (
     OPEN,
     REMOVED_IN_4,
     RestoreOptions,
+    RestoreSettings,
     afterwards,
     during,
 )
@@ -167,8 +168,7 @@ class RestoreTarget:
     plan: TopicPlan
     client: ReadClient
     topics: TopicClient
-    replication_factor: int
-    transactional: bool
+    how: RestoreSettings
 
     def opened(self) -> RestoreState:
         """Write the state, then create the topic or open it to records of any age.
@@ -187,7 +187,7 @@ class RestoreTarget:
                 self.plan.partition_count,
                 during(self.plan.settings),
                 self._deadline(),
-                replication_factor=self.replication_factor,
+                replication_factor=self.how.replication_factor,
             )
             now = self.online()
         state = state.bound(now.identity.topic_id)
@@ -276,7 +276,7 @@ class RestoreTarget:
             folder=plan.state_folder,
             settings=dict(plan.settings),
             spans={partition.partition: partition.spans for partition in plan.partitions},
-            transactional=self.transactional,
+            transactional=self.how.transactional,
             alone=plan.empty,
         ).begin()
 

@@ -33,8 +33,10 @@ class Visited(TopicClient):
         deadline: Deadline,
         *,
         replication_factor: int = -1,
+        validate_only: bool = False,
     ) -> None:
-        super().create(topic, partitions, settings, deadline, replication_factor=replication_factor)
+        how = {"replication_factor": replication_factor, "validate_only": validate_only}
+        super().create(topic, partitions, settings, deadline, **how)
         self._created()
 
     def configure(
