@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -35,7 +36,10 @@ class Visited(TopicClient):
         replication_factor: int = -1,
         validate_only: bool = False,
     ) -> None:
-        how = {"replication_factor": replication_factor, "validate_only": validate_only}
+        how: dict[str, Any] = {
+            "replication_factor": replication_factor,
+            "validate_only": validate_only,
+        }
         super().create(topic, partitions, settings, deadline, **how)
         self._created()
 
