@@ -164,7 +164,7 @@ def read_unsaid(folder: Folder) -> Unsaid:
         reason = error.errors()[0]["msg"]
         raise MalformedInput(
             f"{folder.where(UNSAID)}: no note of what a run has to tell ({reason}); remove it, "
-            "then see `backup status` for what is lost."
+            "then see `backup list` for what is lost."
         ) from None
 
 

@@ -229,7 +229,7 @@ def _why_useless(bomb: Assessment) -> str:
         topic = bomb.partition.topic
         return (
             "its topic may allow unclean elections, so that the controller would then elect by "
-            f"order: hold it first, `breakglass hold --topic {topic} --write`"
+            f"order: hold it first, `breakglass recover freeze --topic {topic} --write`"
         )
     return ""
 

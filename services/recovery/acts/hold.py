@@ -96,7 +96,7 @@ class HoldElections(Act[PlannedHold]):
             told = outcome.reason or "held: nobody is elected uncleanly by the controller"
             front.tell(TargetOutcome(outcome.change.topic, outcome.result, told))
         whole = all(outcome.result is TargetResult.DONE for outcome in done)
-        text = "held until it is released: `breakglass hold --release --write`"
+        text = "held until it is released: `breakglass recover thaw --write`"
         return Ending(HELD if whole else PARTLY_FAILED, text if whole else "", done)
 
     def _to_hold(self, layers: Layers, topic: str) -> bool:

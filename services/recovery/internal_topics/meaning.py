@@ -23,8 +23,10 @@ from breakglass.services.recovery.internal_topics.records import (
 )
 from breakglass.services.recovery.internal_topics.state import finished_beyond
 
-LIST_OPEN = "see `breakglass transactions list`"
-COMMIT_FIRST = "`breakglass transactions finish`, with this log as --source, commits it before"
+LIST_OPEN = "see `breakglass after transactions list`"
+COMMIT_FIRST = (
+    "`breakglass after transactions finish`, with this log as --source, commits it before"
+)
 ENDED = ("CompleteCommit", "CompleteAbort", "Empty", "Dead")
 SEGMENT_STATES = {0: "copy started", 1: "copied", 2: "deletion started", 3: "deleted"}
 
