@@ -46,15 +46,33 @@ def read_broker_log_dirs(
         Unreachable: the broker did not answer before *deadline*.
         NotAuthorized: DESCRIBE on CLUSTER is missing.
     """
+    answer = _described(sender, broker, (), deadline, lane)
+    _require_allowed(answer, broker)
+    return tuple(sorted(map(_log_dir, answer.results), key=lambda result: result.path))
+
+
+def _described(
+    sender: Sender,
+    broker: int,
+    partitions: Iterable[TopicPartition],
+    deadline: Deadline,
+    lane: str = "",
+) -> Any:
     from breakglass.services.kafka.wire.messages.reading import (
         DescribeLogDirsRequest,
         DescribeLogDirsResponse,
     )
 
-    request = DescribeLogDirsRequest(topics=[])
-    answer = sender.call(
-        broker, request, DescribeLogDirsResponse, deadline, lane=lane, max_version=4
-    )
+    topic_class = DescribeLogDirsRequest.DescribableLogDirTopic
+
+    def topic(name: str, held: list[TopicPartition]) -> Any:
+        return topic_class(topic=name, partitions=[partition.partition for partition in held])
+
+    request = DescribeLogDirsRequest(topics=by_topic(partitions, topic))
+    return sender.call(broker, request, DescribeLogDirsResponse, deadline, lane=lane, max_version=4)
+
+
+def _require_allowed(answer: Any, broker: int) -> None:
     if answer.error_code or not answer.results:
         # Before version 3 a missing ACL is an empty answer; after, an error code.
         raise cluster_error(
@@ -62,7 +80,6 @@ def read_broker_log_dirs(
             f"reading the log directories of b{broker}",
             "DESCRIBE on CLUSTER",
         )
-    return tuple(sorted(map(_log_dir, answer.results), key=lambda result: result.path))
 
 
 def _log_dir(result: Any) -> BrokerLogDir:
@@ -92,25 +109,9 @@ def read_log_dirs(
         NotAuthorized: DESCRIBE on CLUSTER is missing.
         MalformedMessage: the answer cannot be a broker's.
     """
-    from breakglass.services.kafka.wire.messages.reading import (
-        DescribeLogDirsRequest,
-        DescribeLogDirsResponse,
-    )
-
-    topic_class = DescribeLogDirsRequest.DescribableLogDirTopic
-
-    def topic(name: str, held: list[TopicPartition]) -> Any:
-        return topic_class(topic=name, partitions=[partition.partition for partition in held])
-
     wanted = set(partitions)
-    request = DescribeLogDirsRequest(topics=by_topic(wanted, topic))
-    answer = sender.call(broker, request, DescribeLogDirsResponse, deadline, max_version=4)
-    if answer.error_code or not answer.results:
-        # Before version 3 a missing ACL is an empty answer; after, an error code.
-        raise cluster_error(
-            answer.error_code or 31, f"reading the log directories of b{broker}",
-            "DESCRIBE on CLUSTER",
-        )  # fmt: skip
+    answer = _described(sender, broker, wanted, deadline)
+    _require_allowed(answer, broker)
     logs: dict[TopicPartition, LogDir] = {}
     copies: dict[TopicPartition, LogDir] = {}
     for result in answer.results:
@@ -145,13 +146,7 @@ def _together(
 
 def offline_dirs(sender: Sender, broker: int, deadline: Deadline) -> tuple[str, ...] | Unknown:
     """The directories that *broker* has taken offline."""
-    from breakglass.services.kafka.wire.messages.reading import (
-        DescribeLogDirsRequest,
-        DescribeLogDirsResponse,
-    )
-
-    request = DescribeLogDirsRequest(topics=[])
-    answer = sender.call(broker, request, DescribeLogDirsResponse, deadline, max_version=4)
+    answer = _described(sender, broker, (), deadline)
     if answer.error_code:
         return denied("DESCRIBE on CLUSTER")
     return tuple(result.log_dir for result in answer.results if result.error_code)

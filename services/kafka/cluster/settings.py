@@ -5,9 +5,10 @@ What Kafka marks as sensitive is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from breakglass.services import patience
 from breakglass.services.connection.endpoint import Endpoint, listener_endpoints
@@ -24,6 +25,8 @@ from breakglass.services.kafka.wire.answers import (
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import TopicSettings, Unknown
+
+T = TypeVar("T")
 
 TOPIC_RESOURCE = 2
 MIN_ISR = "min.insync.replicas"
@@ -64,10 +67,8 @@ def read_topic_settings(
 
 
 def _settings(result: Any) -> TopicSettings:
-    if result.error_code in AUTHORIZATION_CODES:
-        return _unread(denied(f"DESCRIBE_CONFIGS on topic {result.resource_name}"))
-    if result.error_code:
-        return _unread(Unknown(describe_error(result.error_code, result.error_message)))
+    if refusal := _refusal(result, TOPIC_RESOURCE):
+        return _unread(refusal)
     values = {entry.name: entry.value for entry in result.configs}
     absent = Unknown("this cluster has no such setting")
     min_isr = values.get(MIN_ISR)
@@ -120,28 +121,54 @@ def read_topic_values(
     Raises:
         Unreachable: no broker answered before *deadline*.
     """
-    from breakglass.services.kafka.wire.messages.reading import (
-        DescribeConfigsResponse,
-        settings_request,
-    )
-
-    request = settings_request(TOPIC_RESOURCE, topics)
-    answer = sender.call(ANY_BROKER, request, DescribeConfigsResponse, deadline)
-    told = {result.resource_name: _values(result) for result in answer.results}
-    absent = Unknown("the broker left this topic out of its answer")
-    return {topic: told.get(topic, absent) for topic in topics}
+    return _described(sender, ANY_BROKER, TOPIC_RESOURCE, topics, deadline, _values)
 
 
-def _values(result: Any) -> TopicValues | Unknown:
-    if result.error_code in AUTHORIZATION_CODES:
-        return denied(f"DESCRIBE_CONFIGS on topic {result.resource_name}")
-    if result.error_code:
-        return Unknown(describe_error(result.error_code, result.error_message))
+def _values(result: Any) -> TopicValues:
     set_ones = [config for config in result.configs if config.value is not None]
     return TopicValues(
         {config.name: config.value for config in set_ones if config.config_source == OF_TOPIC},
         {config.name: config.value for config in set_ones},
     )
+
+
+def _described(
+    sender: Sender,
+    broker: int,
+    kind: int,
+    names: Sequence[str],
+    deadline: Deadline,
+    read: Callable[[Any], T | Unknown],
+    keys: Sequence[str] | None = None,
+    lane: str = "",
+) -> dict[str, T | Unknown]:
+    """What *read* makes of the settings of each of *names*; Unknown where they are hidden.
+
+    With *keys*, only these, each with the values that it would have otherwise.
+    """
+    from breakglass.services.kafka.wire.messages.reading import (
+        DescribeConfigsResponse,
+        settings_request,
+    )
+
+    request = settings_request(kind, names, keys, synonyms=keys is not None)
+    answer = sender.call(broker, request, DescribeConfigsResponse, deadline, lane=lane)
+    found = {
+        result.resource_name: _refusal(result, kind) or read(result) for result in answer.results
+    }
+    itself = "itself" if kind == BROKER_RESOURCE else "this topic"
+    absent = Unknown(f"the broker left {itself} out of its answer")
+    return {name: found.get(name, absent) for name in names}
+
+
+def _refusal(result: Any, kind: int) -> Unknown | None:
+    """Why the broker does not describe a topic or itself; None if it does."""
+    if result.error_code in AUTHORIZATION_CODES:
+        named = "CLUSTER" if kind == BROKER_RESOURCE else f"topic {result.resource_name}"
+        return denied(f"DESCRIBE_CONFIGS on {named}")
+    if result.error_code:
+        return Unknown(describe_error(result.error_code, result.error_message))
+    return None
 
 
 BROKER_RESOURCE = 4
@@ -160,31 +187,21 @@ def read_listener(
     advertised: dict[int, str] = {}
     for broker in brokers:
         try:
-            advertised[broker] = _advertised(sender, broker, deadline.sooner(patience.LOOK))
+            limit = deadline.sooner(patience.LOOK)
+            told = read_broker_settings(sender, broker, [KEY], limit, of="listeners")
+            advertised[broker] = told.get(KEY) or ""
         except Unreachable:
             continue
     return listener_endpoints(listener, advertised)
 
 
-def _advertised(sender: Sender, broker: int, deadline: Deadline) -> str:
-    from breakglass.services.kafka.wire.messages.reading import (
-        DescribeConfigsResponse,
-        settings_request,
-    )
-
-    request = settings_request(BROKER_RESOURCE, [str(broker)], [KEY])
-    told = sender.call(broker, request, DescribeConfigsResponse, deadline).results
-    answer = only(told, f"b{broker}")
-    if answer.error_code:
-        raise cluster_error(
-            answer.error_code, f"reading the listeners of b{broker}",
-            "DESCRIBE_CONFIGS on CLUSTER", answer.error_message,
-        )  # fmt: skip
-    return next((config.value or "" for config in answer.configs if config.name == KEY), "")
-
-
 def read_broker_settings(
-    sender: Sender, broker: int, keys: Sequence[str], deadline: Deadline, lane: str = ""
+    sender: Sender,
+    broker: int,
+    keys: Sequence[str],
+    deadline: Deadline,
+    lane: str = "",
+    of: str = "settings",
 ) -> dict[str, str | None]:
     """The values of *keys* on *broker*, in their order; None for a secret or an unset key.
 
@@ -205,7 +222,7 @@ def read_broker_settings(
     if answer.error_code:
         raise cluster_error(
             answer.error_code,
-            f"reading the settings of b{broker}",
+            f"reading the {of} of b{broker}",
             "DESCRIBE_CONFIGS on CLUSTER",
             answer.error_message,
         )
@@ -262,8 +279,8 @@ def broker_settings_set(
     Raises:
         Unreachable: the broker did not answer before *deadline*.
     """
-    found = _all_settings(sender, broker, BROKER_RESOURCE, [str(broker)], deadline, lane)
-    return found.get(str(broker), Unknown("the broker left itself out of its answer"))
+    name = str(broker)
+    return _described(sender, broker, BROKER_RESOURCE, [name], deadline, _shown, lane=lane)[name]
 
 
 def topic_settings_set(sender: Sender, topics: Sequence[str], deadline: Deadline) -> Settings:
@@ -272,30 +289,10 @@ def topic_settings_set(sender: Sender, topics: Sequence[str], deadline: Deadline
     Raises:
         Unreachable: no broker answered before *deadline*.
     """
-    found = _all_settings(sender, ANY_BROKER, TOPIC_RESOURCE, topics, deadline, "")
-    absent = Unknown("the broker left this topic out of its answer")
-    return {topic: found.get(topic, absent) for topic in topics}
+    return _described(sender, ANY_BROKER, TOPIC_RESOURCE, topics, deadline, _shown)
 
 
-def _all_settings(
-    sender: Sender, broker: int, kind: int, names: Sequence[str], deadline: Deadline, lane: str
-) -> Settings:
-    from breakglass.services.kafka.wire.messages.reading import (
-        DescribeConfigsResponse,
-        settings_request,
-    )
-
-    request = settings_request(kind, names)
-    answer = sender.call(broker, request, DescribeConfigsResponse, deadline, lane=lane)
-    return {result.resource_name: _shown(result, kind) for result in answer.results}
-
-
-def _shown(result: Any, kind: int) -> tuple[ShownSetting, ...] | Unknown:
-    if result.error_code in AUTHORIZATION_CODES:
-        named = "CLUSTER" if kind == BROKER_RESOURCE else f"topic {result.resource_name}"
-        return denied(f"DESCRIBE_CONFIGS on {named}")
-    if result.error_code:
-        return Unknown(describe_error(result.error_code, result.error_message))
+def _shown(result: Any) -> tuple[ShownSetting, ...]:
     return tuple(
         ShownSetting(
             config.name,
@@ -332,25 +329,13 @@ def read_layered(
     Raises:
         Unreachable: no broker answered before *deadline*.
     """
-    from breakglass.services.kafka.wire.messages.reading import (
-        DescribeConfigsResponse,
-        settings_request,
-    )
-
     if not topics:
         return {}
-    request = settings_request(TOPIC_RESOURCE, topics, [name], synonyms=True)
-    answer = sender.call(ANY_BROKER, request, DescribeConfigsResponse, deadline)
-    read = {result.resource_name: _layers(result, name) for result in answer.results}
-    absent = Unknown("the broker left this topic out of its answer")
-    return {topic: read.get(topic, absent) for topic in topics}
+    read = partial(_layers, name)
+    return _described(sender, ANY_BROKER, TOPIC_RESOURCE, topics, deadline, read, [name])
 
 
-def _layers(result: Any, name: str) -> LayeredSetting | Unknown:
-    if result.error_code in AUTHORIZATION_CODES:
-        return denied(f"DESCRIBE_CONFIGS on topic {result.resource_name}")
-    if result.error_code:
-        return Unknown(describe_error(result.error_code, result.error_message))
+def _layers(name: str, result: Any) -> LayeredSetting | Unknown:
     entry = next((config for config in result.configs if config.name == name), None)
     if entry is None or entry.value is None:
         return Unknown("this cluster has no such setting")
