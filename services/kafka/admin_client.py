@@ -7,7 +7,7 @@ a group change only while it has no live members; otherwise its coordinator refu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -59,11 +59,26 @@ class GroupClient:
         """
         from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 
+        topic_class = OffsetCommitRequest.OffsetCommitRequestTopic
+        committed = topic_class.OffsetCommitRequestPartition
         request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=NO_GENERATION,
             member_id="",
-            topics=by_topic(offsets, lambda name, held: _topic(name, held, offsets)),
+            topics=by_topic(
+                offsets,
+                lambda name, held: topic_class(
+                    name=name,
+                    partitions=[
+                        committed(
+                            partition_index=partition.partition,
+                            committed_offset=offsets[partition],
+                            committed_metadata="",
+                        )
+                        for partition in held
+                    ],
+                ),
+            ),
         )
         answer = self._sender.change(
             coordinator,
@@ -74,14 +89,7 @@ class GroupClient:
             "run `breakglass after groups list` to see where it stands",
             max_version=COMMIT_VERSION,
         )
-        errors = {
-            TopicPartition(topic.name, partition.partition_index): _words(
-                partition.error_code, group, topic.name
-            )
-            for topic in answer.topics
-            for partition in topic.partitions
-        }
-        return {offset: errors.get(offset, "left out of the answer") for offset in offsets}
+        return _outcomes(answer, group, offsets)
 
     def remove(
         self, coordinator: int, group: str, partitions: Sequence[TopicPartition], deadline: Deadline
@@ -115,35 +123,22 @@ class GroupClient:
             f"removing offsets of group {group}",
             "look where it stands, then try again",
         )
-        whole = _words(answer.error_code, group, "") if answer.error_code else ""
-        errors = {
-            TopicPartition(topic.name, partition.partition_index): _words(
-                partition.error_code, group, topic.name
-            )
-            for topic in answer.topics
-            for partition in topic.partitions
-        }
-        return {
-            partition: whole or errors.get(partition, "left out of the answer")
-            for partition in partitions
-        }
+        if answer.error_code:
+            return dict.fromkeys(partitions, _words(answer.error_code, group, ""))
+        return _outcomes(answer, group, partitions)
 
 
-def _topic(name: str, held: list[TopicPartition], offsets: Mapping[TopicPartition, int]) -> Any:
-    from kafka.protocol.consumer import OffsetCommitRequest
-
-    topic_class = OffsetCommitRequest.OffsetCommitRequestTopic
-    return topic_class(
-        name=name,
-        partitions=[
-            topic_class.OffsetCommitRequestPartition(
-                partition_index=partition.partition,
-                committed_offset=offsets[partition],
-                committed_metadata="",
-            )
-            for partition in held
-        ],
-    )
+def _outcomes(
+    answer: Any, group: str, asked: Iterable[TopicPartition]
+) -> dict[TopicPartition, str]:
+    errors = {
+        TopicPartition(topic.name, partition.partition_index): _words(
+            partition.error_code, group, topic.name
+        )
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
+    return {partition: errors.get(partition, "left out of the answer") for partition in asked}
 
 
 def _words(code: int, group: str, topic: str) -> str:
