@@ -133,8 +133,7 @@ class Compression(IntEnum):
 def decompress(number: int, data: bytes, limit: int, spot: str) -> bytes:
     """Decompress *data* with codec *number* to at most *limit* bytes.
 
-    Raises:
-        MalformedMessage: the codec is unknown, the bytes are invalid, or *limit* is exceeded.
+    Raises MalformedMessage: the codec is unknown, the bytes are invalid, or *limit* is exceeded.
     """
     import cramjam
 
@@ -457,8 +456,7 @@ def decode_batch(
 ) -> RecordBatch:
     """Decode the batch of *data* that *header* describes.
 
-    Raises:
-        MalformedMessage: the CRC differs, or the bytes are not records.
+    Raises MalformedMessage: the CRC differs, or the bytes are not records.
     """
     spot = f"{where}, batch at offset {header.base_offset}"
     import google_crc32c
@@ -631,8 +629,7 @@ class _Message:
 def message_header(data: bytes, position: int, size: int, where: str) -> BatchHeader:
     """Read a message as a batch of all its records: a `batches.OlderHeader`.
 
-    Raises:
-        MalformedMessage: the CRC differs, or the bytes are not messages.
+    Raises MalformedMessage: the CRC differs, or the bytes are not messages.
     """
     message = _read(data, position, size, where)
     records = _records(message, where)

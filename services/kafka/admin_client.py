@@ -96,8 +96,7 @@ class GroupClient:
     ) -> dict[TopicPartition, str]:
         """Delete the offsets of *group* on *partitions*; an error in words for each, "" for done.
 
-        Raises:
-            Unreachable, OutcomeUnknown: as `commit`.
+        Raises Unreachable, OutcomeUnknown: as `commit`.
         """
         from kafka.protocol.consumer import OffsetDeleteRequest, OffsetDeleteResponse
 

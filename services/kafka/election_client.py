@@ -232,8 +232,7 @@ def _whole(code: int, doing: str, needs: str, message: str = "") -> Reply | None
     A broker that the controller does not answer returns REQUEST_TIMED_OUT at the top level
     (ForwardingManager.scala).
 
-    Raises:
-        ClusterError: the error is not transient.
+    Raises ClusterError: the error is not transient.
     """
     if not code:
         return None

@@ -51,8 +51,7 @@ class MarkerClient:
 
         Partitions that did not answer, or have no leader, are left out: write to them again.
 
-        Raises:
-            NotAuthorized, ClusterError: a partition refuses for good.
+        Raises NotAuthorized, ClusterError: a partition refuses for good.
         """
         from kafka.protocol.producer import ProduceResponse
 

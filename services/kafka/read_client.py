@@ -127,8 +127,7 @@ class ReadClient:
 
         A change that goes to a broker that is cut off from them has no answer.
 
-        Raises:
-            Unreachable: no bootstrap server answers.
+        Raises Unreachable: no bootstrap server answers.
         """
         found = self.describe(deadline)
         if isinstance(describe_quorum(self.sender, deadline), Silent):

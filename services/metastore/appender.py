@@ -399,8 +399,7 @@ class Appender:
 
         Returns whether some records may have a `problem`.
 
-        Raises:
-            StorageError: the disk rejects the write, or another program writes to the file.
+        Raises StorageError: the disk rejects the write, or another program writes to the file.
         """
         if fingerprint(self._path) != self._fingerprint:
             raise StorageError(

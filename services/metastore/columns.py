@@ -44,11 +44,7 @@ class CommandColumns(CommandBlock):
 
     @classmethod
     def of(cls, columns: RecordColumns) -> CommandColumns:
-        """The records of *columns*.
-
-        Raises:
-            NotByColumns: a header name is not text.
-        """
+        """The records of *columns*. Raises NotByColumns: a header name is not text."""
         lines = np.frombuffer(columns.data, np.uint8).copy()
         lines[columns.values.begins - 1] = ord(SEPARATOR)
         lines[columns.values.ends] = ord(END)

@@ -487,8 +487,7 @@ def stable_log(topic: str, state: TopicState) -> StableLog | None:
 def whole_fetches(client: ReadClient, log: StableLog) -> Generator[PolledCommands, None, None]:
     """The commands of *log*, as far as whole fetches can read them.
 
-    Raises:
-        LogCut: the topic was replaced, or its log was truncated during the read.
+    Raises LogCut: the topic was replaced, or its log was truncated during the read.
     """
     if not log.worthwhile:
         return

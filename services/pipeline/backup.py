@@ -360,8 +360,7 @@ def _topic(run: BackupRun, source: TopicSource, standing: GroupStanding) -> Topi
 def said(store: Store, report: BackupReport) -> None:
     """Remove the notes of what *report* says, once an operator has it.
 
-    Raises:
-        StorageError: a note cannot be removed.
+    Raises StorageError: a note cannot be removed.
     """
     for topic in report.topics:
         news = any(part.lost or part.unproved for part in topic.partitions)

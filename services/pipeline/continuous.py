@@ -225,8 +225,7 @@ class Stream:
 def require_spark(run: BackupRun) -> None:
     """Check that Spark's JVM answers.
 
-    Raises:
-        PipelineError: the JVM has ended, so that no job can run.
+    Raises PipelineError: the JVM has ended, so that no job can run.
     """
     context = run.context()
     with jvm_errors("backing up"):

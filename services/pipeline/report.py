@@ -61,8 +61,7 @@ def latest(store: Store, topic: str) -> Generation:
 def following(newest: Generation, wanted: NewGeneration | None) -> Generation:
     """The generation after *newest*, named as *wanted* says, by default like the earlier ones.
 
-    Raises:
-        UsageError: older generations were renamed, and *wanted* asks for a folder beside them.
+    Raises UsageError: older generations were renamed, and *wanted* asks for a folder beside them.
     """
     if newest.others_aside and wanted is NewGeneration.BESIDE:
         raise UsageError(
@@ -76,8 +75,7 @@ def following(newest: Generation, wanted: NewGeneration | None) -> Generation:
 def require_replaceable(store: Store, form: StoredForm | None) -> None:
     """Check that Kafka Backup can read the folders of *store*, and that they can be renamed.
 
-    Raises:
-        UsageError: the folders are in an object store, compressed or encrypted.
+    Raises UsageError: the folders are in an object store, compressed or encrypted.
     """
     if not isinstance(store, LocalStore) or (form is not None and form != StoredForm()):
         raise UsageError(

@@ -171,8 +171,7 @@ def require_login(wanted: WantedSpark, context: SparkContext) -> None:
     In one JVM Spark makes a secret of its own, which is in its memory alone. Elsewhere the secret
     belongs to the master and the workers, and only their operator can say that none is needed.
 
-    Raises:
-        UsageError: nothing says whether there is a login, and encryption.
+    Raises UsageError: nothing says whether there is a login, and encryption.
     """
     conf = context.getConf()
     wanted_keys = [LOGIN] if conf.get(TLS) == "true" else [LOGIN, ENCRYPTION]
@@ -341,8 +340,7 @@ class Spark:
     def context(self) -> SparkContext:
         """The context that runs jobs, the same for every thread.
 
-        Raises:
-            PipelineError: Spark or Java is missing, or Spark does not start.
+        Raises PipelineError: Spark or Java is missing, or Spark does not start.
         """
         began = time.monotonic()
         context = self._started()

@@ -55,8 +55,7 @@ class WantedTopics:
     def choose(self, existing: Iterable[str]) -> list[str]:
         """The topics, in order.
 
-        Raises:
-            UsageError: a name does not exist, or the pattern is invalid.
+        Raises UsageError: a name does not exist, or the pattern is invalid.
         """
         there = set(existing)
         absent = sorted(set(self.names) - there)

@@ -169,8 +169,7 @@ def count_on_spark(
 ) -> HunkTotals:
     """The totals of *extent*, equal to those of a comparison without Spark.
 
-    Raises:
-        PipelineError, StorageError: a task failed.
+    Raises PipelineError, StorageError: a task failed.
     """
     cuts = list(enumerate(divided(extent, parts)))
     access = sides.access

@@ -444,8 +444,7 @@ class TopicCopy:
     def _with_deletions(self, copied: CopiedStretch) -> CopiedStretch:
         """*copied* with the look at the log that it goes to, and what the time it took may hide.
 
-        Raises:
-            LostDeletions: keys in the backup may have been deleted, and their deletions removed.
+        Raises LostDeletions: keys in the backup may have been deleted, and their deletions removed.
         """
         source, stretch = self._source, copied.stretch
         held = self._assembler.partition(stretch.number)
@@ -483,8 +482,7 @@ class TopicCopy:
     def _require_same(self, copied: Sequence[CopiedStretch]) -> None:
         """Check that the copied log is still the log of the topic (B2).
 
-        Raises:
-            ClusterError: the topic was deleted or recreated, or its log was cut.
+        Raises ClusterError: the topic was deleted or recreated, or its log was cut.
         """
         now = self._now(copied_stretch.stretch for copied_stretch in copied)
         if now is None or now.identity.topic_id != self._source.identity.topic_id:

@@ -108,8 +108,7 @@ class Assembler(ABC):
     def add(self, additions: Sequence[Addition]) -> None:
         """Append new segments, which are no part of the backup before the commit.
 
-        Raises:
-            StorageError: a file cannot be read or written.
+        Raises StorageError: a file cannot be read or written.
         """
 
     @property

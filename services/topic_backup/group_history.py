@@ -94,8 +94,7 @@ def states(folder: Folder) -> dict[int, str | None]:
 def read_state(folder: Folder, at_ms: int, written: str | None = None) -> GroupState:
     """The state that was saved at *at_ms*, as it was *written* by its SHA-256.
 
-    Raises:
-        MalformedInput: the file is not that state, is missing or was changed.
+    Raises MalformedInput: the file is not that state, is missing or was changed.
     """
     name = _name(at_ms)
     where = f"{folder.where(name)}, offsets of groups of {moment(at_ms)}"
@@ -160,8 +159,7 @@ def newest_offsets(folder: Folder, numbers: Collection[int]) -> dict[int, dict[s
 
     Kafka Backup's file, which Kafka Backup never takes a group out of, has the others: `gone`.
 
-    Raises:
-        MalformedInput: a file cannot be read, or was changed.
+    Raises MalformedInput: a file cannot be read, or was changed.
     """
     state = newest_state(folder) or GroupState({})
     found = {}
@@ -465,8 +463,7 @@ def _jackson_escape(match: re.Match[str]) -> str:
 def decode_offsets(content: bytes, where: str) -> dict[str, int]:
     """Parse *content*; an empty file, which exists before the first flush, has no offsets.
 
-    Raises:
-        MalformedInput: *content* is not an object of whole numbers; gives line and column.
+    Raises MalformedInput: *content* is not an object of whole numbers; gives line and column.
     """
     if not content:
         return {}

@@ -45,8 +45,7 @@ def forget(folder: Folder, name: str) -> None:
 
     A note of a commit that a power cut brings back is older than the manifest, and harmless.
 
-    Raises:
-        StorageError: the note cannot be removed.
+    Raises StorageError: the note cannot be removed.
     """
     if folder.size(name) is not None:
         folder.remove(name)
@@ -60,8 +59,7 @@ def note_pending(folder: LocalFolder, commit: int, before: Sizes) -> None:
 def began_empty(folder: LocalFolder) -> bool:
     """Whether a noted run found an empty folder: without a manifest, nothing is backed up.
 
-    Raises:
-        MalformedInput: the note cannot be read.
+    Raises MalformedInput: the note cannot be read.
     """
     if folder.size(PENDING) is None:
         return False
@@ -150,8 +148,7 @@ def note_unsaid(folder: Folder, unsaid: Unsaid) -> None:
 def read_unsaid(folder: Folder) -> Unsaid:
     """What the last run left unsaid; nothing if it has said all.
 
-    Raises:
-        MalformedInput: the file is no such note.
+    Raises MalformedInput: the file is no such note.
     """
     if folder.size(UNSAID) is None:
         return Unsaid()
@@ -215,8 +212,7 @@ def note_verified(
 ) -> Verified:
     """Note that the backup in *folder* was verified now; not if a later commit was before.
 
-    Raises:
-        StorageError: the folder cannot be written.
+    Raises StorageError: the folder cannot be written.
     """
     last = read_verified(folder) if verified_commit(folder) > commit else None
     if last is not None:
@@ -230,8 +226,7 @@ def note_verified(
 def read_verified(folder: Folder) -> Verified | None:
     """The last verification; None if there was none.
 
-    Raises:
-        MalformedInput: the file is not a verification.
+    Raises MalformedInput: the file is not a verification.
     """
     if folder.size(VERIFIED) is None:
         return None

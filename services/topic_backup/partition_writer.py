@@ -237,8 +237,7 @@ class PartitionWriter:
         Control records are not written: the log contains them, and their offsets become a gap.
         Return how many records were new.
 
-        Raises:
-            ConflictingRecord, StorageError: as `append`.
+        Raises ConflictingRecord, StorageError: as `append`.
         """
         if self._log is None:
             self._log = self._open_log(None)

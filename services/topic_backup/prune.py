@@ -135,8 +135,7 @@ def require_no_writer(folder: Folder) -> None:
     The connector locks nothing, and goes on writing to the index that it opened: what it adds would
     be lost with it.
 
-    Raises:
-        Refused: a process has a file open.
+    Raises Refused: a process has a file open.
     """
     open_there = [] if read_manifest(folder) is not None else writers(folder)
     if open_there:

@@ -361,8 +361,7 @@ _STRAY = frozenset({str(UnreadCause.DOUBLE), str(UnreadCause.STRAY)})
 def read_extents(folder: Folder, extents: Sequence[SegmentExtent], start: int) -> Iterator[Record]:
     """The records of *extents*, which must be intact, from offset *start* on.
 
-    Raises:
-        DamagedBackup: the extents are damaged.
+    Raises DamagedBackup: the extents are damaged.
     """
     for extent in needed(extents, start):
         position = seek(folder, extent, start, MAX_RECORD_BYTES)

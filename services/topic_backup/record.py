@@ -60,11 +60,7 @@ class UnreadableRecord(Exception):
 
 
 def encode(record: Record) -> bytes:
-    """The bytes of *record*.
-
-    Raises:
-        ValueError: the timestamp does not match its type.
-    """
+    """The bytes of *record*. Raises ValueError: the timestamp does not match its type."""
     head = HEAD.pack(record.offset, record.timestamp_type)
     if record.timestamp_type.stamped != (record.timestamp is not None):
         raise ValueError(f"{record.timestamp_type.name} with timestamp {record.timestamp}")

@@ -90,8 +90,7 @@ class SegmentIndex:
     def __init__(self, folder: Folder, prefix: str) -> None:
         """Open the index.
 
-        Raises:
-            DamagedBackup, UnsupportedSchema: the file does not begin like an index.
+        Raises DamagedBackup, UnsupportedSchema: the file does not begin like an index.
         """
         name = segment_index_name(prefix)
         self._where = folder.where(name)
@@ -171,8 +170,7 @@ class FalseIndex(Exception):
 def entries_of(index: SegmentIndex, start: int, end: int) -> list[IndexedRecord]:
     """The entries number *start* to *end*.
 
-    Raises:
-        DamagedBackup, StorageError: the index cannot be read.
+    Raises DamagedBackup, StorageError: the index cannot be read.
     """
     return [IndexedRecord(*entry) for entry in ENTRY.iter_unpack(index.some(start, end))]
 
@@ -183,8 +181,7 @@ def require_true(entries: Iterable[IndexedRecord], data: bytes, begin: int, size
     *data* are the bytes of the records file from position *begin* on, where the first record is;
     the last one ends within *size* bytes.
 
-    Raises:
-        FalseIndex: they are not.
+    Raises FalseIndex: they are not.
     """
     position, last = begin, -1
     for entry in entries:
@@ -217,8 +214,7 @@ class IndexProof:
     def take(self, chunk: bytes) -> None:
         """Compare with the next bytes of the records file.
 
-        Raises:
-            DamagedBackup, StorageError: the index cannot be read.
+        Raises DamagedBackup, StorageError: the index cannot be read.
         """
         data = self._tail + chunk
         begin = self._passed - len(self._tail)
@@ -293,8 +289,7 @@ def read_partition_index(folder: Folder, partition: int) -> tuple[SegmentEntry, 
 def decode_partition_index(content: bytes, where: str) -> tuple[SegmentEntry, ...]:
     """The entries in *content*, which follows the magic byte.
 
-    Raises:
-        DamagedBackup: as `read_partition_index`.
+    Raises DamagedBackup: as `read_partition_index`.
     """
     entries: list[SegmentEntry] = []
     at, latest = 0, -1

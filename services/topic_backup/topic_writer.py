@@ -64,8 +64,7 @@ def claim(path: Path, identity: TopicIdentity) -> Iterator[Claim]:
 def check_same(folder: Folder, committed: TopicManifest | None, identity: TopicIdentity) -> None:
     """Check that the folder belongs to the same topic and cluster, as far as both are known.
 
-    Raises:
-        WrongCluster, UsageError: the folder belongs to another.
+    Raises WrongCluster, UsageError: the folder belongs to another.
     """
     held = committed.identity if committed else identity
     if _differ(held.cluster_id, identity.cluster_id):
@@ -178,8 +177,7 @@ class TopicWriter:
 
         No thread may append during the call.
 
-        Raises:
-            StorageError: something could not be made durable; the last commit remains valid.
+        Raises StorageError: something could not be made durable; the last commit remains valid.
         """
         with self._mutex:
             for writer in self._open.values():

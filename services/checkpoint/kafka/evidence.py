@@ -211,8 +211,7 @@ def read_groups(
     *producers* are the producer ids of transactions in the last part of each topic: a group whose
     commits are of the same transactions writes there.
 
-    Raises:
-        ClusterError, NotAuthorized, Unreachable: a coordinator cannot be read.
+    Raises ClusterError, NotAuthorized, Unreachable: a coordinator cannot be read.
     """
     partitions = [state.partition for state in logs.states]
 
@@ -273,8 +272,7 @@ def _committed(
 ) -> GroupOffsets:
     """What the groups of *broker* have committed; the visible ones.
 
-    Raises:
-        TimedOut: it does not answer, or still loads them.
+    Raises TimedOut: it does not answer, or still loads them.
     """
     found = read_committed(client.sender, broker, frozenset(partitions), deadline)
     if found.unready:

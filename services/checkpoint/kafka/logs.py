@@ -142,8 +142,7 @@ def settled(client: ReadClient, topics: Sequence[str], deadline: Deadline) -> tu
     A transaction's offset commits are visible before its outputs, so a read up to the stable end
     alone would miss outputs.
 
-    Raises:
-        TimedOut: a transaction stays open.
+    Raises TimedOut: a transaction stays open.
     """
     _, wanted = read_ends(client, topics, Deadline.after(patience.REQUEST))
 
@@ -208,8 +207,7 @@ def require_stamp(
     Without headers a record of an *external* topic comes from outside: nothing in the checkpoint
     led to it, so it makes no cut inconsistent.
 
-    Raises:
-        Refused: the headers do not contain the lineage (H10).
+    Raises Refused: the headers do not contain the lineage (H10).
     """
     stamp = stamp_of(headers)
     if stamp is None and partition.topic in external:
@@ -270,8 +268,7 @@ def read_control(
 ) -> Control | None:
     """The content of the control topic; None if there is no topic. *since*: see `control_of`.
 
-    Raises:
-        ClusterError, Unreachable: it cannot be read.
+    Raises ClusterError, Unreachable: it cannot be read.
     """
     if not client.partitions((topic,), deadline):
         return None
@@ -292,8 +289,7 @@ def read_control(
 def ensure_control(client: ReadClient, topics: TopicClient, topic: str, deadline: Deadline) -> None:
     """Create the control topic unless it exists; return when it has a leader.
 
-    Raises:
-        NotAuthorized, ClusterError, OutcomeUnknown: the cluster did not create it.
+    Raises NotAuthorized, ClusterError, OutcomeUnknown: the cluster did not create it.
     """
     if not client.partitions((topic,), deadline):
         try:
@@ -326,8 +322,7 @@ def write_control(
 ) -> None:
     """Write *record*, by key and value, to the control topic, durably.
 
-    Raises:
-        TimedOut: it was not acknowledged; the topic may contain it anyway, which does no harm.
+    Raises TimedOut: it was not acknowledged; the topic may contain it anyway, which does no harm.
     """
     key, value = record
 
@@ -363,8 +358,7 @@ class Sought:
     ) -> tuple[str, Lineage] | None:
         """The group that wrote a record, and its lineage; None if the record does not count.
 
-        Raises:
-            Refused: the checkpoint does not include the group that wrote it (H10).
+        Raises Refused: the checkpoint does not include the group that wrote it (H10).
         """
         cause = stamp.source or stamp.cause
         if cause is None:

@@ -124,8 +124,7 @@ def whole_range(
 def rows_in(fetched: FetchedBatches, wanted: LogRange) -> list[BatchRow]:
     """The batches of *fetched* that begin in *wanted*.
 
-    Raises:
-        MalformedMessage: a marker is damaged.
+    Raises MalformedMessage: a marker is damaged.
     """
     try:
         table = fetched.table
@@ -232,8 +231,7 @@ UNDER_WAY = ("PrepareCommit", "PrepareAbort")
 def transaction_state(record: Record) -> TransactionalState | None:
     """The content of a record of ``__transaction_state``; None if it removes an id.
 
-    Raises:
-        MalformedMessage: it is no such record.
+    Raises MalformedMessage: it is no such record.
     """
     if record.value is None:
         return None

@@ -80,8 +80,7 @@ def read_floors(
 
     *numbers* are those of the partitions in the checkpoint.
 
-    Raises:
-        ClusterError, NotAuthorized, Unreachable: they cannot be read.
+    Raises ClusterError, NotAuthorized, Unreachable: they cannot be read.
     """
     stable = logs.stable_ends(deadline)
     internal: Ends = {}

@@ -156,8 +156,7 @@ def _traced(fetched: FetchedBatches, wanted: LogRange, sought: Sought) -> Mappin
 def together(answers: Sequence[Mapping[str, Any]], sought: Sought) -> Lineages:
     """The *answers* of all tasks, in log order.
 
-    Raises:
-        Refused: a task refused a record; the message of the first.
+    Raises Refused: a task refused a record; the message of the first.
     """
     refused = sorted(one for some in answers for one in some.get("refused", ()))
     if refused:

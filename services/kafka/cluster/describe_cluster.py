@@ -179,8 +179,7 @@ def _silent_ms(voter: Any, leader: Any) -> int | Unknown:
 def require_same_cluster(before: str, now: str) -> None:
     """Return if the addresses still belong to the cluster that was read *before*.
 
-    Raises:
-        WrongCluster: the addresses now belong to the cluster *now*.
+    Raises WrongCluster: the addresses now belong to the cluster *now*.
     """
     if now != before:
         raise WrongCluster(

@@ -293,8 +293,7 @@ def offline_offsets(client: ReadClient, deadline: Deadline) -> tuple[TopicPartit
 
     None for a user that may not describe the topic: coordinators answer such a user, too.
 
-    Raises:
-        Unreachable: no broker answers.
+    Raises Unreachable: no broker answers.
     """
     try:
         states = client.newest_partitions((OFFSETS_TOPIC,), deadline)

@@ -227,8 +227,7 @@ def _producers_on(
 ) -> list[tuple[TopicPartition, Any]]:
     """What *leader* knows of each producer on *partitions*.
 
-    Raises:
-        BreakglassError: the leader does not answer, or answers for a partition with an error.
+    Raises BreakglassError: the leader does not answer, or answers for a partition with an error.
     """
     from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
 

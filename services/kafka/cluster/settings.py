@@ -118,8 +118,7 @@ def read_topic_values(
 ) -> dict[str, TopicValues | Unknown]:
     """The settings of each of *topics*; Unknown with the missing ACL where they are hidden.
 
-    Raises:
-        Unreachable: no broker answered before *deadline*.
+    Raises Unreachable: no broker answered before *deadline*.
     """
     return _described(sender, ANY_BROKER, TOPIC_RESOURCE, topics, deadline, _values)
 
@@ -276,8 +275,7 @@ def broker_settings_set(
 ) -> tuple[ShownSetting, ...] | Unknown:
     """The settings of *broker* that somebody set, in its file or at run time.
 
-    Raises:
-        Unreachable: the broker did not answer before *deadline*.
+    Raises Unreachable: the broker did not answer before *deadline*.
     """
     name = str(broker)
     return _described(sender, broker, BROKER_RESOURCE, [name], deadline, _shown, lane=lane)[name]
@@ -286,8 +284,7 @@ def broker_settings_set(
 def topic_settings_set(sender: Sender, topics: Sequence[str], deadline: Deadline) -> Settings:
     """The settings of each of *topics* that somebody set, on the topic, a broker or all brokers.
 
-    Raises:
-        Unreachable: no broker answered before *deadline*.
+    Raises Unreachable: no broker answered before *deadline*.
     """
     return _described(sender, ANY_BROKER, TOPIC_RESOURCE, topics, deadline, _shown)
 
@@ -326,8 +323,7 @@ def read_layered(
 ) -> dict[str, LayeredSetting | Unknown]:
     """The setting *name* of each of *topics*; Unknown with the reason where it is hidden.
 
-    Raises:
-        Unreachable: no broker answered before *deadline*.
+    Raises Unreachable: no broker answered before *deadline*.
     """
     if not topics:
         return {}

@@ -154,8 +154,7 @@ def read_epoch_ends(
 
     Partitions missing from the result were left out of the answer: ask again.
 
-    Raises:
-        Unreachable: the broker did not answer before *deadline*.
+    Raises Unreachable: the broker did not answer before *deadline*.
     """
     left = iter(questions.items())
     answers: dict[TopicPartition, EpochAnswer | Unknown] = {}

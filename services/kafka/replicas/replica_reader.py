@@ -53,8 +53,7 @@ def read_log_infos(
     Asks for at most 1,000 partitions at a time, and again for partitions that an answer leaves
     out, with HasMoreData or without.
 
-    Raises:
-        Unreachable: the broker did not answer before *deadline*.
+    Raises Unreachable: the broker did not answer before *deadline*.
     """
     answers: dict[TopicPartition, ListedOffset | OffsetError] = {}
     missing = list(partitions)
@@ -192,8 +191,7 @@ class ReplicaReader:
     ) -> dict[TopicPartition, ReplicaReading]:
         """Read every replica of *partitions*, given with their topic ids, once.
 
-        Raises:
-            Unreachable: the broker did not answer before *deadline*.
+        Raises Unreachable: the broker did not answer before *deadline*.
         """
         ends = self._log_ends(partitions, deadline)
         held = [one for one, end in ends.items() if isinstance(end, ListedOffset)]
@@ -216,8 +214,7 @@ class ReplicaReader:
     def deepen(self, partitions: Iterable[TopicPartition], depth: int, deadline: Deadline) -> None:
         """Follow the epoch walks of *partitions* until each knows *depth* epochs or ends.
 
-        Raises:
-            Unreachable: the broker did not answer before *deadline*.
+        Raises Unreachable: the broker did not answer before *deadline*.
         """
         walks = {
             partition: self._walks[partition]

@@ -37,8 +37,7 @@ def by_partition(
 ) -> dict[TopicPartition, T]:
     """What *broker* says of each partition that was asked for.
 
-    Raises:
-        MalformedMessage: it answers for a partition twice, or of one that was not asked for.
+    Raises MalformedMessage: it answers for a partition twice, or of one that was not asked for.
     """
     found: dict[TopicPartition, T] = {}
     wanted = asked if isinstance(asked, set | frozenset | dict) else set(asked)

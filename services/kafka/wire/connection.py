@@ -140,8 +140,7 @@ class BrokerConnection:
 
         Waits out a throttle first.
 
-        Raises:
-            Unreachable: the broker does not answer before *deadline*.
+        Raises Unreachable: the broker does not answer before *deadline*.
         """
         self._wait_out_throttle(deadline)
         self.api_versions = self._ask_api_versions(deadline)

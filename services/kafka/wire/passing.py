@@ -58,8 +58,7 @@ def send_frame(sock: socket.socket, frame: bytes) -> None:
 def parse_head(frame: bytes) -> Head:
     """The header of a request (versions 1 and 2 begin alike).
 
-    Raises:
-        MalformedMessage: the frame is too short or its client id is no text.
+    Raises MalformedMessage: the frame is too short or its client id is no text.
     """
     try:
         key, version, correlation, length = HEADER.unpack_from(frame)
@@ -78,8 +77,7 @@ def parse_head(frame: bytes) -> Head:
 def request_body(request_class: Any, version: int, rest: bytes) -> Any:
     """The message that *rest*, all that follows the client id, holds.
 
-    Raises:
-        MalformedMessage: it holds something else.
+    Raises MalformedMessage: it holds something else.
     """
     body = memoryview(rest)
     if request_class.flexible_version_q(version):

@@ -168,8 +168,7 @@ class SubmitStatement(Act[Planned | NothingToDo]):
     def freeze(self, front: Front) -> Frozen[Planned | NothingToDo]:
         """The command to write.
 
-        Raises:
-            UsageError, Refused: the statement cannot be read, or contradicts the metastore.
+        Raises UsageError, Refused: the statement cannot be read, or contradicts the metastore.
         """
         access, deadline = front.cluster, Deadline.after(self.seconds)
         with CommandLog(access, self.service_id) as log, front.reading() as client:

@@ -74,8 +74,7 @@ class RestoreTopics(Act["RestorePlan"]):
     def carry_out(self, front: Front, means: Means, frozen: Frozen[RestorePlan]) -> Ending:
         """Restore the records; the ending's value is the list of `TopicRestored`.
 
-        Raises:
-            Refused: it would wait in vain.
+        Raises Refused: it would wait in vain.
         """
         from breakglass.services.pipeline.restore.restore import restore
 

@@ -115,8 +115,7 @@ class RecordColumns:
 def columns_of(contents: BatchContents) -> RecordColumns:
     """The records of *contents*.
 
-    Raises:
-        NotByColumns: the bytes have to be decoded record by record.
+    Raises NotByColumns: the bytes have to be decoded record by record.
     """
     table = contents.table
     counts = table.column("count")
@@ -264,8 +263,7 @@ MOST_BYTES = 2**31 - 1
 def joined(columns: RecordColumns) -> tuple[memoryview, Longs]:
     """The encoded records one after the other, and their bounds.
 
-    Raises:
-        NotByColumns: the records exceed 2 GiB.
+    Raises NotByColumns: the records exceed 2 GiB.
     """
     if not len(columns):
         return memoryview(b""), np.zeros(1, np.int64)

@@ -87,11 +87,7 @@ def _rows(spans: Spans, start: int, end: int) -> Spans:
 
 
 def stored_columns(run: RecordRun) -> StoredColumns:
-    """The records of *run*.
-
-    Raises:
-        MalformedInput: the bytes are not records.
-    """
+    """The records of *run*. Raises MalformedInput: the bytes are not records."""
     fields = _Fields(run)
     types = fields.ints(TYPE_AT)
     fields.require((types >= min(TimestampType)) & (types <= max(TimestampType)))

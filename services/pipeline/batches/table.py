@@ -86,8 +86,7 @@ class Numbers:
     def ints(self, places: Longs) -> tuple[Longs, Longs]:
         """The numbers of 32 bits at *places*, and the positions after them.
 
-        Raises:
-            NotByColumns: a number is wider.
+        Raises NotByColumns: a number is wider.
         """
         values, after = self.longs(places)
         if len(values) and (
@@ -101,8 +100,7 @@ class Numbers:
     def after_lengths(self, places: Longs) -> Longs:
         """The ends of the fields whose lengths are at *places*; every end is after its place.
 
-        Raises:
-            NotByColumns: a length is negative, or wider than 32 bits.
+        Raises NotByColumns: a length is negative, or wider than 32 bits.
         """
         steps = _STEPS.take(self._pairs[places])
         if steps.all():
@@ -115,8 +113,7 @@ class Numbers:
     def longs(self, places: Longs) -> tuple[Longs, Longs]:
         """The numbers of 64 bits at *places*, and the positions after them.
 
-        Raises:
-            NotByColumns: a number takes more than eight bytes.
+        Raises NotByColumns: a number takes more than eight bytes.
         """
         pairs = self._pairs[places].astype(np.int64)
         sizes = _SIZES.take(pairs)
@@ -256,8 +253,7 @@ class BatchTable:
 def read_table(data: bytes) -> BatchTable:
     """The whole batches of *data*; a cut batch at the end is left out.
 
-    Raises:
-        NotByColumns: a batch is not of message format 2, or a header is invalid.
+    Raises NotByColumns: a batch is not of message format 2, or a header is invalid.
     """
     # The starts of the whole batches. Raises NotByColumns for an invalid length.
     found, at, size, length_at = [], 0, len(data), _LENGTH.unpack_from
@@ -289,8 +285,7 @@ Aborted = Sequence[tuple[int, int]]
 def delivered(data: bytes, table: BatchTable, aborted: Aborted, where: str) -> NDArray[np.bool_]:
     """Which batches of *table* a committed read delivers; *table* has all batches of *data*.
 
-    Raises:
-        MalformedMessage: the marker of an aborted transaction is damaged.
+    Raises MalformedMessage: the marker of an aborted transaction is damaged.
     """
     kept = ~table.control
     if aborted:
@@ -404,8 +399,7 @@ WORTHWHILE = 25
 def record_places(contents: BatchContents) -> Longs:
     """The start of each record in the contents; the readers of records check the places.
 
-    Raises:
-        NotByColumns: a place is outside the contents, or a length is wider than 32 bits.
+    Raises NotByColumns: a place is outside the contents, or a length is wider than 32 bits.
     """
     counts = contents.table.column("count")
     most = int(counts.max(initial=0))

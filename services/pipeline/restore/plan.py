@@ -111,8 +111,7 @@ class LatestRecords:
 def latest_records(stored: Sequence[StoredSegment], spans: Spans) -> LatestRecords:
     """The latest record of each key in *spans* of the *stored* segments; reads every record.
 
-    Raises:
-        MalformedInput, DamagedBackup, StorageError: the records cannot be read.
+    Raises MalformedInput, DamagedBackup, StorageError: the records cannot be read.
     """
     latest: dict[bytes, int] = {}
     """The number of the latest record of each key, counted over all records."""
@@ -208,8 +207,7 @@ MOST_NAMED = 20
 def require_manifest(held: RestorableTopic) -> None:
     """Check that the manifest of *held* is not lost.
 
-    Raises:
-        Refused: side files show that there was a manifest, or a newer one.
+    Raises Refused: side files show that there was a manifest, or a newer one.
     """
     where = held.folder.where()
     if is_older(held.folder, held.manifest):
@@ -227,8 +225,7 @@ def accepted_gaps(
 ) -> tuple[str, ...]:
     """The accepted gaps: offsets that the restore of *chosen* leaves out.
 
-    Raises:
-        Refused: a gap is not accepted; the message names all such gaps.
+    Raises Refused: a gap is not accepted; the message names all such gaps.
     """
     numbers = {part.partition for part in chosen}
     lost = [loss for loss in held.lost if loss.partition in numbers and loss.what.offsets]

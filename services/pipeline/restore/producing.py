@@ -346,8 +346,7 @@ class RestoreJob:
 def produced(power: Power, cluster_id: str, task: PartitionTask) -> PartitionRestored:
     """Restore one partition, from the progress of earlier attempts on.
 
-    Raises:
-        BreakglassError: a retry may succeed.
+    Raises BreakglassError: a retry may succeed.
     """
     try:
         with (
@@ -365,8 +364,7 @@ def produce_by_tasks(
 ) -> list[PartitionRestored]:
     """Restore *tasks*, each in one task of Spark.
 
-    Raises:
-        PipelineError: a task failed in every attempt, or Spark failed.
+    Raises PipelineError: a task failed in every attempt, or Spark failed.
     """
     job = RestoreJob(packed(run.access.settings_now), cluster_id)
     return answers(run.context(), tasks, len(tasks), job, doing)

@@ -138,8 +138,7 @@ class RestoreRun:
 def restore(work: RestoreRun, plan: RestorePlan) -> list[TopicRestored]:
     """Restore every topic of *plan*. A topic that fails does not stop the others.
 
-    Raises:
-        Refused: a group now has members, or the restore would wait in vain; nothing was changed.
+    Raises Refused: a group now has members, or the restore would wait in vain; nothing was changed.
     """
     require_no_members(work.run.client, (topic.groups for topic in plan.topics))
     if reason := hindrance(work.run.client, plan, work.how):
@@ -296,8 +295,7 @@ class _Topic:
     def _judge(self, maps: Mapping[int, OffsetMap], state: RestoreState) -> None:
         """Search for foreign records, then compare the records.
 
-        Raises:
-            ForeignRecords: other writers have written to the topic.
+        Raises ForeignRecords: other writers have written to the topic.
         """
         foreign: list[Foreign] = []
         if self._plan.empty:

@@ -78,8 +78,7 @@ class Blobs(Protocol):
 def require_create_once(blobs: Blobs) -> None:
     """Return if of two writers of the same name only one succeeds.
 
-    Raises:
-        StorageError: the store lets two writers create the same name.
+    Raises StorageError: the store lets two writers create the same name.
     """
     where = blobs.where()
     if where in _PROVED:

@@ -474,8 +474,7 @@ def has_manifest(names: Iterable[str]) -> bool:
 def in_form(blobs: Blobs, form: StoredForm, key: Key | None, folder: str) -> Blobs:
     """The plain content of *blobs*, which are stored in *form* in the folder of that name.
 
-    Raises:
-        UsageError: they are encrypted, and there is no key.
+    Raises UsageError: they are encrypted, and there is no key.
     """
     if form.encrypted:
         if key is None:

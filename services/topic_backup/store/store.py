@@ -103,8 +103,7 @@ class RunsFolder:
     def lock(self) -> Iterator[None]:
         """Check that only one of two commits can succeed; then no writer must be kept out.
 
-        Raises:
-            StorageError: the store lets two writers create the same name.
+        Raises StorageError: the store lets two writers create the same name.
         """
         require_create_once(self.blobs)
         yield
@@ -207,8 +206,7 @@ class LocalStore:
     def folder(self, name: str, wanted: StoredForm | None = None) -> Folder:
         """One folder in its existing form; a new folder gets the form *wanted*.
 
-        Raises:
-            UsageError: the folder has another form than *wanted*, or is encrypted without a key.
+        Raises UsageError: the folder has another form than *wanted*, or is encrypted without a key.
         """
         path = self.path / require_folder_name(name)
         form = _agreed(self.where(name), form_of(self.names(name)), wanted)
@@ -248,8 +246,7 @@ Store = LocalStore | ObjectStore
 def open_store(address: str, key: Key | None = None) -> Store:
     """The location at *address*: a path, a ``file`` URL, or the URL of an object store.
 
-    Raises:
-        UsageError: the URL names a file of another machine, no store, or credentials.
+    Raises UsageError: the URL names a file of another machine, no store, or credentials.
     """
     path = local_path(address)
     if path is not None:
@@ -273,8 +270,7 @@ def open_store(address: str, key: Key | None = None) -> Store:
 def local_path(address: str) -> Path | None:
     """The path of *address*; None if it is the URL of an object store.
 
-    Raises:
-        UsageError: a file URL of another machine.
+    Raises UsageError: a file URL of another machine.
     """
     match = _SCHEME.match(address)
     if match is None:
