@@ -45,10 +45,6 @@ def test_the_pinned_program_for_this_machine_is_fetched_and_one_with_another_has
     assert fetch_without_pip("9.9.9", [digest], ENVIRON) == b"the program"
     with pytest.raises(NoUv):
         fetch_without_pip("9.9.9", ["0" * 64], ENVIRON)
-
-
-def test_a_wheel_for_another_machine_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    index, digest = serving(*OTHERS)
-    monkeypatch.setattr(uv, "download", index)
+    monkeypatch.setattr(uv, "download", serving(*OTHERS)[0])
     with pytest.raises(NoUv):
         fetch_without_pip("9.9.9", [digest], ENVIRON)
