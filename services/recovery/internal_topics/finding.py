@@ -94,7 +94,7 @@ class InternalSearch:
 
     sources: tuple[SourceLog, ...] = ()
     designees: Callable[[PartitionState], int | Unknown] = lambda _: Unknown(
-        "nobody leads it, and nobody is named to be elected"
+        "it has no leader, and none is proposed"
     )
     """The broker whose log is kept, for partitions without a leader."""
     go_on: Callable[[], None] = lambda: None

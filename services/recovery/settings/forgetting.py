@@ -74,7 +74,7 @@ class Forgetting:
     @property
     def _choice(self) -> str:
         if self.best is None:
-            return "it has to be elected by hand, and nobody can be read now"
+            return "it has to be elected by hand, and none can be read now"
         least = "?" if isinstance(self.unread, Unknown) else f"{self.unread:,}"
         return f"electing b{self.best} loses {self.price}, unread >= {least}"
 

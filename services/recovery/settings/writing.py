@@ -158,8 +158,8 @@ def why_not_ours(
         return "the topic is gone, or was created again"
     if isinstance(told, Unknown):
         raise ClusterError(
-            f"{change.name} of topic {change.topic} cannot be read ({told.reason}), so nobody "
-            "knows whether it is still ours: nothing was put back; resume once it can be read"
+            f"{change.name} of topic {change.topic} cannot be read ({told.reason}), so it "
+            "may not be ours any more: nothing was put back; resume once it can be read"
         )
     if told.own == change.before:
         return "it has what it had before"
