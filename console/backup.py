@@ -55,7 +55,7 @@ from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.pipeline.acts.prune import Segments
+    from breakglass.services.pipeline.acts.files import Segments
     from breakglass.services.pipeline.restore.options import RestoreOptions
     from breakglass.services.pipeline.restore.planned import RestorePlan
     from breakglass.services.topic_backup.mending import MendedPartition
@@ -197,7 +197,8 @@ def restore(connection: Connection, wanted: RestoreRequest) -> None:
     are read, and each key without effect is named.
     """
     need("pipeline")
-    from breakglass.services.pipeline.acts.restore import RestoreSettings, RestoreTopics
+    from breakglass.services.pipeline.acts.restore import RestoreTopics
+    from breakglass.services.pipeline.restore.options import RestoreSettings
     from breakglass.services.topic_backup.connector import ConnectorKind
 
     file, tail_of = wanted.connector_config, wanted.tail_of
@@ -385,7 +386,7 @@ def prune(
     Manifest and indexes are updated, so that the rest can be restored. In a folder that Kafka
     Backup wrote, records are read to find how old a segment is; stop its connector first.
     """
-    from breakglass.services.pipeline.acts.prune import PruneBackup
+    from breakglass.services.pipeline.acts.files import PruneBackup
     from breakglass.services.topic_backup.prune import PruneLimits
 
     limits = PruneLimits(older_than, keep_bytes, before_offset, keep_segments)
@@ -550,7 +551,7 @@ def reindex(
     record that can be proved from the segments and their indexes. Ends with 1 where anything is
     damaged.
     """
-    from breakglass.services.pipeline.acts.reindex import RebuildIndexes
+    from breakglass.services.pipeline.acts.files import RebuildIndexes
     from breakglass.services.topic_backup.address import mend_at
     from breakglass.services.topic_backup.group_history import outline
 

@@ -28,7 +28,7 @@ from breakglass.console.stores import ConnectorFile, connector, place_named
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.extras import need
-from breakglass.services.pipeline.generations import NewGeneration, require_replaceable
+from breakglass.services.pipeline.report import NewGeneration, require_replaceable
 from breakglass.services.topic_backup.store.form import StoredForm
 from breakglass.services.topic_backup.store.store import local_path
 

@@ -219,7 +219,7 @@ class ServedHolds:
 
     def suspend(self, request: str) -> None:
         """Suspend retention, if that is wanted, for a checkpoint that is not started yet."""
-        from breakglass.services.checkpoint.acts.hold import HoldRetention
+        from breakglass.services.checkpoint.acts.take import HoldRetention
 
         if self.wanted.hold_retention:
             act = HoldRetention(self.wanted.topics, self.wanted.how.control_topic, request)
@@ -228,7 +228,7 @@ class ServedHolds:
 
     def release_ended(self) -> None:
         """Give topics the retention again that was held back for checkpoints that have ended."""
-        from breakglass.services.checkpoint.acts.hold import release_ended
+        from breakglass.services.checkpoint.acts.take import release_ended
         from breakglass.services.checkpoint.kafka.logs import read_control
         from breakglass.services.kafka.wire.deadline import Deadline
 

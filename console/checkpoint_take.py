@@ -227,7 +227,7 @@ def releasing(connection: Connection, control_topic: str, request: str) -> Itera
 
 def release(connection: Connection, control_topic: str, request: str) -> None:
     """Give topics the retention again that *request* held back: its consent included that."""
-    from breakglass.services.checkpoint.acts.hold import ReleaseRetention
+    from breakglass.services.checkpoint.acts.take import ReleaseRetention
 
     act = ReleaseRetention(control_topic, request)
     command = GuardedCommand(act, Consent(implied=True), connection)

@@ -211,7 +211,7 @@ def _exit_code(done: Sequence[MovedOffset], *, partly: bool) -> int:
 
 
 def _say_unread(found: GroupMoves) -> None:
-    from breakglass.services.kafka.offsets_topic import groups_unknown
+    from breakglass.services.kafka.cluster.group_offsets import groups_unknown
 
     standing = found.standing
     for broker, reason in sorted(standing.unread.items()):

@@ -176,7 +176,7 @@ def _views(connection: Connection, journal: str | None) -> list[JournalView]:
         UsageError: *journal* has none.
         WrongCluster: it is of another cluster.
     """
-    from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
+    from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION
     from breakglass.services.recovery.settings.changes import owed, owing_journals
     from breakglass.services.recovery.timeline.shelf import Shelf
 

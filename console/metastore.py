@@ -53,7 +53,7 @@ from breakglass.services.model import Unknown
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.services.metastore.acts.submit import HandedStatement
+    from breakglass.services.metastore.acts.command_topic import HandedStatement
     from breakglass.services.metastore.events import Event
     from breakglass.services.metastore.ksql_server import KsqlServer
     from breakglass.services.metastore.log.validator import NothingToDo, Planned
@@ -125,7 +125,7 @@ def submit(
     --server, which lets a ksqlDB server plan and write it; the topic is then read to confirm it.
     Ends with 4 when it is unknown whether the statement was written.
     """
-    from breakglass.services.metastore.acts.submit import HandToServer, SubmitStatement
+    from breakglass.services.metastore.acts.command_topic import HandToServer, SubmitStatement
 
     statement = mended_statement(statement)
     chosen = ksql_server(server, server_user, server_password_file, server_ca)
@@ -159,7 +159,7 @@ def _write(
     without_plan: bool,
     as_json: bool,
 ) -> None:
-    from breakglass.services.metastore.acts.submit import SubmitStatement
+    from breakglass.services.metastore.acts.command_topic import SubmitStatement
     from breakglass.services.metastore.log.validator import NothingToDo
 
     frozen = command.freeze()
@@ -400,9 +400,9 @@ def compact(
     written only if they become the same metastore. The topic is not changed; `ksql restore`
     restores the new file.
     """
-    from breakglass.services.metastore.compaction import compact as compacted
-    from breakglass.services.metastore.compaction import write_compacted
-    from breakglass.services.metastore.restore.source import Skips, read_source
+    from breakglass.services.metastore.live_backup import compact as compacted
+    from breakglass.services.metastore.live_backup import write_compacted
+    from breakglass.services.metastore.restore.plan import Skips, read_source
 
     source = read_source(file, Skips(), only_read=True)
     told = compacted(source.records)

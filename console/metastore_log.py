@@ -267,7 +267,7 @@ def _rebuilt(
 
 def _replayed(file: Path, entries: list[AppliedCommand]) -> Replay:
     from breakglass.services.metastore.log.reader import Replay
-    from breakglass.services.metastore.restore.source import Skips, read_source
+    from breakglass.services.metastore.restore.plan import Skips, read_source
 
     replay = Replay(entries.append)
     source = read_source(file, Skips(), only_read=True)

@@ -84,9 +84,9 @@ def restore(
     restore is killed, run the same command again to continue. Each --server is asked, by /info,
     whether it still runs.
     """
-    from breakglass.services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
+    from breakglass.services.metastore.acts.command_topic import SNAPSHOTS, RestoreCommandTopic
     from breakglass.services.metastore.ksql_server import server_url
-    from breakglass.services.metastore.restore.source import Skips, read_source
+    from breakglass.services.metastore.restore.plan import Skips, read_source
 
     settings = service_of_backup(backup, service_id, config)
     reached = reaching(connection, config)
@@ -165,7 +165,7 @@ def say_plan(plan: MetastoreRestorePlan) -> None:
         say(f"a server seems to run: {server}")
     for server in plan.servers.unseen:
         say(f"? {server}")
-    from breakglass.services.metastore.restore.source import changed_query_ids, reusable_query_ids
+    from breakglass.services.metastore.restore.plan import changed_query_ids, reusable_query_ids
 
     changed = [
         f"{key} began a query with number {before} and begins it with {after}"
@@ -184,7 +184,7 @@ def _say_some(told: Sequence[str], before: str) -> None:
 
 def document(plan: MetastoreRestorePlan) -> dict[str, Any]:
     """The plan as one JSON object."""
-    from breakglass.services.metastore.restore.source import changed_query_ids, reusable_query_ids
+    from breakglass.services.metastore.restore.plan import changed_query_ids, reusable_query_ids
 
     source = plan.source
     return {

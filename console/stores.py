@@ -17,7 +17,7 @@ from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
     from breakglass.services.topic_backup.connector import ConnectorKind, ConnectorSettings
-    from breakglass.services.topic_backup.store.key import Key
+    from breakglass.services.topic_backup.store.blobs import Key
 
 StoreAddresses = Annotated[
     list[str] | None,

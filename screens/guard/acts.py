@@ -135,8 +135,8 @@ class RestoreMetastorePage(ActPage):
     CHANGES = "topic"
 
     def __init__(self, context: Context, service_id: str, file: Path) -> None:
-        from breakglass.services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
-        from breakglass.services.metastore.restore.source import Skips, read_source
+        from breakglass.services.metastore.acts.command_topic import SNAPSHOTS, RestoreCommandTopic
+        from breakglass.services.metastore.restore.plan import Skips, read_source
         from breakglass.services.metastore.settings import MetastoreSettings
 
         source, settings = partial(read_source, file, Skips()), MetastoreSettings(service_id)

@@ -31,12 +31,11 @@ from breakglass.services.divergence.entry import (
 )
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.health.backups import BackupGlance
-from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir
-from breakglass.services.kafka.cluster.shown_settings import ShownSetting
+from breakglass.services.kafka.cluster.log_dirs import BrokerLogDir
+from breakglass.services.kafka.cluster.settings import ShownSetting
 from breakglass.services.model import TopicPartition, TopicSettings, Unknown
+from breakglass.services.record_batches import Marker, TimestampType
 from breakglass.services.snapshot import ClusterDescription, Quorum
-from breakglass.services.topic_backup.batches import Marker
-from breakglass.services.topic_backup.record import TimestampType
 from breakglass.services.topic_backup.status import TopicStatus
 
 CLUSTER = "cluster.json"

@@ -50,7 +50,7 @@ from breakglass.services.metastore.lines import (
     checked,
     read_lines,
 )
-from breakglass.services.metastore.private_files import is_locked, lock_file
+from breakglass.services.metastore.settings import is_locked, lock_file
 from breakglass.services.model import Unknown
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors

@@ -20,11 +20,15 @@ from breakglass.services import patience
 from breakglass.services.divergence.replica_source import parting
 from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.journal_view import JournalView
-from breakglass.services.kafka.cluster.group_offsets import GroupOffsets, describing, read_committed
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, offline_offsets
+from breakglass.services.kafka.cluster.group_offsets import (
+    OFFSETS_TOPIC,
+    GroupOffsets,
+    describing,
+    offline_offsets,
+    read_committed,
+)
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import ask_brokers, by_leader
-from breakglass.services.kafka.replicas.list_offsets import list_offsets
+from breakglass.services.kafka.replicas.list_offsets import ask_brokers, by_leader, list_offsets
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
     EpochHistory,

@@ -174,8 +174,7 @@ def prove(
 
     Records that retention has removed since are counted as expired.
 
-    Raises:
-        PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
+    Raises PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
     """
     for number in spans:
         if number in now.unread:

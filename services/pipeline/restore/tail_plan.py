@@ -48,12 +48,13 @@ from breakglass.services.pipeline.stored_segments import (
     runs_between,
     stored_segments,
 )
+from breakglass.services.record_batches import Record
 from breakglass.services.recovery.plan.document import Plan
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.catalog import HeldTopic, held_topics
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.topic_backup.folder_contents import RestorableTopic, read_held, read_sound
-from breakglass.services.topic_backup.record import HEAD, Record, decode, encode
+from breakglass.services.topic_backup.record import HEAD, decode, encode
 from breakglass.services.topic_backup.store.store import LocalStore, Store
 from breakglass.services.topic_backup.summary import PartitionSummary
 

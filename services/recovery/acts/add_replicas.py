@@ -30,10 +30,10 @@ from breakglass.services.guard.act import (
 )
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.steps import ADD_REPLICAS
-from breakglass.services.kafka.cluster.broker_log_dirs import read_broker_log_dirs
+from breakglass.services.kafka.cluster.log_dirs import read_broker_log_dirs
 from breakglass.services.kafka.election_client import PARTITIONS_A_REQUEST, ElectionClient
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import ask_brokers, by_leader
+from breakglass.services.kafka.replicas.list_offsets import ask_brokers, by_leader
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
     PartitionState,

@@ -29,7 +29,7 @@ from breakglass.services.guard.act import (
 )
 from breakglass.services.guard.consent import ConsentPhrase, consent_groups
 from breakglass.services.guard.steps import FORGET_LEADERS
-from breakglass.services.kafka.cluster.topic_settings import MIN_ISR
+from breakglass.services.kafka.cluster.settings import MIN_ISR
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition, Unknown

@@ -25,8 +25,7 @@ from breakglass.services.guard.act import (
 )
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.steps import HOLD_ELECTIONS
-from breakglass.services.kafka.cluster.layered_setting import LayeredSetting
-from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
+from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION, LayeredSetting
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.settings.changes import SettingChange, topics_text
 from breakglass.services.recovery.settings.looking import (

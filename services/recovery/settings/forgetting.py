@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from breakglass.services.guard.consent import Price, Stake
-from breakglass.services.kafka.cluster.layered_setting import LayeredSetting
+from breakglass.services.kafka.cluster.settings import LayeredSetting
 from breakglass.services.model import (
     Forfeited,
     PartitionEvidence,

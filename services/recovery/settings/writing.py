@@ -12,10 +12,10 @@ from breakglass.services.errors import BreakglassError, ClusterError, Unreachabl
 from breakglass.services.guard.act import TargetResult, result_of
 from breakglass.services.guard.journal import Journal
 from breakglass.services.guard.steps import PUT_SETTING_BACK
-from breakglass.services.kafka.cluster.layered_setting import LayeredSetting, read_layered
+from breakglass.services.kafka.admin_client import TOPICS_A_REQUEST, SettingClient
+from breakglass.services.kafka.cluster.settings import LayeredSetting, read_layered
 from breakglass.services.kafka.election_client import Reply
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.setting_client import TOPICS_A_REQUEST, SettingClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.settings.changes import SettingChange, journalled

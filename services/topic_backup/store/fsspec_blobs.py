@@ -50,8 +50,7 @@ AGAIN = "check that the store answers and run the command again; what was commit
 def store_errors(where: str) -> Iterator[None]:
     """Convert a client's exception about *where* to a StorageError.
 
-    Raises:
-        UsageError: the client is not installed, or does not accept the URL.
+    Raises UsageError: the client is not installed, or does not accept the URL.
     """
     try:
         yield
@@ -183,8 +182,7 @@ def answered(where: str, seconds: float, act: Callable[[], T]) -> T:
     Clients have limits of their own, if any, for each request and each of its repetitions. One that
     hangs keeps its thread, which ends with the process.
 
-    Raises:
-        StorageError: the store has not answered within *seconds*.
+    Raises StorageError: the store has not answered within *seconds*.
     """
     found: Future[T] = Future()
 

@@ -22,7 +22,7 @@ from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.guard.journal import Journal, list_journals, read
 from breakglass.services.incident.watch import IncidentWatch
-from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
+from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION
 from breakglass.services.lab.scenarios import find_scenarios
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.security import OPERATOR

@@ -17,16 +17,15 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Consumer
 
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
+from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
 from breakglass.services.lab.tools import tool_command
 from breakglass.services.lab.topics import create_topic, elect_unclean
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import TopicPartition, log_of
 from breakglass.services.recovery.group_reset import MoveReason
 from breakglass.services.recovery.remembered.store import ReplicaMemory
-from breakglass.services.topic_backup.consumer_offsets import log_of
 from tests.kit.program import Ended
 from tests.kit.waiting import wait_until
 from tests.lab.asking import ANSWER_SECONDS, commit, committed_offset, lab_consumer

@@ -14,9 +14,9 @@ from textual.pilot import Pilot
 from breakglass.screens.guard.acts import RestoreMetastorePage
 from breakglass.screens.widgets.consent import ConsentField
 from breakglass.services.errors import ClusterError
+from breakglass.services.metastore.glance import ServiceLook, command_topics
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log.reader import Degradation
-from breakglass.services.metastore.looking import ServiceLook, command_topics
 from breakglass.services.model import Unknown
 from tests.kit.incidents import incident_of
 from tests.screens.consoles import console_on

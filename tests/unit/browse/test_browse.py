@@ -38,10 +38,10 @@ from breakglass.services.divergence.opening import open_backup
 from breakglass.services.divergence.source import Abandoned, Reading
 from breakglass.services.errors import MalformedInput, UsageError
 from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.record_batches import TimestampType
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import TimestampType
 from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
 from tests.kit.work import calls_of
 from tests.unit.divergence.streams import TIME, ListSource, entries, entry

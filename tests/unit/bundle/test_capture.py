@@ -30,7 +30,7 @@ from breakglass.services.bundle.records import GROUPS
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.guard.journal import Journal
 from breakglass.services.incident import broker_liveness, watch
-from breakglass.services.kafka.cluster.shown_settings import ShownSetting
+from breakglass.services.kafka.cluster.settings import ShownSetting
 from breakglass.services.model import Reassignment, Unknown
 from breakglass.services.session import Effort, ReadAccess
 from tests.kit.bundles import entries_of, unpacked

@@ -15,7 +15,7 @@ import pytest
 from breakglass.console.checkpoint_text import CommandText
 from breakglass.services.checkpoint.acts.restore import how_it_ended
 from breakglass.services.checkpoint.parts import alone
-from breakglass.services.checkpoint.protocol.flows import GroupFlow
+from breakglass.services.checkpoint.protocol.lineage import GroupFlow
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import (
     BackupStore,

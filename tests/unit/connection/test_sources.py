@@ -26,7 +26,7 @@ from breakglass.services.connection.sources import (
 )
 from breakglass.services.errors import BadConnectionSettings
 from breakglass.services.metastore.ksql_server import KsqlServer, server_url
-from breakglass.services.topic_backup.store.key import read_key
+from breakglass.services.topic_backup.store.blobs import read_key
 
 ROOT = Path(__file__).parents[3]
 SASL = (

@@ -16,6 +16,7 @@ from breakglass.services.divergence.entry import RecordEntry
 from breakglass.services.divergence.opening import open_backup
 from breakglass.services.divergence.source import Reading
 from breakglass.services.pipeline.stored_segments import runs_between, stored_segments
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import found_files, read_held, read_sound
@@ -23,10 +24,10 @@ from breakglass.services.topic_backup.mending import mend
 from breakglass.services.topic_backup.part import Addition, Missing
 from breakglass.services.topic_backup.prune import PruneLimits, prune
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.record import Record, _Decoder, encode
-from breakglass.services.topic_backup.reindex import reindex
+from breakglass.services.topic_backup.record import _Decoder, encode
 from breakglass.services.topic_backup.salvage import salvaged
 from breakglass.services.topic_backup.segment_bytes import SegmentExtent
+from breakglass.services.topic_backup.segment_index import reindex
 from breakglass.services.topic_backup.segment_reader import FoundRecord, Proof
 from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store.store import LocalStore

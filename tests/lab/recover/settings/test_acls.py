@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from breakglass.services.kafka.cluster.topic_settings import MIN_ISR
+from breakglass.services.kafka.cluster.settings import MIN_ISR
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, B4_EMPTY, COURSE, LAST_LOST
 from breakglass.services.lab.scenarios.play import play, raise_lab

@@ -15,8 +15,7 @@ import pytest
 from breakglass.services.guard import run as guard
 from breakglass.services.guard.act import Front
 from breakglass.services.guard.run import ConsentOutdated, GuardedRun
-from breakglass.services.kafka.cluster.layered_setting import LayeredSetting
-from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
+from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION, LayeredSetting
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import (
     B1_LOST,

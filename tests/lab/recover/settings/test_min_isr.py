@@ -15,7 +15,7 @@ import pytest
 from breakglass.services.guard import run as guard
 from breakglass.services.guard.act import Front
 from breakglass.services.guard.run import ConsentOutdated, GuardedRun
-from breakglass.services.kafka.cluster.topic_settings import MIN_ISR, UNCLEAN_ELECTION
+from breakglass.services.kafka.cluster.settings import MIN_ISR, UNCLEAN_ELECTION
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, B4_EMPTY, COURSE, LAST_LOST
 from breakglass.services.lab.scenarios.replaced_disk import HELD_OFF
