@@ -21,9 +21,8 @@ from breakglass.services.model import (
 )
 from breakglass.services.recovery.judgement.lineage import divergence
 from breakglass.services.recovery.judgement.ranking import holds_records, log_rank
+from breakglass.services.recovery.remembered.passed_over import ElectionKey
 
-Key = tuple[str, TopicPartition, int]
-"""Topic id, partition, leader epoch: one election, the same for every session."""
 
 
 class LogFate(StrEnum):
@@ -82,7 +81,7 @@ class ElectionSeen:
     holders: tuple[ReplicaAhead, ...]
 
     @property
-    def key(self) -> Key:
+    def key(self) -> ElectionKey:
         return self.topic_id, self.partition, self.leader_epoch
 
     @property

@@ -21,7 +21,6 @@ from breakglass.services.errors import StorageError
 from breakglass.services.guard.lock import operator
 from breakglass.services.incident.elections_seen import (
     ElectionSeen,
-    Key,
     Witnessed,
     election_seen,
     followed,
@@ -67,8 +66,8 @@ class Witness:
         self._returned: dict[TopicPartition, _Returned] = {}
         self._agreed: dict[TopicPartition, int] = {}
         self._changing = threading.Lock()
-        self._observations: dict[Key, Observation] = {}
-        self._ours: set[Key] = set()
+        self._observations: dict[ElectionKey, Observation] = {}
+        self._ours: set[ElectionKey] = set()
         """Elections that were agreed to here: whatever other sessions say of them."""
         self._stamp = (0, 0)
         """The stamp of the file when it was last read."""

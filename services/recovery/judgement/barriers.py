@@ -16,7 +16,7 @@ from breakglass.services.recovery.judgement.ranking import (
 )
 from breakglass.services.recovery.judgement.succession import (
     ROLE_WORDS,
-    UNCLEAN_ELECTION,
+    BY_UNCLEAN_ELECTION,
     elected_by_order,
     hazards,
 )
@@ -96,9 +96,9 @@ def remarks(case: Case) -> Iterator[str]:
     if best is not None and losing and contents_read(best.replica):
         yield f"b{best.broker}: {how_far_read(best.replica)}"
     yield from _over_smaller_loss(case)
-    if case.forecast.broker is not None and case.forecast.reason == UNCLEAN_ELECTION:
+    if case.forecast.broker is not None and case.forecast.reason == BY_UNCLEAN_ELECTION:
         yield (
-            f"{UNCLEAN_ELECTION}: the controller may elect b{case.forecast.broker} by itself "
+            f"{BY_UNCLEAN_ELECTION}: the controller may elect b{case.forecast.broker} by itself "
             "at any moment"
         )
     circumstances = case.circumstances

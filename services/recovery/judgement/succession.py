@@ -161,7 +161,7 @@ def forecast_with(
         return SuccessionForecast(None, f"unknown if unclean election is on: {unclean.reason}")
     first = first_live(evidence) if unclean else None
     if first is not None:
-        return SuccessionForecast(first, UNCLEAN_ELECTION)
+        return SuccessionForecast(first, BY_UNCLEAN_ELECTION)
     return _NOBODY
 
 
@@ -199,7 +199,7 @@ def unregistered_text(evidence: PartitionEvidence) -> str:
     )
 
 
-UNCLEAN_ELECTION = "unclean.leader.election.enable=true: the first live replica of the assignment"
+BY_UNCLEAN_ELECTION = "unclean.leader.election.enable=true: the first live replica of the assignment"
 
 ROLE_WORDS = {
     Role.ISR: "in the ISR",

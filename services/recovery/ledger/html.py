@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from html import escape
-from itertools import count
 
 from breakglass.services.recovery.ledger.page import LedgerPage, PageLines, PageTable
 from breakglass.services.words.inert import inert
@@ -60,8 +59,11 @@ def _table(table: PageTable) -> Iterator[str]:
 
 
 def _row(cells: Iterable[str], right: frozenset[int], tag: str) -> str:
-    marks = (' class="n"' if number in right else "" for number in count())
-    marked = (f"<{tag}{mark}>{_text(cell)}</{tag}>" for mark, cell in zip(marks, cells))  # noqa: B905
+    mark = ' class="n"'
+    marked = (
+        f"<{tag}{mark * (number in right)}>{_text(cell)}</{tag}>"
+        for number, cell in enumerate(cells)
+    )
     return f"<tr>{''.join(marked)}</tr>"
 
 

@@ -57,11 +57,11 @@ def abandonments_in(view: JournalView) -> Iterator[Abandonment]:
                 )
 
 
-Election = tuple[str, TopicPartition, int]
+ElectionKey = tuple[str, TopicPartition, int]
 """Topic id, partition, and the leader epoch that began with the election."""
 
 
-def elections_in(view: JournalView) -> Iterator[Election]:
+def elections_in(view: JournalView) -> Iterator[ElectionKey]:
     """The elections of *view* that ended as they were agreed to."""
     planned = view.plan.items if view.plan is not None else {}
     for ending in endings_of(view):

@@ -23,7 +23,7 @@ from breakglass.services.recovery.judgement.starting import PassedOver
 from breakglass.services.recovery.remembered.heard import HeardLog, key_of, leaders_of
 from breakglass.services.recovery.remembered.passed_over import (
     Abandonment,
-    Election,
+    ElectionKey,
     abandonments_in,
     cut_by_leader,
     elections_in,
@@ -48,7 +48,7 @@ MOST_BYTES = 256 * 1024 * 1024
 class _Read:
     stamp: tuple[int, int]
     abandonments: tuple[Abandonment, ...]
-    elected: frozenset[Election] = frozenset()
+    elected: frozenset[ElectionKey] = frozenset()
     trouble: str = ""
 
 
@@ -182,7 +182,7 @@ class Recollection:
             self.passed_over(snapshot, whole=whole), self.cut_by_leaders(client, snapshot)
         )
 
-    def elected(self) -> frozenset[Election]:
+    def elected(self) -> frozenset[ElectionKey]:
         """The elections that journals know of: each was agreed to."""
         return frozenset().union(*[held.elected for held in self._read_journals()])
 

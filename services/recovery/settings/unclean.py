@@ -9,7 +9,7 @@ from breakglass.services.guard.consent import Price, Stake
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.judgement.assessment import Assessment
 from breakglass.services.recovery.judgement.succession import (
-    UNCLEAN_ELECTION,
+    BY_UNCLEAN_ELECTION,
     Circumstances,
     forecast,
 )
@@ -48,7 +48,7 @@ def unclean_winners(
     for assessment in judged:
         settings = replace(assessment.evidence.settings, unclean_election=True)
         next_leader = forecast(replace(assessment.evidence, settings=settings), circumstances)
-        if next_leader.broker is None or next_leader.reason != UNCLEAN_ELECTION:
+        if next_leader.broker is None or next_leader.reason != BY_UNCLEAN_ELECTION:
             continue
         best = assessment.best
         yield UncleanWinner(
