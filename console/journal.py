@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from breakglass.services.guard.journal import UnreadableJournal
-    from breakglass.services.recovery.timeline.account import Account, Brief
-    from breakglass.services.recovery.timeline.shelf import Shelf
+    from breakglass.services.recovery.timeline.account import Account, Brief, Shelf
 
 app = new_app(
     "What was done to clusters from here: by whom, when, and how it ended.\n\nJournals are files "
@@ -45,15 +44,14 @@ Cluster = Annotated[
 @connected
 def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJson = False) -> None:
     """List journals, newest first."""
-    from breakglass.services.incident.observations import clusters_observed
-    from breakglass.services.recovery.timeline.account import Brief, words_of
-    from breakglass.services.recovery.timeline.shelf import Shelf
+    from breakglass.services.incident.elections_seen import clusters_observed
+    from breakglass.services.recovery.timeline.account import Brief, Shelf, words_of
 
     named = _cluster_named(connection, cluster)
     found = _all(Shelf(), named)
     say_observed(*([named] if named else clusters_observed()))
     if as_json:
-        from breakglass.services.recovery.timeline.document import list_document
+        from breakglass.services.recovery.timeline.text import list_document
 
         print_json(list_document(found))
         return
@@ -95,11 +93,11 @@ def observed(
     Consoles on this machine see such elections while they watch a cluster, and show each election
     until somebody acknowledges it.
     """
-    from breakglass.services.incident.election_words import sightings
-    from breakglass.services.incident.observations import (
+    from breakglass.services.incident.elections_seen import (
         Observations,
         clusters_observed,
         observation_document,
+        sightings,
         unacknowledged,
     )
 
@@ -136,7 +134,7 @@ def show(
     """Show the result of each partition of a journal, and the reason."""
     (account,) = _accounts([journal] if journal else [], connection, cluster)
     if as_json:
-        from breakglass.services.recovery.timeline.document import account_document
+        from breakglass.services.recovery.timeline.text import account_document
 
         print_json(account_document(account))
         return
@@ -157,7 +155,7 @@ def timeline(
     """Print what happened when, as text to paste into a ticket."""
     accounts = _accounts(journals or [], connection, cluster)
     if as_json:
-        from breakglass.services.recovery.timeline.document import timeline_document
+        from breakglass.services.recovery.timeline.text import timeline_document
 
         print_json(timeline_document(accounts))
     else:
@@ -213,8 +211,7 @@ def _accounts(
     names: Sequence[str], connection: Connection, cluster: str | None = None
 ) -> list[Account]:
     """The journals of *names*; without any, the newest of that cluster that can be read."""
-    from breakglass.services.recovery.timeline.account import Brief
-    from breakglass.services.recovery.timeline.shelf import Shelf, account_of
+    from breakglass.services.recovery.timeline.account import Brief, Shelf, account_of
 
     shelf = Shelf()
     accounts = [shelf.named(name) for name in names]

@@ -449,8 +449,8 @@ class PlannedElections:
     plan: Plan
 
     def __call__(self, front: Front) -> ElectionSubject:
-        from breakglass.services.recovery.plan.appraisal import appraise
         from breakglass.services.recovery.plan.check import require_cluster
+        from breakglass.services.recovery.plan.make import appraise
 
         leaders = self.plan.leaders
         with front.reading() as client:

@@ -17,7 +17,7 @@ from breakglass.services.guard.act import ActEvent, Ending, JournalOpened
 from breakglass.services.guard.consent import ConsentPhrase, Price
 from breakglass.services.model import TopicPartition, Unknown, known
 from breakglass.services.recovery.acts.add_replicas import reach_text
-from breakglass.services.recovery.acts.events import (
+from breakglass.services.recovery.acts.elect import (
     BatchBegun,
     OutcomesReported,
     RescueEnded,
@@ -25,11 +25,10 @@ from breakglass.services.recovery.acts.events import (
 )
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from breakglass.services.recovery.guarded.aftermath import Aftermath
-from breakglass.services.recovery.guarded.election_quote import Priced
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
-from breakglass.services.recovery.guarded.subject import ElectionSubject
+from breakglass.services.recovery.guarded.subject import ElectionSubject, Priced
 from breakglass.services.recovery.judgement.loss import ReplicaLoss, UnreadRecords, loss_of
-from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
+from breakglass.services.recovery.rescue.spans import RescuedPartition, RescueProgress
 from breakglass.services.words.figures import count, epochs_text, unread_text
 from breakglass.themes.roles import Role, Words
 

@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from breakglass.screens.elect.state import rows_of
 from breakglass.screens.guard.worker import ActFrozen, GuardedWorker, GuardMessage
-from breakglass.services.guard.act import ActEvent, Change, Ending, Frozen
-from breakglass.services.guard.run import GuardedRun
-from breakglass.services.recovery.acts.elect import frozen_elections
-from breakglass.services.recovery.acts.events import OutcomesReported
+from breakglass.services.guard.act import ActEvent, Change, Ending, Frozen, GuardedRun
+from breakglass.services.recovery.acts.elect import OutcomesReported, frozen_elections
 from breakglass.services.recovery.acts.resume import Resumption
 from breakglass.services.recovery.execution.target import PartitionOutcome
-from breakglass.services.recovery.guarded.aftermath import look_after
+from breakglass.services.recovery.guarded.aftermath import look_after, watch_ladder
 from breakglass.services.recovery.guarded.check_again import check_again, settled_by
-from breakglass.services.recovery.guarded.ladder_watch import watch_ladder
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 
 if TYPE_CHECKING:

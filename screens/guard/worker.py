@@ -16,8 +16,17 @@ from textual.message import Message
 from breakglass.screens.context import Context
 from breakglass.screens.messages import MutationEnded
 from breakglass.screens.refreshing import of_step
-from breakglass.services.guard.act import Act, ActEvent, Change, Ending, Front, Frozen, Underway
-from breakglass.services.guard.run import ConsentOutdated, GuardedRun
+from breakglass.services.guard.act import (
+    Act,
+    ActEvent,
+    Change,
+    ConsentOutdated,
+    Ending,
+    Front,
+    Frozen,
+    GuardedRun,
+    Underway,
+)
 
 if TYPE_CHECKING:
     from breakglass.services.errors import BreakglassError

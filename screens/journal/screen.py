@@ -30,18 +30,27 @@ from breakglass.screens.refreshing import found_or_why, in_thread
 from breakglass.screens.widgets.dialog import Overlay
 from breakglass.screens.widgets.facts import Fact, Facts, fact, facts_table
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
-from breakglass.services.guard.journal import UnreadableJournal
-from breakglass.services.guard.journal_view import UNKNOWN, JournalStep
-from breakglass.services.incident.election_words import Sighting, sightings
-from breakglass.services.incident.observations import Observations, clusters_observed
+from breakglass.services.guard.journal import UNKNOWN, JournalStep, UnreadableJournal
+from breakglass.services.incident.elections_seen import (
+    Observations,
+    Sighting,
+    clusters_observed,
+    sightings,
+)
 from breakglass.services.model import Unknown
-from breakglass.services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE
+from breakglass.services.recovery.execution.steps import PARTLY_FAILED, SUCCEEDED, UNDONE
 from breakglass.services.recovery.judgement.assessment import recovery_order
-from breakglass.services.recovery.judgement.starting import do_not_start
-from breakglass.services.recovery.timeline.account import Account, Brief, ExecutionState, words_of
+from breakglass.services.recovery.judgement.succession import do_not_start
+from breakglass.services.recovery.timeline.account import (
+    Account,
+    Brief,
+    ExecutionState,
+    Shelf,
+    account_of,
+    digest_text,
+    words_of,
+)
 from breakglass.services.recovery.timeline.ending import NOTHING_SENT, PartitionEnding, result_of
-from breakglass.services.recovery.timeline.moments import digest_text
-from breakglass.services.recovery.timeline.shelf import Shelf, account_of
 from breakglass.services.recovery.timeline.text import UNTROUBLED, timeline_text
 from breakglass.services.words.figures import count
 from breakglass.services.words.inert import bounded

@@ -11,10 +11,9 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from breakglass.screens.widgets.replica_table import Line, ReplicaTable, reason_lines
-from breakglass.services.incident import cells
-from breakglass.services.incident.forecast import Forecast, Outlook, forecast_of
-from breakglass.services.incident.row import IncidentRow
-from breakglass.services.recovery.judgement.starting import IF_AS_IT_WAS
+from breakglass.services.incident.listing import Forecast, Outlook, forecast_of
+from breakglass.services.incident.row import IncidentRow, name_text
+from breakglass.services.recovery.judgement.succession import IF_AS_IT_WAS
 from breakglass.themes.roles import Role, Words
 
 MOST_TOPICS = 12
@@ -77,9 +76,7 @@ def _outlook(outlook: Outlook, width: int) -> Iterator[Line]:
             Words(number if not place else " " * len(number)),
             Words(line.text[3:], role),
         )
-    names = [
-        cells.name_text(topic if len(topic.rows) > 1 else topic.rows[0]) for topic in outlook.topics
-    ]
+    names = [name_text(topic if len(topic.rows) > 1 else topic.rows[0]) for topic in outlook.topics]
     shown = ", ".join(names[:MOST_TOPICS])
     more = f", and {len(names) - MOST_TOPICS:,} more topics" if len(names) > MOST_TOPICS else ""
     for (line,) in reason_lines([shown + more], width - 9):

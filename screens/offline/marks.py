@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import cast
 
-from breakglass.services.incident.cells import Listed
-from breakglass.services.incident.groups import GroupKey, PartitionGroup
-from breakglass.services.incident.row import IncidentRow
+from breakglass.services.incident.row import GroupKey, IncidentRow, Listed, PartitionGroup
 from breakglass.services.model import TopicPartition
 from breakglass.services.same_ends import differing
 

@@ -18,9 +18,6 @@ from typing_extensions import override
 from breakglass.screens.offline.marks import Marks, line_key, rows_of
 from breakglass.screens.refreshing import in_thread
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
-from breakglass.services.incident import cells
-from breakglass.services.incident.cells import Listed
-from breakglass.services.incident.groups import GroupKey, PartitionGroup
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.listing import (
     Listing,
@@ -31,7 +28,21 @@ from breakglass.services.incident.listing import (
     narrowed,
     relisted,
 )
-from breakglass.services.incident.row import IncidentRow
+from breakglass.services.incident.row import (
+    GroupKey,
+    IncidentRow,
+    Listed,
+    PartitionGroup,
+    action_text,
+    best_text,
+    epoch_text,
+    heard_text,
+    log_end_text,
+    loses_text,
+    name_text,
+    unread_text,
+    verdict_text,
+)
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.themes.roles import Role, Words
@@ -60,11 +71,11 @@ def columns(opened: Callable[[Listed], bool | None]) -> tuple[LineColumn[Listed]
     """The columns; *opened* says of a group whether it is, of one of its partitions None."""
 
     def verdict(line: Listed) -> Words:
-        shown = f"{cells.verdict_text(line):<{WORD}} {cells.action_text(line)}"
+        shown = f"{verdict_text(line):<{WORD}} {action_text(line)}"
         return Words(shown, Role.MUTED if line.verdict is None else VERDICT_ROLES[line.verdict])
 
     def name(line: Listed) -> Words:
-        shown = cells.name_text(line)
+        shown = name_text(line)
         if isinstance(line, PartitionGroup):
             return Words(("▾" if opened(line) else "▸") + shown)
         return Words(("   " if opened(line) is None else " ") + shown)
@@ -75,14 +86,14 @@ def columns(opened: Callable[[Listed], bool | None]) -> tuple[LineColumn[Listed]
         LineColumn("Best", _best, least_width=50),
         LineColumn(
             "LEO",
-            lambda line: _figure(cells.log_end_text(line)),
+            lambda line: _figure(log_end_text(line)),
             right=True,
             least_width=70,
             yields=2,
         ),
         LineColumn(
             "Epoch",
-            lambda line: _figure(cells.epoch_text(line)),
+            lambda line: _figure(epoch_text(line)),
             right=True,
             least_width=78,
             yields=1,
@@ -94,11 +105,11 @@ def columns(opened: Callable[[Listed], bool | None]) -> tuple[LineColumn[Listed]
 
 
 def _best(line: Listed) -> Words:
-    return Words(cells.best_text(line), None if line.designee is None else Role.DESIGNEE)
+    return Words(best_text(line), None if line.designee is None else Role.DESIGNEE)
 
 
 def _loses(line: Listed) -> Words:
-    text = cells.loses_text(line)
+    text = loses_text(line)
     value = line.loss.at_least if isinstance(line, PartitionGroup) else line.loss
     if isinstance(value, Unknown):
         return Words(text, Role.UNKNOWN)
@@ -106,14 +117,14 @@ def _loses(line: Listed) -> Words:
 
 
 def _unread(line: Listed) -> Words:
-    text = cells.unread_text(line)
+    text = unread_text(line)
     return Words(text, None if text in ("0", "-") else Role.UNKNOWN)
 
 
 def _heard(line: Listed) -> Words:
     heard = line.heard
     all_heard = heard is not None and heard[0] == heard[1]
-    return Words(cells.heard_text(line), None if all_heard else Role.UNKNOWN)
+    return Words(heard_text(line), None if all_heard else Role.UNKNOWN)
 
 
 def _figure(text: str) -> Words:

@@ -25,8 +25,7 @@ from breakglass.services.model import TopicPartition
 from breakglass.themes.roles import Role, Words
 
 if TYPE_CHECKING:
-    from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
-    from breakglass.services.recovery.rescue.spans import AtRisk
+    from breakglass.services.recovery.rescue.spans import AtRisk, RescuedPartition, RescueProgress
 
 
 class RescueMoved(Message):
@@ -183,7 +182,7 @@ class RescueScreen(TextPage):
 
     def _rescue(self, prepared: Prepared, cluster_id: str) -> Sequence[RescuedPartition]:
         """In a thread: never raises for a broker, a disk or a partition."""
-        from breakglass.services.recovery.guarded.rescuing import rescuer
+        from breakglass.services.recovery.rescue.rescue import rescuer
 
         def tell(progress: RescueProgress) -> None:
             self.post_message(RescueMoved(progress))
@@ -285,7 +284,7 @@ class BeforeReturnScreen(RescueScreen):
         self._broker = broker
 
     def most_bytes(self) -> int | None:
-        from breakglass.services.recovery.guarded.rescuing import BEFORE_RETURN_BYTES
+        from breakglass.services.recovery.rescue.rescue import BEFORE_RETURN_BYTES
 
         return BEFORE_RETURN_BYTES
 

@@ -31,12 +31,17 @@ from breakglass.screens.widgets.replica_table import (
     reason_lines,
 )
 from breakglass.screens.widgets.status_bar import age_text
-from breakglass.services.incident import cells
-from breakglass.services.incident.cells import Listed
 from breakglass.services.incident.filters import HELP, readable
-from breakglass.services.incident.groups import PartitionGroup
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.listing import ListingView, RowOrder
+from breakglass.services.incident.row import (
+    Listed,
+    PartitionGroup,
+    best_text,
+    loses_text,
+    name_text,
+    unread_text,
+)
 from breakglass.services.recovery.judgement.summary import none_offline
 from breakglass.services.words.inert import bounded
 from breakglass.themes.roles import Role, Words, role_style
@@ -74,9 +79,9 @@ def panel_lines(
     if isinstance(line, PartitionGroup):
         told = "not read yet"
         if line.verdict is not None:
-            told = f"best {cells.best_text(line)}, loses {cells.loses_text(line)}, unread "
-            told += cells.unread_text(line)
-        name = Words(f" {cells.name_text(line)}", Role.HEADING)
+            told = f"best {best_text(line)}, loses {loses_text(line)}, unread "
+            told += unread_text(line)
+        name = Words(f" {name_text(line)}", Role.HEADING)
         listed = Words("  Enter lists them; the first is", Role.MUTED)
         begun.append((name, Words(f"  {told}"), listed))
     assessment = incident.assessment(row.partition)
@@ -291,7 +296,7 @@ class OfflineScreen(FilteredPage):
         """Keep unclean elections from coming, whatever is marked: the act finds its topics."""
         if self._armed("hold"):
             from breakglass.screens.guard.acts import HoldPage
-            from breakglass.services.recovery.acts.hold import HoldElections
+            from breakglass.services.recovery.acts.topic_settings import HoldElections
 
             self.app.push_screen(HoldPage(self.context, HoldElections()))
 
@@ -299,7 +304,7 @@ class OfflineScreen(FilteredPage):
         """Let the controller forget the last leaders of the topics that are meant."""
         if self._armed("recover min-isr"):
             from breakglass.screens.guard.acts import ForgetPage
-            from breakglass.services.recovery.acts.forget_leaders import ForgetLeaders
+            from breakglass.services.recovery.acts.topic_settings import ForgetLeaders
 
             topics = sorted({partition.topic for partition in self._list.targets})
             act = ForgetLeaders(tuple(topics), tuple(sorted(self.context.watch.gone)))

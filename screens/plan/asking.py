@@ -20,14 +20,14 @@ from breakglass.screens.widgets.dialog import ChoiceDialog, Dialog, Field
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.services.model import TopicPartition, known
 from breakglass.services.recovery.judgement.ranking import holds_records
-from breakglass.services.recovery.plan.candidates import ReplicaCandidate
+from breakglass.services.recovery.plan.make import ReplicaCandidate
 from breakglass.services.words.figures import count
 from breakglass.services.words.inert import bounded
 from breakglass.themes.roles import Role, Words, role_style
 
 if TYPE_CHECKING:
     from breakglass.screens.plan.acts import PlanView
-    from breakglass.services.recovery.plan.read_back import Problem
+    from breakglass.services.recovery.plan.edit_form import Problem
 
 
 class LeaderDialog(ChoiceDialog[int, ReplicaCandidate]):
@@ -150,7 +150,7 @@ class NotesDialog(Dialog[tuple[str, ...]]):
 
     @on(Field.Submitted)
     def _written(self, message: Field.Submitted) -> None:
-        from breakglass.services.recovery.plan.notes import note_fault, number_fault
+        from breakglass.services.recovery.plan.edit import note_fault, number_fault
 
         note = message.value.strip()
         fault = note_fault(note) or number_fault((*self._notes, note)) if note else ""

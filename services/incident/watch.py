@@ -8,39 +8,114 @@ a newer one is known, and every wait ends when the watch is closed.
 from __future__ import annotations
 
 import contextlib
+import operator
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError, StorageError, Unreachable
-from breakglass.services.incident.broker_liveness import Presence
-from breakglass.services.incident.changes import Go, Pending, changes, read_replicas
+from breakglass.services.incident.changes import Go, Pending, Presence, changes, read_replicas
+from breakglass.services.incident.elections_seen import Observation
 from breakglass.services.incident.incident import Incident, tally_again
-from breakglass.services.incident.memory import ContentsMemory, ContinuedReading
-from breakglass.services.incident.observations import Observation
-from breakglass.services.incident.returned import compare_with_memory
 from breakglass.services.incident.row import IncidentRow, judged_again, judged_rows, remembered
-from breakglass.services.incident.witness import Witness
+from breakglass.services.incident.witness import Witness, compare_with_memory
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.cluster.snapshot_memory import SnapshotMemory
+from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.reading_allowance import Allowance
 from breakglass.services.kafka.wire.bootstrap import session_closing
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import NativeRpc
 from breakglass.services.kafka.wire.sender import ANY_BROKER
-from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.evidence.gather import Evidence
-from breakglass.services.recovery.evidence.reports import Wait, next_report
-from breakglass.services.recovery.judgement.starting import PassedOver
-from breakglass.services.recovery.judgement.succession import Circumstances
-from breakglass.services.recovery.remembered.passed_over import merged
-from breakglass.services.recovery.remembered.recollection import Recollection
+from breakglass.services.model import LogContents, PartitionEvidence, ReplicaLog, TopicPartition
+from breakglass.services.recovery.evidence.contents import ContentsReading
+from breakglass.services.recovery.evidence.gather import Evidence, Wait, next_report
+from breakglass.services.recovery.judgement.succession import Circumstances, PassedOver
+from breakglass.services.recovery.remembered.recollection import Recollection, merged
 from breakglass.services.recovery.triage import offered_native
-from breakglass.services.session import ReadAccess
+from breakglass.services.session import Effort, ReadAccess
 from breakglass.services.snapshot import ClusterSnapshot
+
+_Log = tuple[UUID, int, int | None]
+"""Topic id, log end offset, last written epoch: while they are the same, so is the log."""
+
+
+class ContinuedReading(ContentsReading):
+    """The contents of one reading of a watch, with those that earlier readings found."""
+
+    def __init__(
+        self,
+        memory: ContentsMemory,
+        client: ReadClient,
+        effort: Effort,
+        stop: Callable[[], bool],
+        allowance: Allowance,
+    ) -> None:
+        super().__init__(client, effort, stop=stop, allowance=allowance)
+        self._memory = memory
+
+    def applied(self, partitions: Iterable[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
+        return super().applied(self._memory.applied(partitions))
+
+    def read(self, partitions: Sequence[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
+        """As `ContentsReading.read`; nothing where the allowance is spent: a later reading does."""
+        if self.spent and self._effort is not Effort.OFF:
+            return self.applied(partitions)
+        known = super().read(partitions)
+        if not self._stop():
+            self._memory.note(known)
+        return known
+
+
+class ContentsMemory:
+    """The contents of offline replicas, by partition and broker."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[TopicPartition, int], tuple[_Log, LogContents]] = {}
+
+    def applied(self, partitions: Iterable[PartitionEvidence]) -> list[PartitionEvidence]:
+        """*partitions* with the contents that were read of the same logs before."""
+        return (
+            [self._applied(evidence) for evidence in partitions] if self._held else list(partitions)
+        )
+
+    def note(self, partitions: Iterable[PartitionEvidence]) -> None:
+        """Remember the contents that *partitions* have."""
+        for evidence in partitions:
+            for replica in evidence.replicas:
+                log = _log(evidence, replica)
+                if log is not None and isinstance(replica.contents, LogContents):
+                    self._held[evidence.partition, replica.broker] = log, replica.contents
+
+    def keep(self, rows: Iterable[IncidentRow]) -> None:
+        """Forget all but the partitions of *rows*."""
+        if not self._held:
+            return
+        partitions = {row.partition for row in rows}
+        self._held = {key: contents for key, contents in self._held.items() if key[0] in partitions}
+
+    def _applied(self, evidence: PartitionEvidence) -> PartitionEvidence:
+        replicas = tuple([self._remembered(evidence, replica) for replica in evidence.replicas])
+        same = all(map(operator.is_, replicas, evidence.replicas))
+        return evidence if same else replace(evidence, replicas=replicas)
+
+    def _remembered(self, evidence: PartitionEvidence, replica: ReplicaLog) -> ReplicaLog:
+        known = self._held.get((evidence.partition, replica.broker))
+        if known is None or known[0] != _log(evidence, replica):
+            return replica
+        return replace(replica, contents=known[1])
+
+
+def _log(evidence: PartitionEvidence, replica: ReplicaLog) -> _Log | None:
+    end, epoch = replica.log_end, replica.last_written_epoch
+    if not isinstance(end, int) or not (epoch is None or isinstance(epoch, int)):
+        return None
+    return evidence.state.topic_id, end, epoch
+
 
 READING_SECONDS = 10.0
 """Seconds after which the other replicas wait for the next reading: the metadata grows old."""

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from breakglass.services.errors import BreakglassError, OutcomeUnknown
-from breakglass.services.guard.journal_view import JournalStep, JournalView
+from breakglass.services.guard.journal import JournalStep, JournalView
 from breakglass.services.kafka.cluster.group_offsets import read_offsets_of
 from breakglass.services.kafka.group_client import GroupClient
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.execution.record import ExecutionJournal
+from breakglass.services.recovery.execution.steps import ExecutionJournal
 
 STEP = "commit group offsets"
 RESTORE_STEP = "restore group offsets"

@@ -46,8 +46,12 @@ from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.committed_log import CommittedBatch, CommittedLog
-from breakglass.services.recovery.internal_topics.records import StateKind, change_of
-from breakglass.services.recovery.internal_topics.wire import NotThatRecord, SchemaReader
+from breakglass.services.recovery.internal_topics.records import (
+    NotThatRecord,
+    SchemaReader,
+    StateKind,
+    change_of,
+)
 from breakglass.services.topic_backup.batches import BatchHeader
 from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.record import Record

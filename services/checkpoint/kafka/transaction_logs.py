@@ -36,10 +36,10 @@ from breakglass.services.pipeline.batches.tasks import LogRange, fetches_in
 from breakglass.services.pipeline.batches.varints import NotByColumns
 from breakglass.services.recovery.internal_topics.records import (
     DECIDED,
+    NotThatRecord,
     TransactionalState,
     change_of,
 )
-from breakglass.services.recovery.internal_topics.wire import NotThatRecord
 from breakglass.services.topic_backup.batches import (
     BatchHeader,
     ControlType,

@@ -47,7 +47,7 @@ from breakglass.services.metastore.topic import (
 )
 from breakglass.services.metastore.transactions import TRANSACTION_MS, Transactions
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.record import ExecutionJournal
+from breakglass.services.recovery.execution.steps import ExecutionJournal
 from breakglass.services.session import ReadAccess
 
 

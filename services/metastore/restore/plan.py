@@ -16,8 +16,7 @@ from urllib.parse import SplitResult
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError
-from breakglass.services.guard.journal import UnreadableJournal
-from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.guard.journal import JournalView, UnreadableJournal
 from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.broker_errors import describe_error

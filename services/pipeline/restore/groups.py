@@ -26,7 +26,7 @@ from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.restore.offset_map import OffsetMap
-from breakglass.services.recovery.execution.record import ExecutionJournal
+from breakglass.services.recovery.execution.steps import ExecutionJournal
 from breakglass.services.recovery.group_reset import RESTORE_STEP, MoveResult
 from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.consumer_offsets import log_of

@@ -34,7 +34,7 @@ from breakglass.services.pipeline.restore.task import ForeignRecords, PartitionT
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import TopicSource
 from breakglass.services.pipeline.stored_segments import require_unchanged
-from breakglass.services.recovery.execution.record import ExecutionJournal
+from breakglass.services.recovery.execution.steps import ExecutionJournal
 from breakglass.services.topic_backup.summary import added
 
 WATCH_SECONDS = 0.5

@@ -26,7 +26,7 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.judgement.assessment import recovery_order
-from breakglass.services.recovery.judgement.heard_before import remembering
+from breakglass.services.recovery.judgement.inputs import remembering
 from breakglass.services.recovery.judgement.ranking import rank
 from breakglass.services.recovery.judgement.succession import heir
 from breakglass.services.session import Effort

@@ -8,18 +8,21 @@ from pathlib import Path
 
 from breakglass.services import patience
 from breakglass.services.errors import WrongCluster
-from breakglass.services.guard.journal import Journal, JournalView, read
-from breakglass.services.guard.journal_view import UNKNOWN
+from breakglass.services.guard.journal import UNKNOWN, Journal, JournalView, read
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED
+from breakglass.services.recovery.execution.steps import PARTLY_FAILED, SUCCEEDED, ExecutionLimits
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
-from breakglass.services.recovery.resume import topics_of
 from breakglass.services.recovery.timeline.ending import REPLICA_ADDED, endings_of
-from breakglass.services.recovery.unfinished import Remains, confirmations, remains, settlements
+from breakglass.services.recovery.unfinished import (
+    Remains,
+    confirmations,
+    remains,
+    settlements,
+    topics_of,
+)
 from breakglass.services.snapshot import ClusterSnapshot
 
 

@@ -29,16 +29,19 @@ from breakglass.services.recovery.judgement.assessment import (
     Verdict,
     action_of,
 )
-from breakglass.services.recovery.judgement.barriers import committed_text, fork_text
 from breakglass.services.recovery.judgement.cut_by_return import (
     CutByReturn,
     cut_by_return,
     led_last,
     unread_log,
 )
-from breakglass.services.recovery.judgement.lineage import common_epoch_end
+from breakglass.services.recovery.judgement.inputs import committed_text, fork_text
+from breakglass.services.recovery.judgement.lineage import (
+    NO_RECORDS,
+    RecordCounts,
+    common_epoch_end,
+)
 from breakglass.services.recovery.judgement.loss import Loss, ReplicaLoss, bound_of_unread
-from breakglass.services.recovery.judgement.records import NO_RECORDS, RecordCounts
 from breakglass.services.recovery.judgement.succession import (
     Circumstances,
     forecast_with,

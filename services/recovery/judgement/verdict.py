@@ -20,20 +20,22 @@ from breakglass.services.recovery.judgement.assessment import (
     Verdict,
     action_of,
 )
-from breakglass.services.recovery.judgement.barriers import (
+from breakglass.services.recovery.judgement.cut_by_return import CutByReturn, cut_by_return
+from breakglass.services.recovery.judgement.inputs import (
+    Case,
+    absent_of,
     barriers,
+    case_of,
     fork_text,
     hazard_text,
+    named,
     remarks,
 )
-from breakglass.services.recovery.judgement.cut_by_return import CutByReturn, cut_by_return
-from breakglass.services.recovery.judgement.eligibility import answered, live
-from breakglass.services.recovery.judgement.inputs import Case, absent_of, case_of, named
 from breakglass.services.recovery.judgement.loss import Loss
 from breakglass.services.recovery.judgement.plain import Telling, assess_plainly
-from breakglass.services.recovery.judgement.ranking import corruption, how_far_read
-from breakglass.services.recovery.judgement.starting import IF_AS_IT_WAS
+from breakglass.services.recovery.judgement.ranking import answered, corruption, how_far_read, live
 from breakglass.services.recovery.judgement.succession import (
+    IF_AS_IT_WAS,
     ROLE_WORDS,
     UNASKED,
     Circumstances,

@@ -16,14 +16,14 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.judgement.assessment import refusal
-from breakglass.services.recovery.judgement.eligibility import (
-    ReplicaStanding,
-    eligibility,
-    replica_eligibility,
-)
 from breakglass.services.recovery.judgement.inputs import abandoned, named
 from breakglass.services.recovery.judgement.loss import loss_of, unread_bound
-from breakglass.services.recovery.judgement.ranking import rank
+from breakglass.services.recovery.judgement.ranking import (
+    ReplicaStanding,
+    eligibility,
+    rank,
+    replica_eligibility,
+)
 from breakglass.services.recovery.judgement.succession import hazards
 
 if TYPE_CHECKING:

@@ -29,13 +29,16 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.judgement.succession import inheritors
-from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
+from breakglass.services.recovery.rescue.broker_folder import (
+    ReplicaFolder,
+    RescuedPartitionFolder,
+    Rescues,
+)
 from breakglass.services.recovery.rescue.past_leader import (
     LeaderReach,
     epochs_of_batches,
     written_epochs,
 )
-from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder, Rescues
 from breakglass.services.recovery.rescue.spans import (
     Share,
     Span,

@@ -22,10 +22,10 @@ from breakglass.services.recovery.rescue.broker_folder import (
     LOG,
     BrokerFolder,
     ReplicaFolder,
+    RescuedPartitionFolder,
     open_log_folder,
 )
 from breakglass.services.recovery.rescue.past_leader import ranges_of, written_epochs
-from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder
 from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.folder import LocalFolder

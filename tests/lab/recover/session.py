@@ -17,8 +17,8 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.proxy import Proxy, SeenRequest
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.routes import RouteChoice, stock_route
 from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.steps import RouteChoice, stock_route
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,

@@ -34,7 +34,7 @@ from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.topics import configure_topic
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.routes import Replies, Route, stock_route
+from breakglass.services.recovery.execution.steps import Replies, Route, stock_route
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,

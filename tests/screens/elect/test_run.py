@@ -31,10 +31,9 @@ from breakglass.services.guard.journal import Journal, read
 from breakglass.services.guard.lock import ClusterLock
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.recovery.acts import elect
-from breakglass.services.recovery.acts.elect import Elect
-from breakglass.services.recovery.acts.events import OutcomesReported
-from breakglass.services.recovery.execution.routes import plain_unclean_route
+from breakglass.services.recovery.acts.elect import Elect, OutcomesReported
 from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.steps import plain_unclean_route
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from tests.kit.fake_broker import Reply

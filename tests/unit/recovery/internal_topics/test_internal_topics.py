@@ -19,28 +19,26 @@ from breakglass.services.model import INTERNAL_TOPICS, TopicPartition, Unknown
 from breakglass.services.recovery.internal_topics.finding import (
     InternalLoss,
     InternalSearch,
+    LostState,
     nothing_lost,
 )
-from breakglass.services.recovery.internal_topics.meaning import LostState
 from breakglass.services.recovery.internal_topics.records import (
     GroupMembership,
     GroupPosition,
+    NotThatRecord,
     SegmentState,
     SharePosition,
     StateChange,
+    StateFold,
     StateKey,
     StateKind,
     StateValue,
     TransactionalState,
     change_of,
-)
-from breakglass.services.recovery.internal_topics.state import (
-    StateFold,
     differences,
     finished_beyond,
     merged,
 )
-from breakglass.services.recovery.internal_topics.wire import NotThatRecord
 from breakglass.services.recovery.transactions.source import LoggedBatch
 from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.kit.clock import Clock

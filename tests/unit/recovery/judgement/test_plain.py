@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.model import PartitionEvidence
-from breakglass.services.recovery.evidence.assemble import assemble
+from breakglass.services.recovery.evidence.gather import assemble
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.recovery.judgement.plain import assess_plainly
 from breakglass.services.recovery.judgement.succession import Circumstances

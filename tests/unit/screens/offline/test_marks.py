@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.screens.offline.marks import Marks
-from breakglass.services.incident.groups import PartitionGroup, group_of, grouped
-from breakglass.services.incident.row import IncidentRow
+from breakglass.services.incident.row import IncidentRow, PartitionGroup, group_of, grouped
 from tests.kit.incidents import many_offline
 
 
