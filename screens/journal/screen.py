@@ -30,7 +30,7 @@ from breakglass.screens.refreshing import found_or_why, in_thread
 from breakglass.screens.widgets.dialog import Overlay
 from breakglass.screens.widgets.facts import Fact, Facts, fact, facts_table
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
-from breakglass.services.guard.journal import UNKNOWN, JournalStep, UnreadableJournal
+from breakglass.services.guard.journal import UNKNOWN, UnreadableJournal
 from breakglass.services.incident.elections_seen import (
     Observations,
     Sighting,
@@ -237,21 +237,19 @@ class StoryScreen(Overlay):
             yield fact("Order", Words("its assignment was not put back", Role.FAILED))
         for step in self._account.view.steps_of(ending.partition):
             yield fact("", "")
-            yield from _step(step, ending)
+            outcome, item = result_of(step, ending.partition), step.items[ending.partition]
+            yield fact(time_text(step.request.at_ms), Words(step.name, Role.HEADING))
+            asked = [
+                f"{name.replace('_', ' ')} {_text(item[name])}" for name in SAID if name in item
+            ]
+            if asked:
+                yield fact("asked", ", ".join(asked))
+            yield fact("became", outcome.result)
+            for name, detail in outcome.details.items():
+                if detail and name != "saved":
+                    yield fact(name, _text(detail))
         yield fact("", "")
         yield fact("", Words("Esc closes", Role.MUTED))
-
-
-def _step(step: JournalStep, ending: PartitionEnding) -> Iterator[Fact]:
-    outcome, item = result_of(step, ending.partition), step.items[ending.partition]
-    yield fact(time_text(step.request.at_ms), Words(step.name, Role.HEADING))
-    asked = [f"{name.replace('_', ' ')} {_text(item[name])}" for name in SAID if name in item]
-    if asked:
-        yield fact("asked", ", ".join(asked))
-    yield fact("became", outcome.result)
-    for name, detail in outcome.details.items():
-        if detail and name != "saved":
-            yield fact(name, _text(detail))
 
 
 def _text(value: object) -> str:

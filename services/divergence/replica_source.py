@@ -17,7 +17,7 @@ from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.divergence.align import Comparison
-from breakglass.services.divergence.entry import Item, Keep, RecordEntry, UnreadableRange, entry_of
+from breakglass.services.divergence.entry import Item, Keep, RecordEntry, entry_of
 from breakglass.services.divergence.source import (
     Extent,
     RawForm,
@@ -241,11 +241,28 @@ class _Walk(SourceWalk):
             try:
                 chunk = self._chunk(max(self._at, self._from), self._size)
             except READ_ERRORS as error:
-                yield from self._failed(error)
+                # The range that a failed fetch hides; nothing yet if a smaller fetch may succeed.
+                if not isinstance(error, ClusterError) or isinstance(error, NotAuthorized):
+                    yield from self._unreadable(self._end, str(error))
+                elif self._size > ONE_BATCH:
+                    self._size = ONE_BATCH
+                else:
+                    self._size = self._reading.chunk_bytes
+                    yield from self._unreadable(self._behind_damage(), str(error))
                 continue
             if chunk is not None:
                 self._size = min(self._reading.chunk_bytes, self._size * GROWTH)
-                yield from self._decoded(chunk)
+                headers = chunk.headers
+                unread = Aborts(chunk.aborted) if self._source.committed else None
+                for place, header in enumerate(headers):
+                    self._reading.go_on()
+                    following = headers[place + 1].base_offset if place + 1 < len(headers) else None
+                    if self._source.gapless and self._at < header.base_offset:
+                        yield from self._unreadable(header.base_offset, self._missing(NO_BATCH))
+                    if unread is not None and unread.hides(header):
+                        self._at = max(self._at, min(header.next_offset, self._end))
+                    else:
+                        yield from self._batch(chunk.data, header, following)
             elif self._source.gapless:
                 yield from self._unreadable(self._behind_damage(), self._missing(NO_RECORDS))
             else:
@@ -253,18 +270,6 @@ class _Walk(SourceWalk):
 
     def _chunk(self, start: int, size: int) -> BatchChunk | None:
         return self._source.chunk(start, self._end, size, self._reading)
-
-    def _failed(
-        self, error: ClusterError | EvidenceChanged | Unreachable
-    ) -> Iterator[UnreadableRange]:
-        """The range that a failed fetch hides; nothing yet if a smaller fetch may succeed."""
-        if not isinstance(error, ClusterError) or isinstance(error, NotAuthorized):
-            yield from self._unreadable(self._end, str(error))
-        elif self._size > ONE_BATCH:
-            self._size = ONE_BATCH
-        else:
-            self._size = self._reading.chunk_bytes
-            yield from self._unreadable(self._behind_damage(), str(error))
 
     def _behind_damage(self) -> int:
         """The first offset after `_at` from which the broker sends whole batches again.
@@ -307,19 +312,6 @@ class _Walk(SourceWalk):
 
     def _missing(self, what: str) -> str:
         return f"{self._where}: {what}; check its log segments with kafka-dump-log.sh"
-
-    def _decoded(self, chunk: BatchChunk) -> Iterator[Item]:
-        headers = chunk.headers
-        unread = Aborts(chunk.aborted) if self._source.committed else None
-        for place, header in enumerate(headers):
-            self._reading.go_on()
-            following = headers[place + 1].base_offset if place + 1 < len(headers) else None
-            if self._source.gapless and self._at < header.base_offset:
-                yield from self._unreadable(header.base_offset, self._missing(NO_BATCH))
-            if unread is not None and unread.hides(header):
-                self._at = max(self._at, min(header.next_offset, self._end))
-            else:
-                yield from self._batch(chunk.data, header, following)
 
     def _batch(self, data: bytes, header: BatchHeader, following: int | None) -> Iterator[Item]:
         """The entries of one batch not reported yet; *following* is where the next batch begins."""

@@ -270,18 +270,16 @@ def _steps(entries: Iterable[JournalEntry], path: Path) -> tuple[JournalStep, ..
             request = entry.payload["request"]
             if not isinstance(request, int) or request not in requests:
                 raise JournalLine(path, entry.seq).malformed("an outcome of no request")
-            outcomes[request].update(_outcomes(entry))
+            outcomes[request].update(
+                {
+                    partition: StepOutcome(
+                        str(item.get("result", UNKNOWN)),
+                        {name: value for name, value in item.items() if name != "result"},
+                    )
+                    for partition, item in entry.items.items()
+                }
+            )
     return tuple(JournalStep(request, outcomes[seq]) for seq, request in requests.items())
-
-
-def _outcomes(entry: JournalEntry) -> dict[TopicPartition, StepOutcome]:
-    return {
-        partition: StepOutcome(
-            str(item.get("result", UNKNOWN)),
-            {name: value for name, value in item.items() if name != "result"},
-        )
-        for partition, item in entry.items.items()
-    }
 
 
 __all__ = [

@@ -216,9 +216,33 @@ class IncidentWatch:
         self._client.close()
 
     def _steps(self, afresh: bool) -> Iterator[Incident]:
-        snapshot = self._snapshot()
+        # The metadata now; if the bootstrap broker hangs, another broker is asked soon.
+        began = time.thread_time()
+        with contextlib.suppress(Unreachable):
+            self._client.sender.prove(ANY_BROKER, Deadline.after(patience.GREETING))
+        snapshot = self._client.snapshot(
+            Deadline.after(patience.WHOLE_CLUSTER), memory=self._memory
+        )
+        if self._last is not None:
+            require_same_cluster(self._last.snapshot.cluster_id, snapshot.cluster_id)
+        spent = time.thread_time() - began
+        self._rest_until = self._clock() + spent * (1 / METADATA_SHARE - 1)
         last = self._last
-        self._look_back(snapshot, afresh=afresh, first=last is None)
+        # Take in what was known of this cluster before:
+        first = last is None
+        known = self._recollection(snapshot.cluster_id)
+        if first:
+            try:
+                compare_with_memory(self._client, snapshot, known)
+            except StorageError as error:
+                self._look_back_trouble = str(error)
+        if afresh:
+            self._cut_by_leaders = known.cut_by_leaders(self._client, snapshot)
+        partitions, journals = self._copy_first_of
+        stamps = known.journal_stamps()
+        if afresh or snapshot.partitions is not partitions or stamps != journals:
+            self._copy_first = merged(known.passed_over(snapshot, whole=True), self._cut_by_leaders)
+            self._copy_first_of = snapshot.partitions, stamps
         returned = self._presence.look_again()
         moved = changes(
             last.rows if last else (), last.snapshot if last else None, snapshot, returned
@@ -234,20 +258,6 @@ class IncidentWatch:
             yield incident
         if self._pending:
             yield from self._replicas(incident, afresh)
-
-    def _snapshot(self) -> ClusterSnapshot:
-        """The metadata now; if the bootstrap broker hangs, another broker is asked soon."""
-        began = time.thread_time()
-        with contextlib.suppress(Unreachable):
-            self._client.sender.prove(ANY_BROKER, Deadline.after(patience.GREETING))
-        snapshot = self._client.snapshot(
-            Deadline.after(patience.WHOLE_CLUSTER), memory=self._memory
-        )
-        if self._last is not None:
-            require_same_cluster(self._last.snapshot.cluster_id, snapshot.cluster_id)
-        spent = time.thread_time() - began
-        self._rest_until = self._clock() + spent * (1 / METADATA_SHARE - 1)
-        return snapshot
 
     def _incident(
         self,
@@ -281,26 +291,6 @@ class IncidentWatch:
         if self._remembered is None:
             self._remembered = Recollection(cluster_id, self._state_folder)
         return self._remembered
-
-    def _look_back(self, snapshot: ClusterSnapshot, *, afresh: bool, first: bool) -> None:
-        """Take in what was known of this cluster before: the journals, where they have changed.
-
-        *afresh*, present leaders are compared with what was heard; at *first*, also to see which
-        of them came back with less.
-        """
-        known = self._recollection(snapshot.cluster_id)
-        if first:
-            try:
-                compare_with_memory(self._client, snapshot, known)
-            except StorageError as error:
-                self._look_back_trouble = str(error)
-        if afresh:
-            self._cut_by_leaders = known.cut_by_leaders(self._client, snapshot)
-        partitions, journals = self._copy_first_of
-        stamps = known.journal_stamps()
-        if afresh or snapshot.partitions is not partitions or stamps != journals:
-            self._copy_first = merged(known.passed_over(snapshot, whole=True), self._cut_by_leaders)
-            self._copy_first_of = snapshot.partitions, stamps
 
     def _troubles(self, snapshot: ClusterSnapshot) -> Iterator[str]:
         if self._witness.trouble:

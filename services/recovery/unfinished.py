@@ -113,7 +113,17 @@ def remains(view: JournalView, snapshot: ClusterSnapshot) -> Remains:
             f"journal {view.path} is of cluster {view.cluster_id} and this is "
             f"{snapshot.cluster_id}: connect to the cluster that it was written for"
         )
-    parts, left = _parts(view)
+    parts: list[JournalledPartition] = []
+    left: list[Left] = []
+    for partition, item in view.plan.items.items() if view.plan is not None else ():
+        steps = view.steps_of(partition)
+        target = _target(partition, [item, *(step.items[partition] for step in steps)])
+        if target is None:
+            reason = "the journal does not say how it was to be elected: plan again"
+            left.append(Left(partition, reason))
+        else:
+            parts.append(_part(target, item, steps))
+    parts, left = tuple(parts), tuple(left)
     states = {state.partition: state for state in snapshot.partitions}
     placed = [_place(part, states.get(part.target.partition)) for part in parts]
     return Remains(
@@ -205,20 +215,6 @@ def confirmations(
             }
             if items:
                 yield step.request.seq, items
-
-
-def _parts(view: JournalView) -> tuple[tuple[JournalledPartition, ...], tuple[Left, ...]]:
-    parts: list[JournalledPartition] = []
-    left: list[Left] = []
-    for partition, item in view.plan.items.items() if view.plan is not None else ():
-        steps = view.steps_of(partition)
-        target = _target(partition, [item, *(step.items[partition] for step in steps)])
-        if target is None:
-            reason = "the journal does not say how it was to be elected: plan again"
-            left.append(Left(partition, reason))
-        else:
-            parts.append(_part(target, item, steps))
-    return tuple(parts), tuple(left)
 
 
 def _target(partition: TopicPartition, items: Collection[Details]) -> ElectionTarget | None:

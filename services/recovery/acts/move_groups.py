@@ -27,7 +27,6 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import EpochHistory, TopicPartition, Unknown
 from breakglass.services.recovery.group_reset import (
-    MovedOffset,
     MoveReason,
     MoveResult,
     OffsetMove,
@@ -285,7 +284,11 @@ class MoveGroups(Act[GroupMoves]):
                 groups, client, means.journal, found.moves, coordinators, patience.REQUEST
             )
         for moved in done:
-            front.tell(_outcome(moved))
+            move = moved.move
+            to = "none" if move.to is None else f"{move.to:,}"
+            text = f"{moved.result} to {to}" + (f": {moved.reason}" if moved.reason else "")
+            result = RESULTS.get(moved.result, TargetResult.FAILED)
+            front.tell(TargetOutcome(f"{move.group} on {move.partition}", result, text))
         whole = all(moved.result is MoveResult.MOVED for moved in done)
         return Ending(SUCCEEDED if whole else PARTLY_FAILED, value=done)
 
@@ -301,14 +304,6 @@ def phrase_for(moves: Sequence[OffsetMove]) -> str:
 def place_text(offset: int | None) -> str:
     """An offset in words."""
     return "no offset" if offset is None else str(offset)
-
-
-def _outcome(moved: MovedOffset) -> TargetOutcome:
-    move = moved.move
-    to = "none" if move.to is None else f"{move.to:,}"
-    text = f"{moved.result} to {to}" + (f": {moved.reason}" if moved.reason else "")
-    result = RESULTS.get(moved.result, TargetResult.FAILED)
-    return TargetOutcome(f"{move.group} on {move.partition}", result, text)
 
 
 Lost = Mapping[tuple[str, TopicPartition], GroupPosition]

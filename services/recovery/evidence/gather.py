@@ -561,10 +561,6 @@ class _Gathering:
         """Brokers that are still being asked and may answer yet."""
         return frozenset(broker for broker in self._running if self._may_answer(broker))
 
-    def _expected(self) -> frozenset[int]:
-        """Brokers that are waited for, and fenced ones whose first try has not ended."""
-        return self._awaited() | (self._running - self._tried)
-
     def _may_answer(self, broker: int) -> bool:
         """Whether *broker* is neither fenced nor unregistered: those are not waited for."""
         unregistered = self._brokers.unregistered((broker,))
@@ -572,7 +568,7 @@ class _Gathering:
 
     def _collect_until(self, moment: Deadline, *, last: bool = False) -> None:
         """Take answers until *moment* or until none is expected; at *last*, all there are."""
-        while self._running if last else self._expected():
+        while self._running if last else (self._awaited() | (self._running - self._tried)):
             try:
                 self._take(self._wait(self._finished, moment))
             except queue.Empty:
@@ -621,7 +617,20 @@ class _Gathering:
         if self._ended.is_set():
             raise _Over
         try:
-            return self._attempt(broker)
+            partitions = self._held[broker]
+            deadline = self._deadline.sooner(patience.ONE_BROKER)
+            log_info = log_info_on(self._client.sender, broker, self._native, deadline)
+            reader = self._client.replicas_on(broker, log_info)
+            self._readers[broker] = reader
+            tiered = [
+                name
+                for name, settings in self._snapshot.settings.items()
+                if settings.tiered is True
+            ]
+            readings = reader.read(partitions, deadline, tiered=tiered)
+            return BrokerAnswer(
+                readings=readings, log_dirs=self._log_dirs(broker, list(partitions), deadline)
+            )
         except BreakglassError as error:
             # Time may be up before the next attempt fails, too.
             self._failures[broker] = why_silent(broker, error)
@@ -629,20 +638,6 @@ class _Gathering:
                 self._tried.add(broker)
                 self._finished.put(_Report(broker, error, asks_again=True))
             raise
-
-    def _attempt(self, broker: int) -> BrokerAnswer:
-        partitions = self._held[broker]
-        deadline = self._deadline.sooner(patience.ONE_BROKER)
-        log_info = log_info_on(self._client.sender, broker, self._native, deadline)
-        reader = self._client.replicas_on(broker, log_info)
-        self._readers[broker] = reader
-        tiered = [
-            name for name, settings in self._snapshot.settings.items() if settings.tiered is True
-        ]
-        readings = reader.read(partitions, deadline, tiered=tiered)
-        return BrokerAnswer(
-            readings=readings, log_dirs=self._log_dirs(broker, list(partitions), deadline)
-        )
 
     def _log_dirs(
         self, broker: int, partitions: Sequence[TopicPartition], deadline: Deadline

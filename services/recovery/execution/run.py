@@ -225,9 +225,12 @@ class BatchAttempt:
                 for target in targets
                 if target.order != target.assignment and replies[target.partition].accepted
             )
-        self._lose(
-            step, [(request, target, _unsettled(replies[target.partition])) for target in unsettled]
+        later = (
+            "it may or may not have happened, and may still within a minute; run "
+            "`breakglass triage` then to see who leads"
         )
+        lost = [(request, one, f"{replies[one.partition]}: {later}") for one in unsettled]
+        self._lose(step, lost)
         self._settle(
             request,
             [
@@ -345,13 +348,6 @@ def journalled(outcome: PartitionOutcome) -> dict[str, Any]:
 
 def _went_through(reply: Reply | None) -> bool:
     return reply is not None and (reply.accepted or reply.already_online)
-
-
-def _unsettled(reply: Reply) -> str:
-    return (
-        f"{reply}: it may or may not have happened, and may still within a minute; run "
-        "`breakglass triage` then to see who leads"
-    )
 
 
 def _all(
@@ -628,7 +624,17 @@ class Recovery:
         return unsent
 
     def _note(self, text: str, outcomes: Sequence[PartitionOutcome]) -> None:
-        self.journal.note(text, partitions=[_named(outcome) for outcome in outcomes])
+        self.journal.note(
+            text,
+            partitions=[
+                {
+                    "topic": outcome.partition.topic,
+                    "partition": outcome.partition.partition,
+                    **journalled(outcome),
+                }
+                for outcome in outcomes
+            ],
+        )
 
 
 def unheard(quorum: Quorum | Unknown) -> TypeGuard[Unknown]:
@@ -654,14 +660,6 @@ def _rechecked(
         for target in targets
     )
     return {look.partition: look for look in looks if look is not None}
-
-
-def _named(outcome: PartitionOutcome) -> dict[str, Any]:
-    return {
-        "topic": outcome.partition.topic,
-        "partition": outcome.partition.partition,
-        **journalled(outcome),
-    }
 
 
 def not_attempted(

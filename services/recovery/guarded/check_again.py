@@ -88,7 +88,21 @@ def check_again(
         confirmed = Observer(client).confirm(led, deadline) if led else {}
         for request, items in confirmations(view, confirmed):
             journal.outcome(request, items)
-        _close_again(journal, before.result, snapshot)
+        # Write down the end again:
+        now = read(journal.path)
+        found = remains(now, snapshot)
+        left = bool(found.offline or found.led or found.left or now.unsettled)
+        results = {ending.result for ending in endings_of(now)}
+        if now.plan is None:
+            left = (
+                left
+                or before.result is None
+                or results not in ({RecoveryResult.ELECTED}, {REPLICA_ADDED})
+            )
+        if not left and RecoveryResult.ELECTED_ANOTHER not in results:
+            journal.finish(SUCCEEDED)
+        elif not left or before.result is not None:
+            journal.finish(PARTLY_FAILED)
         after = read(path)
     return CheckedAgain(after, tuple(_answers(before, after)), remains(after, snapshot))
 
@@ -124,24 +138,6 @@ def _snapshot(client: ReadClient, view: JournalView) -> ClusterSnapshot:
             "the cluster that it was written for"
         )
     return client.snapshot(deadline, topics_of(view))
-
-
-def _close_again(journal: Journal, result: str | None, snapshot: ClusterSnapshot) -> None:
-    """Write down the end again: done where nothing is left and nothing unknown, else as it was.
-
-    An election that made another replica lead is never a success, though nothing is left of it.
-    Without a plan, a journal of a killed process does not say what it had still to do.
-    """
-    now = read(journal.path)
-    found = remains(now, snapshot)
-    left = bool(found.offline or found.led or found.left or now.unsettled)
-    results = {ending.result for ending in endings_of(now)}
-    if now.plan is None:
-        left = left or result is None or results not in ({RecoveryResult.ELECTED}, {REPLICA_ADDED})
-    if not left and RecoveryResult.ELECTED_ANOTHER not in results:
-        journal.finish(SUCCEEDED)
-    elif not left or result is not None:
-        journal.finish(PARTLY_FAILED)
 
 
 def _answers(before: JournalView, after: JournalView) -> Iterator[StepAnswer]:

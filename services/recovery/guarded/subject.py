@@ -39,7 +39,7 @@ from breakglass.services.words.contents import contents_text
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.make import Appraisal
-    from breakglass.services.recovery.unfinished import JournalledPartition, JournalSurvey
+    from breakglass.services.recovery.unfinished import JournalSurvey
 
 
 @quickly_made
@@ -319,7 +319,12 @@ def subject_of_journal(found: JournalSurvey, *, undo: bool = False) -> ElectionS
     """What a journal leaves to be elected and confirmed; with *undo* to be put back."""
     remains = found.remains if undo else found.to_finish
     wanted = (
-        () if undo else tuple(_priced_again(found, unfinished) for unfinished in remains.offline)
+        ()
+        if undo
+        else tuple(
+            priced(found.evidence[unfinished.target.partition], unfinished.target, unfinished.gone)
+            for unfinished in remains.offline
+        )
     )
     led = (unfinished.target for unfinished in (remains.offline if undo else remains.led))
     plan = found.view.plan
@@ -331,10 +336,6 @@ def subject_of_journal(found: JournalSurvey, *, undo: bool = False) -> ElectionS
         native=found.native,
         digest="" if plan is None else str(plan.payload.get("digest", "")),
     )
-
-
-def _priced_again(found: JournalSurvey, part: JournalledPartition) -> Priced:
-    return priced(found.evidence[part.target.partition], part.target, part.gone)
 
 
 _LED = Unknown("not read, for the partition has a leader")

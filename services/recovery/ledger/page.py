@@ -458,7 +458,24 @@ def _partition_document(one: PartitionLedger) -> dict[str, Any]:
             "at_least": one.unread_at_least,
             "source": one.unread_source,
         },
-        "replicas": [_replica(replica) for replica in one.replicas],
+        "replicas": [
+            {
+                "broker": replica.broker,
+                "start": replica.start,
+                "end": replica.end,
+                "offsets": [
+                    {
+                        "start": entry.start,
+                        "end": entry.end,
+                        "fate": entry.fate,
+                        "standing": entry.standing,
+                        "reason": entry.reason,
+                    }
+                    for entry in replica.entries
+                ],
+            }
+            for replica in one.replicas
+        ],
     }
 
 
@@ -469,22 +486,3 @@ def _sums_document(sums: Sums) -> dict[str, Any]:
 
 def _sum(one: FateSum) -> dict[str, int]:
     return {"records": one.total, "committed": one.committed, "unproven": one.unproven}
-
-
-def _replica(one: ReplicaLedger) -> dict[str, Any]:
-    return {
-        "broker": one.broker,
-        "start": one.start,
-        "end": one.end,
-        "offsets": [_entry_document(entry) for entry in one.entries],
-    }
-
-
-def _entry_document(one: LedgerEntry) -> dict[str, Any]:
-    return {
-        "start": one.start,
-        "end": one.end,
-        "fate": one.fate,
-        "standing": one.standing,
-        "reason": one.reason,
-    }

@@ -50,7 +50,19 @@ HELP = (
 def render_form(plan: Plan) -> str:
     """*plan*, which has evidence, as a text to be edited."""
     rows = plan_rows(plan)
-    elected = [_elected(plan, row) for row in rows if row.leader is not None]
+    elected = [
+        {
+            **_named(row),
+            "designatedLeader": row.leader,
+            "verdict": row.verdict,
+            "loses": "?" if row.loses is None else str(row.loses),
+            "unread": row.unread,
+            "recommended": row.recommended,
+            "canLead": _choices(plan.records[row.partition]),
+        }
+        for row in rows
+        if row.leader is not None
+    ]
     left = [_left(plan, row) for row in rows if row.leader is None]
     return (
         f'{{"help": {_lines(HELP)},\n'
@@ -78,18 +90,6 @@ def printable_json(value: object) -> str:
 def _lines(values: Iterable[object]) -> str:
     body = ",\n  ".join([printable_json(value) for value in values])
     return f"[\n  {body}\n ]" if body else "[]"
-
-
-def _elected(plan: Plan, row: PlanRow) -> dict[str, object]:
-    return {
-        **_named(row),
-        "designatedLeader": row.leader,
-        "verdict": row.verdict,
-        "loses": "?" if row.loses is None else str(row.loses),
-        "unread": row.unread,
-        "recommended": row.recommended,
-        "canLead": _choices(plan.records[row.partition]),
-    }
 
 
 def _left(plan: Plan, row: PlanRow) -> dict[str, object]:
@@ -191,7 +191,19 @@ def read_back(text: str, plan: Plan) -> Plan | tuple[Problem, ...]:
     reading = _Reading(plan)
     edited = reading.read(document)
     if reading.faults:
-        return _placed(text, reading.faults)
+        wanted = {
+            path
+            for fault in reading.faults
+            for path in (fault.path, fault.first)
+            if path is not None
+        }
+        found = {path: index for path, index in places(text) if path in wanted}
+        problems = []
+        for fault in reading.faults:
+            first = fault.first
+            line = "" if first is None else f" {line_and_column(text, found[first])[0]}"
+            problems.append(_at(text, found[fault.path], f"{fault.what}{line}"))
+        return tuple(sorted(problems))
     return edited
 
 
@@ -328,17 +340,6 @@ class _Reading:
             shown = bounded(json.dumps(value), 60)
             self._fault((*path, key), f'"{key}" must be {needed}, not {shown}')
         return None
-
-
-def _placed(text: str, faults: list[_Fault]) -> tuple[Problem, ...]:
-    wanted = {path for fault in faults for path in (fault.path, fault.first) if path is not None}
-    found = {path: index for path, index in places(text) if path in wanted}
-    problems = []
-    for fault in faults:
-        first = fault.first
-        line = "" if first is None else f" {line_and_column(text, found[first])[0]}"
-        problems.append(_at(text, found[fault.path], f"{fault.what}{line}"))
-    return tuple(sorted(problems))
 
 
 def _unreadable(text: str, what: str) -> Problem:

@@ -110,7 +110,20 @@ def parse_json(text: str, source: str, *, bare_keys: bool = False) -> object:
 
 
 def _parse_bare_keys(text: str, source: str) -> object:
-    quoted, inserted = _quote_keys(text)
+    # text with its bare keys quoted, and where in the result a quote was put in.
+    parts: list[str] = []
+    inserted: list[int] = []
+    copied = length = 0
+    for match in _STRING_OR_BARE_KEY.finditer(text):
+        if match["key"] is None:
+            continue
+        start, end = match.span("key")
+        parts += [text[copied:start], '"', match["key"], '"']
+        length += start - copied
+        inserted += [length, length + 1 + end - start]
+        length += 2 + end - start
+        copied = end
+    quoted, inserted = "".join([*parts, text[copied:]]), inserted
     try:
         return load_json(quoted)
     except json.JSONDecodeError as error:
@@ -158,23 +171,6 @@ _STRING_OR_BARE_KEY = re.compile(
     r"""(?P<string>"(?:[^"\\]|\\.)*")|(?P<before>[{,]\s*)(?P<key>[A-Za-z_$][A-Za-z0-9_$]*)(?=\s*:)""",
     re.DOTALL,
 )
-
-
-def _quote_keys(text: str) -> tuple[str, list[int]]:
-    """*text* with its bare keys quoted, and where in the result a quote was put in."""
-    parts: list[str] = []
-    inserted: list[int] = []
-    copied = length = 0
-    for match in _STRING_OR_BARE_KEY.finditer(text):
-        if match["key"] is None:
-            continue
-        start, end = match.span("key")
-        parts += [text[copied:start], '"', match["key"], '"']
-        length += start - copied
-        inserted += [length, length + 1 + end - start]
-        length += 2 + end - start
-        copied = end
-    return "".join([*parts, text[copied:]]), inserted
 
 
 def _malformed(text: str, source: str, message: str, position: int) -> MalformedInput:

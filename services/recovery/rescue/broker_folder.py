@@ -125,7 +125,10 @@ def read_broker_folder(path: Path) -> BrokerFolder:
         raise UsageError(f"{path} holds no partitions: name a broker's folder of log.dirs.")
     known = {replica.path for replica in replicas}
     aside = tuple(
-        folder.name for folder in folders if folder not in known and _set_aside(folder.name)
+        folder.name
+        for folder in folders
+        if folder not in known
+        and (bool(_ASIDE.fullmatch(folder.name)) or folder.name.startswith(f"{METADATA_LOG}-"))
     )
     broker = properties.get("node.id", properties.get("broker.id", ""))
     return BrokerFolder(
@@ -202,10 +205,6 @@ def _replicas(
             ]
             compacted, start = partition in cleaned, starts.get(partition, 0)
             yield ReplicaFolder(folder, partition, topic_id, compacted, start, max(named))
-
-
-def _set_aside(name: str) -> bool:
-    return bool(_ASIDE.fullmatch(name)) or name.startswith(f"{METADATA_LOG}-")
 
 
 def _properties(path: Path, between: str = "=") -> dict[str, str]:

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, Refused
@@ -35,7 +35,6 @@ from breakglass.services.recovery.rescue.spans import (
     FreeBytes,
     RescuedPartition,
     RescueProgress,
-    Saved,
     Share,
     Shares,
     free_bytes,
@@ -294,26 +293,27 @@ class JournalledRescue:
         }
         request = journal.request(RESCUE, items, to=folder)
         results = self.rescuer.rescue([at_risk[target.partition] for target in endangered], folder)
-        journal.outcome(request, {rescued.partition: _outcome(rescued) for rescued in results})
+        journal.outcome(
+            request,
+            {
+                rescued.partition: {
+                    "result": SAVED if rescued.whole else NOT_SAVED,
+                    "reason": rescued.reason,
+                    "saved": [
+                        {
+                            "broker": saved.broker,
+                            "records": saved.records,
+                            "bytes": saved.bytes,
+                            "path": saved.path.absolute(),
+                        }
+                        for saved in rescued.saved
+                    ],
+                }
+                for rescued in results
+            },
+        )
         self.tell(results)
         return {rescued.partition: rescued.reason for rescued in results if not rescued.whole}
 
     def _at_risk(self, target: ElectionTarget) -> AtRisk:
         return AtRisk(self.evidence[target.partition], target.designee)
-
-
-def _outcome(rescued: RescuedPartition) -> dict[str, Any]:
-    return {
-        "result": SAVED if rescued.whole else NOT_SAVED,
-        "reason": rescued.reason,
-        "saved": [_place(saved) for saved in rescued.saved],
-    }
-
-
-def _place(saved: Saved) -> dict[str, Any]:
-    return {
-        "broker": saved.broker,
-        "records": saved.records,
-        "bytes": saved.bytes,
-        "path": saved.path.absolute(),
-    }

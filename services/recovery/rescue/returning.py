@@ -445,7 +445,15 @@ class _Tally:
             if item.header.control:
                 marker = BatchState.of(item)
                 if marker.commit is not None and marker.base_offset >= span.start:
-                    saved = _markers(rescues, span) if saved is None else saved
+                    saved = (
+                        frozenset(
+                            state
+                            for rescue in rescues
+                            for state in rescue.markers(span.start, span.end)
+                        )
+                        if saved is None
+                        else saved
+                    )
                     self._take_marker(marker, saved)
                 continue
             for record in item.records:
@@ -463,10 +471,6 @@ class _Tally:
         self.lost_markers += 1
         if self.first_lost is None:
             self.first_lost = marker.base_offset
-
-
-def _markers(rescues: Sequence[RescuedPartitionFolder], span: Span) -> frozenset[BatchState]:
-    return frozenset(state for rescue in rescues for state in rescue.markers(span.start, span.end))
 
 
 class _Cursor:

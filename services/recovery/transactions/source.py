@@ -20,8 +20,6 @@ from breakglass.services.errors import UsageError
 from breakglass.services.model import EpochHistory, TopicPartition, Unknown
 from breakglass.services.recovery.rescue.broker_folder import (
     LOG,
-    BrokerFolder,
-    ReplicaFolder,
     RescuedPartitionFolder,
     open_log_folder,
 )
@@ -156,24 +154,23 @@ def open_sources(addresses: Iterable[str], *, while_running: bool = False) -> tu
     for address in addresses:
         if address.startswith(LOG):
             folder = open_log_folder(address, while_running=while_running)
-            found += [_of_folder(folder, replica) for replica in folder.replicas]
+            found += [
+                SourceLog(
+                    f"{LOG}{replica.path}",
+                    replica.partition,
+                    replica.path,
+                    False,
+                    folder.cluster_id,
+                    replica.topic_id,
+                    folder.broker,
+                )
+                for replica in folder.replicas
+            ]
         elif address.startswith(RESCUE):
             found += _rescued(address)
         else:
             raise UsageError(f"{address!r} is written neither log:DIR nor rescue:DIR: write it so.")
     return tuple(found)
-
-
-def _of_folder(folder: BrokerFolder, replica: ReplicaFolder) -> SourceLog:
-    return SourceLog(
-        f"{LOG}{replica.path}",
-        replica.partition,
-        replica.path,
-        False,
-        folder.cluster_id,
-        replica.topic_id,
-        folder.broker,
-    )
 
 
 def _rescued(address: str) -> list[SourceLog]:
