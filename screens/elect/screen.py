@@ -20,19 +20,26 @@ from textual.widget import Widget
 
 from breakglass.screens.context import Context, Known
 from breakglass.screens.elect import wording
-from breakglass.screens.elect.state import ElectionProgress, ElectionState, Phase
-from breakglass.screens.elect.view import GuardedView
-from breakglass.screens.elect.worker import (
+from breakglass.screens.elect.state import (
     AftermathFound,
+    ElectionProgress,
+    ElectionState,
     ElectionWorker,
     LadderMoved,
+    Phase,
     SubjectFrozen,
     UnknownsAnswered,
     subject_in,
 )
+from breakglass.screens.elect.view import GuardedView
 from breakglass.screens.guard.acts import AddReplicasPage, GroupsPage
-from breakglass.screens.guard.page import GuardedPage
-from breakglass.screens.guard.worker import ActEnded, ActFailed, ActReported, GuardMessage
+from breakglass.screens.guard.page import (
+    ActEnded,
+    ActFailed,
+    ActReported,
+    GuardedPage,
+    GuardMessage,
+)
 from breakglass.screens.journal.ledger import LedgerScreen, MadeLedger, make_ledger, saved_words
 from breakglass.screens.messages import CopyAsked, ResumeAsked
 from breakglass.screens.refreshing import in_thread
@@ -421,9 +428,8 @@ class PickedPartitions:
                 reading = ContentsReading(client, front.cluster.contents, stop=front.stop)
                 before = [assessment.evidence for assessment in known]
                 if any(reading.due(before)):
-                    with suppress(
-                        BreakglassError
-                    ):  # Beside each replica stands who was not reached.
+                    # Beside each replica stands who was not reached.
+                    with suppress(BreakglassError):
                         client.describe(Deadline.after(patience.SNAPSHOT))
                 now = reading.read(before)
                 known = [

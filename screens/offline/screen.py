@@ -20,8 +20,7 @@ from textual.widgets import Input
 
 from breakglass.screens.context import Context
 from breakglass.screens.messages import CopyAsked, DiffAsked, ElectionAsked, GoneDeclared, PlanAsked
-from breakglass.screens.offline.marks import line_key
-from breakglass.screens.offline.partition_list import PartitionList
+from breakglass.screens.offline.partition_list import PartitionList, line_key
 from breakglass.screens.page import FilteredPage, FilterField
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.replica_table import (
@@ -269,7 +268,7 @@ class OfflineScreen(FilteredPage):
         self.app.push_screen(ForecastScreen(rows, f"{what}, as last seen {seen}" if seen else what))
 
     def action_gone(self) -> None:
-        from breakglass.screens.offline.dead_broker import GonePrompt
+        from breakglass.screens.offline.rescue import GonePrompt
 
         silent = () if self._incident is None else sorted(self._incident.silent)
         self.app.push_screen(GonePrompt(self.context.watch.gone, silent), self._declare_gone)
@@ -281,12 +280,12 @@ class OfflineScreen(FilteredPage):
             self.app.post_message(GoneDeclared(brokers_in(given)))
 
     def action_dead_broker(self) -> None:
-        from breakglass.screens.offline.dead_broker import folders_prompt
+        from breakglass.screens.offline.rescue import folders_prompt
 
         self.app.push_screen(folders_prompt(self._folders), self._check_return)
 
     def _check_return(self, given: str | None) -> None:
-        from breakglass.screens.offline.dead_broker import DeadBrokerScreen, folders_in
+        from breakglass.screens.offline.rescue import DeadBrokerScreen, folders_in
 
         if given is not None:
             self._folders = given

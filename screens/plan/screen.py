@@ -33,10 +33,10 @@ from breakglass.screens.plan.asking import (
     ProblemsDialog,
     RulesDialog,
     broker_groups,
+    edited,
     rack_groups,
 )
 from breakglass.screens.plan.desk import Desk, DraftChanged, acts, required
-from breakglass.screens.plan.editor import edited
 from breakglass.screens.widgets.dialog import Prompt, Question
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.services.clock import now_ms

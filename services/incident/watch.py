@@ -228,7 +228,8 @@ class IncidentWatch:
         spent = time.thread_time() - began
         self._rest_until = self._clock() + spent * (1 / METADATA_SHARE - 1)
         last = self._last
-        # Take in what was known of this cluster before:
+        # What was known of this cluster before; journals where they have changed. Leaders are
+        # compared with what was heard: at first, to see which came back with less.
         first = last is None
         known = self._recollection(snapshot.cluster_id)
         if first:

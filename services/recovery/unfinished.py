@@ -123,7 +123,6 @@ def remains(view: JournalView, snapshot: ClusterSnapshot) -> Remains:
             left.append(Left(partition, reason))
         else:
             parts.append(_part(target, item, steps))
-    parts, left = tuple(parts), tuple(left)
     states = {state.partition: state for state in snapshot.partitions}
     placed = [_place(part, states.get(part.target.partition)) for part in parts]
     return Remains(

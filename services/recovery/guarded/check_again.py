@@ -88,7 +88,9 @@ def check_again(
         confirmed = Observer(client).confirm(led, deadline) if led else {}
         for request, items in confirmations(view, confirmed):
             journal.outcome(request, items)
-        # Write down the end again:
+        # The end is written down again: done where nothing is left and nothing unknown. An
+        # election that made another replica lead is never a success, though nothing is left of
+        # it. Without a plan, a killed process's journal does not say what it had still to do.
         now = read(journal.path)
         found = remains(now, snapshot)
         left = bool(found.offline or found.led or found.left or now.unsettled)

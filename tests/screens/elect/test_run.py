@@ -18,11 +18,10 @@ from breakglass.screens.elect.screen import (
     PickedPartitions,
     ResumeScreen,
 )
-from breakglass.screens.elect.state import Phase
+from breakglass.screens.elect.state import ElectionWorker, Phase, SubjectFrozen, subject_in
 from breakglass.screens.elect.unfinished import UnfinishedScreen, unfinished
-from breakglass.screens.elect.worker import ElectionWorker, SubjectFrozen, subject_in
 from breakglass.screens.guard.acts import AddReplicasPage, GroupsPage
-from breakglass.screens.guard.worker import ActReported
+from breakglass.screens.guard.page import ActReported
 from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.messages import ElectionAsked
 from breakglass.screens.terminal import Terminal

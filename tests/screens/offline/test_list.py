@@ -16,9 +16,8 @@ from textual.widgets import Input
 from breakglass.screens.help import HelpScreen
 from breakglass.screens.messages import CopyAsked, DiffAsked, ElectionAsked, OfflineAsked, PlanAsked
 from breakglass.screens.offline import partition_list
-from breakglass.screens.offline.dead_broker import fault_in, folders_in
 from breakglass.screens.offline.partition import PartitionScreen
-from breakglass.screens.offline.rescue import RescueScreen, prepare
+from breakglass.screens.offline.rescue import RescueScreen, fault_in, folders_in, prepare
 from breakglass.screens.terminal import Terminal
 from breakglass.screens.widgets.dialog import Prompt
 from breakglass.services.errors import TimedOut

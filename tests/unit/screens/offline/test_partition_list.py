@@ -9,7 +9,7 @@ from typing import NoReturn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.screens.offline.marks import Marks
+from breakglass.screens.offline.partition_list import Marks
 from breakglass.services.incident.row import IncidentRow, PartitionGroup, group_of, grouped
 from tests.kit.incidents import many_offline
 
