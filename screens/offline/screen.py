@@ -262,7 +262,7 @@ class OfflineScreen(FilteredPage):
         marked = " marked" if len(self._list.marks) else " that match the filter"
         which = marked if len(rows) < len(self._incident.rows) else ""
         what = f"{len(rows):,} offline partition{'s' * (len(rows) != 1)}{which}"
-        from breakglass.screens.offline.forecast import ForecastScreen
+        from breakglass.screens.offline.partition import ForecastScreen
 
         seen = self.context.last_seen
         self.app.push_screen(ForecastScreen(rows, f"{what}, as last seen {seen}" if seen else what))

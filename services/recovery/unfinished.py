@@ -9,7 +9,7 @@ from itertools import islice
 from breakglass.services import patience
 from breakglass.services.errors import WrongCluster
 from breakglass.services.guard.consent import Price
-from breakglass.services.guard.journal import Details, EntryKind, JournalStep, JournalView
+from breakglass.services.guard.journal import Details, EntryKind, Journal, JournalStep, JournalView
 from breakglass.services.guard.steps import ADD_REPLICAS
 from breakglass.services.kafka.election_client import PARTITIONS_A_REQUEST
 from breakglass.services.kafka.read_client import ReadClient
@@ -34,7 +34,6 @@ from breakglass.services.recovery.execution.steps import (
     SUCCEEDED,
     UNDO,
     UNDONE,
-    ExecutionJournal,
     target_of_item,
 )
 from breakglass.services.recovery.execution.target import (
@@ -530,7 +529,7 @@ class _WithoutRescued:
         return target.partition not in self.rescued and self.rescue.needed(target)
 
     def save(
-        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+        self, targets: Sequence[ElectionTarget], journal: Journal
     ) -> Mapping[TopicPartition, str]:
         unsaved = [target for target in targets if target.partition not in self.rescued]
         return self.rescue.save(unsaved, journal)

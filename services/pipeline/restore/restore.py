@@ -9,6 +9,7 @@ from typing import Any
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, OutcomeUnknown, Refused
+from breakglass.services.guard.journal import Journal
 from breakglass.services.guard.steps import RESTORE_RECORDS
 from breakglass.services.kafka.cluster.group_offsets import find_coordinator
 from breakglass.services.kafka.topic_client import TopicClient
@@ -34,7 +35,6 @@ from breakglass.services.pipeline.restore.task import ForeignRecords, PartitionT
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import TopicSource
 from breakglass.services.pipeline.stored_segments import require_unchanged
-from breakglass.services.recovery.execution.steps import ExecutionJournal
 from breakglass.services.topic_backup.summary import added
 
 WATCH_SECONDS = 0.5
@@ -129,7 +129,7 @@ class RestoreRun:
 
     run: BackupRun
     topics: TopicClient
-    journal: ExecutionJournal
+    journal: Journal
     cluster_id: str
     """The cluster of the plan: tasks write to no other cluster."""
     records_a_transaction: int = RECORDS_A_TRANSACTION

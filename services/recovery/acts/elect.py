@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import ClassVar
@@ -33,7 +33,6 @@ from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.run import Recovery, Rescue
 from breakglass.services.recovery.execution.steps import (
     PREFERRED,
-    ExecutionJournal,
     ExecutionLimits,
     RouteChoice,
     route_for,
@@ -97,74 +96,52 @@ def preferred_targets(states: Sequence[PartitionState]) -> tuple[ElectionTarget,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PreferredElections:
-    """What preferred elections work with."""
-
-    client: ElectionClient
-    observer: Observer
-    journal: ExecutionJournal
-    limits: ExecutionLimits = field(default_factory=ExecutionLimits)
-    stop: Callable[[], bool] = lambda: False
-    """Asked between requests; true ends the act after the request under way."""
-
-    def run(self, targets: Sequence[ElectionTarget]) -> Iterator[tuple[PartitionOutcome, ...]]:
-        """Elect *targets*, up to 1,000 in a request; yields each request's outcomes."""
-        rest = iter(targets)
-        while batch := tuple(islice(rest, PARTITIONS_A_REQUEST)):
-            if self.stop():
-                yield _all(batch, RecoveryResult.NOT_ATTEMPTED, "stopped on request")
-            else:
-                yield self._batch(batch)
-
-    def _batch(self, batch: Sequence[ElectionTarget]) -> tuple[PartitionOutcome, ...]:
-        """Elect partitions that still have a leader; others could lose records."""
-        try:
-            states = self.observer.states(batch, Deadline.after(self.limits.read))
-        except BreakglassError as error:
-            return _all(batch, RecoveryResult.REFUSED, str(error))
-        leaderless = [target for target in batch if not _led(target, states)]
-        ready = [target for target in batch if target not in leaderless]
-        refused = _all(leaderless, RecoveryResult.REFUSED, "it has lost its leader: run triage")
-        return refused + self._elect(ready) if ready else refused
-
-    def _elect(self, batch: Sequence[ElectionTarget]) -> tuple[PartitionOutcome, ...]:
-        request = self.journal.request(
-            PREFERRED, {target.partition: {"designee": target.designee} for target in batch}
-        )
-        outcomes = self._outcomes(batch)
-        self.journal.outcome(
-            request,
-            {
-                outcome.partition: {"result": outcome.result.value, "reason": outcome.reason}
-                for outcome in outcomes
-            },
-        )
-        return outcomes
-
-    def _outcomes(self, batch: Sequence[ElectionTarget]) -> tuple[PartitionOutcome, ...]:
-        partitions = [target.partition for target in batch]
-        try:
-            deadline = Deadline.after(self.limits.election)
-            replies = self.client.elect(ElectionType.PREFERRED, partitions, deadline)
-        except OutcomeUnknown as error:
-            return _all(batch, RecoveryResult.UNKNOWN, str(error))
-        except BreakglassError as error:
-            return _all(batch, RecoveryResult.FAILED, str(error))
-        sent = [
-            target
-            for target in batch
-            if (reply := replies[target.partition]).accepted or reply.unsettled
-        ]
-        confirmed = self.observer.confirm(
-            sent, Deadline.after(self.limits.confirmation), until_designee_leads=True
-        )
-        return tuple(_outcome(target, replies[target.partition], confirmed) for target in batch)
+def _held(
+    client: ElectionClient, observer: Observer, journal: Journal, batch: Sequence[ElectionTarget]
+) -> tuple[PartitionOutcome, ...]:
+    """Elect partitions that still have a leader; others could lose records."""
+    try:
+        states = observer.states(batch, Deadline.after(patience.REQUEST))
+    except BreakglassError as error:
+        return _all(batch, RecoveryResult.REFUSED, str(error))
+    led = {state.partition for state in states.values() if state.leader is not None}
+    leaderless = [target for target in batch if target.partition not in led]
+    refused = _all(leaderless, RecoveryResult.REFUSED, "it has lost its leader: run triage")
+    ready = [target for target in batch if target.partition in led]
+    if not ready:
+        return refused
+    request = journal.request(
+        PREFERRED, {target.partition: {"designee": target.designee} for target in ready}
+    )
+    outcomes = _preferred(client, observer, ready)
+    journal.outcome(
+        request,
+        {
+            outcome.partition: {"result": outcome.result.value, "reason": outcome.reason}
+            for outcome in outcomes
+        },
+    )
+    return refused + outcomes
 
 
-def _led(target: ElectionTarget, states: Mapping[TopicPartition, PartitionState]) -> bool:
-    state = states.get(target.partition)
-    return state is not None and state.leader is not None
+def _preferred(
+    client: ElectionClient, observer: Observer, batch: Sequence[ElectionTarget]
+) -> tuple[PartitionOutcome, ...]:
+    partitions = [target.partition for target in batch]
+    try:
+        deadline = Deadline.after(patience.ELECTION)
+        replies = client.elect(ElectionType.PREFERRED, partitions, deadline)
+    except OutcomeUnknown as error:
+        return _all(batch, RecoveryResult.UNKNOWN, str(error))
+    except BreakglassError as error:
+        return _all(batch, RecoveryResult.FAILED, str(error))
+    sent = [
+        target
+        for target in batch
+        if (reply := replies[target.partition]).accepted or reply.unsettled
+    ]
+    confirmed = observer.confirm(sent, Deadline.after(patience.REQUEST), until_designee_leads=True)
+    return tuple(_outcome(target, replies[target.partition], confirmed) for target in batch)
 
 
 def _outcome(
@@ -221,12 +198,14 @@ class ElectPreferred(Act[Targets]):
         done: list[PartitionOutcome] = []
         with means.cluster.elections(frozen.cluster_id) as client:
             front.tell(Armed())
-            elections = PreferredElections(
-                client, Observer(client.reading()), means.journal, stop=front.stop
-            )
-            for batch in elections.run(frozen.plan):
-                done += batch
-                front.tell(OutcomesReported(batch))
+            observer, rest = Observer(client.reading()), iter(frozen.plan)
+            while batch := tuple(islice(rest, PARTITIONS_A_REQUEST)):
+                if front.stop():
+                    held = _all(batch, RecoveryResult.NOT_ATTEMPTED, "stopped on request")
+                else:
+                    held = _held(client, observer, means.journal, batch)
+                done += held
+                front.tell(OutcomesReported(held))
         whole = all(outcome.succeeded for outcome in done)
         return Ending(SUCCEEDED if whole else PARTLY_FAILED, value=done)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from breakglass.services.errors import BreakglassError, OutcomeUnknown
-from breakglass.services.guard.journal import UNKNOWN, JournalView, read
+from breakglass.services.guard.journal import UNKNOWN, Journal, JournalView, read
 from breakglass.services.guard.lock import operator, signature
 from breakglass.services.kafka.election_client import ElectionClient, Reply
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -31,7 +31,6 @@ from breakglass.services.recovery.execution.steps import (
     REORDER,
     RESTORE,
     UNDO,
-    ExecutionJournal,
 )
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
@@ -56,7 +55,7 @@ def still_ours(target: ElectionTarget, state: PartitionState | None) -> bool:
 def restore_orders(
     client: ElectionClient,
     observer: Observer,
-    journal: ExecutionJournal,
+    journal: Journal,
     outcomes: Sequence[PartitionOutcome],
     deadline: Deadline,
 ) -> tuple[PartitionOutcome, ...]:
@@ -88,7 +87,7 @@ def _changed(outcome: PartitionOutcome) -> bool:
 def _restore(
     client: ElectionClient,
     observer: Observer,
-    journal: ExecutionJournal,
+    journal: Journal,
     targets: Sequence[ElectionTarget],
     deadline: Deadline,
 ) -> frozenset[TopicPartition]:
@@ -106,7 +105,7 @@ def _restore(
 
 def _write(
     client: ElectionClient,
-    journal: ExecutionJournal,
+    journal: Journal,
     ours: Sequence[ElectionTarget],
     deadline: Deadline,
 ) -> frozenset[TopicPartition]:
@@ -133,7 +132,7 @@ def _write(
 def undo_orders(
     client: ElectionClient,
     snapshot: ClusterSnapshot,
-    journal: ExecutionJournal,
+    journal: Journal,
     targets: Sequence[ElectionTarget],
     deadline: Deadline,
 ) -> tuple[PartitionOutcome, ...]:
@@ -182,7 +181,7 @@ def _would_elect(look: TargetCheck, snapshot: ClusterSnapshot) -> str:
 
 def _write_undo(
     client: ElectionClient,
-    journal: ExecutionJournal,
+    journal: Journal,
     targets: Sequence[ElectionTarget],
     deadline: Deadline,
 ) -> dict[TopicPartition, PartitionOutcome]:

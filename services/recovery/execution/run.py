@@ -36,7 +36,6 @@ from breakglass.services.recovery.execution.recheck import (
 from breakglass.services.recovery.execution.restore_order import others_at_work, restore_orders
 from breakglass.services.recovery.execution.steps import (
     REORDER,
-    ExecutionJournal,
     ExecutionLimits,
     Replies,
     Route,
@@ -140,7 +139,7 @@ class BatchAttempt:
 
     observer: Observer
     route: Route
-    journal: ExecutionJournal
+    journal: Journal
     limits: ExecutionLimits
     stop: Callable[[], bool] = lambda: False
     """Ends the wait for what is under way."""
@@ -369,7 +368,7 @@ class Rescue(Protocol):
         """Whether electing *target* cuts off anything that may be saved."""
 
     def save(
-        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+        self, targets: Sequence[ElectionTarget], journal: Journal
     ) -> Mapping[TopicPartition, str]:
         """Save what electing *targets* cuts off; gives a reason for each target not saved whole."""
 

@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, repeat
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from breakglass.services import patience
-from breakglass.services.guard.journal import Details, Items
+from breakglass.services.guard.journal import Details
 from breakglass.services.kafka.election_client import ElectionClient, Reply
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.kip1275 import ElectionType
@@ -147,18 +147,6 @@ SUCCEEDED = "succeeded"
 PARTLY_FAILED = "partly failed"
 UNDONE = "undone"
 """How a journal records that its execution ended."""
-
-
-class ExecutionJournal(Protocol):
-    """The journal, as far as an execution needs it: each line is on disk when this returns."""
-
-    @property
-    def cluster_id(self) -> str:
-        """The id of the cluster that is changed."""
-
-    def request(self, step: str, items: Items, **details: Any) -> int: ...
-    def outcome(self, request: int, items: Items, **details: Any) -> int: ...
-    def note(self, text: str, **details: Any) -> int: ...
 
 
 def described(target: ElectionTarget) -> dict[str, Any]:

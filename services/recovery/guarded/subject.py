@@ -14,7 +14,7 @@ from breakglass.services.guard.consent import ConsentGroup, Price, Stake, consen
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
-from breakglass.services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.evidence.contents import as_known
 from breakglass.services.recovery.execution.steps import described
@@ -31,7 +31,12 @@ from breakglass.services.recovery.judgement.inputs import abandoned, named
 from breakglass.services.recovery.judgement.loss import Loss, UnreadRecords, loss_of, unread_bound
 from breakglass.services.recovery.judgement.ranking import Ranking, holds_records
 from breakglass.services.recovery.ledger.holdings import written_holdings
-from breakglass.services.recovery.plan.check import Checked, CheckStatus, check_evidence
+from breakglass.services.recovery.plan.check import (
+    Checked,
+    CheckStatus,
+    check_evidence,
+    led_evidence,
+)
 from breakglass.services.recovery.rescue.rescue import divide
 from breakglass.services.recovery.rescue.spans import AtRisk, estimate
 from breakglass.services.recovery.triage import Left, Triage, judge, select
@@ -338,10 +343,6 @@ def subject_of_journal(found: JournalSurvey, *, undo: bool = False) -> ElectionS
     )
 
 
-_LED = Unknown("not read, for the partition has a leader")
-_UNREAD = TopicSettings(_LED, _LED, _LED, _LED)
-
-
 @dataclass(frozen=True, slots=True)
 class Reread:
     """What was agreed to, compared with what the brokers say now."""
@@ -404,7 +405,7 @@ def reread(
         evidence.partition: as_known(then.get(evidence.partition), evidence) for evidence in read
     }
     for state in selection.online:
-        now[state.partition] = PartitionEvidence(state, (), _UNREAD)
+        now[state.partition] = led_evidence(state)
     checked = tuple(
         check_evidence(quoted.evidence, quoted.target.designee, now.get(quoted.partition))
         for quoted in wanted

@@ -26,10 +26,10 @@ from breakglass.services.model import (
     EpochHistory,
     PartitionState,
     ReplicaLog,
-    Role,
     TopicPartition,
     Unknown,
 )
+from breakglass.services.recovery.evidence.few_logs import log_of_leader
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.ledger.copies import (
     CopyBeside,
@@ -129,20 +129,7 @@ def _log(
     for needed in (reading.log_end, reading.log_start, epochs):
         if isinstance(needed, Unknown):
             return needed
-    return ReplicaLog(
-        broker=broker,
-        role=Role.ISR,
-        fenced=False,
-        reachable=True,
-        log_start=reading.log_start,
-        high_watermark=reading.high_watermark,
-        log_end=reading.log_end,
-        leader_epoch=reading.leader_epoch,
-        epochs=epochs,
-        newest_ms=reading.newest_ms,
-        source=reading.source,
-        observed_at_ms=reading.observed_at_ms,
-    )
+    return replace(log_of_leader(broker, reading), epochs=epochs)
 
 
 @dataclass(frozen=True)

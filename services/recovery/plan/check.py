@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from breakglass.services.errors import WrongCluster
 from breakglass.services.model import (
     PartitionEvidence,
+    PartitionState,
     Reassignment,
     ReplicaLog,
     TopicPartition,
+    TopicSettings,
     Unknown,
 )
 from breakglass.services.recovery.judgement.assessment import refusal
@@ -67,6 +69,12 @@ class Checked:
     status: CheckStatus
     reason: str = ""
     """The change; empty if nothing changed."""
+
+
+def led_evidence(state: PartitionState) -> PartitionEvidence:
+    """The evidence of a partition that has a leader: its logs and settings are not read."""
+    unread = Unknown("not read, for the partition has a leader")
+    return PartitionEvidence(state, (), TopicSettings(unread, unread, unread, unread))
 
 
 def require_cluster(plan: Plan, cluster_id: str, source: str) -> None:

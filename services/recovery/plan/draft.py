@@ -14,19 +14,24 @@ from typing import TYPE_CHECKING
 from breakglass.services.errors import EvidenceChanged
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.assessment import refusal
-from breakglass.services.recovery.plan.check import Checked, CheckStatus, check_one, require_cluster
+from breakglass.services.recovery.plan.check import (
+    Checked,
+    CheckStatus,
+    check_one,
+    led_evidence,
+    require_cluster,
+)
 from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry, record_of
 from breakglass.services.recovery.plan.edit import voided
 from breakglass.services.recovery.plan.file import fingerprint, parse_plan, write_plan
 from breakglass.services.recovery.plan.make import (
-    UNREAD_SETTINGS,
-    Dismissed,
     PlanTotals,
     adopt,
     recommended,
     totals_of,
 )
 from breakglass.services.recovery.plan.partition_file import read_text
+from breakglass.services.recovery.triage import Left
 from breakglass.services.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
@@ -159,11 +164,7 @@ def present_of(
         if assessment.partition in wanted
     }
     states = [state for state in snapshot.partitions if state.partition in wanted]
-    online = {
-        state.partition: PartitionEvidence(state, (), UNREAD_SETTINGS)
-        for state in states
-        if not state.offline
-    }
+    online = {state.partition: led_evidence(state) for state in states if not state.offline}
     unheard = frozenset(
         [state.partition for state in states if state.offline and state.partition not in judged]
     )
@@ -258,7 +259,7 @@ class Draft:
     """The file it was read from or written to; None: there is none yet."""
     saved: PlanEvidence | None = None
     """The plan in that file."""
-    dismissed: tuple[Dismissed, ...] = ()
+    dismissed: tuple[Left, ...] = ()
     """Elections of a bare plan that were dropped when it got its evidence."""
 
     @classmethod

@@ -12,8 +12,6 @@ from breakglass.services.model import (
     PartitionEvidence,
     ReplicaLog,
     TopicPartition,
-    TopicSettings,
-    Unknown,
 )
 from breakglass.services.recovery.evidence.contents import as_known
 from breakglass.services.recovery.execution.target import (
@@ -31,7 +29,7 @@ from breakglass.services.recovery.judgement.assessment import (
     recovery_order,
     refusal,
 )
-from breakglass.services.recovery.plan.check import Checked, CheckStatus, check
+from breakglass.services.recovery.plan.check import Checked, CheckStatus, check, led_evidence
 from breakglass.services.recovery.plan.document import (
     ChosenBy,
     PartitionRecord,
@@ -41,7 +39,7 @@ from breakglass.services.recovery.plan.document import (
     record_of,
 )
 from breakglass.services.recovery.plan.edit import Decision, Partitions, decide, left_out
-from breakglass.services.recovery.triage import Selection
+from breakglass.services.recovery.triage import Left, Selection
 from breakglass.services.words.figures import (
     loss_text,
     partitions_text,
@@ -77,17 +75,9 @@ def make_plan(
     return _plan(entries, (record for record, _ in records), cluster_id, made_at_ms, notes)
 
 
-@dataclass(frozen=True, slots=True)
-class Dismissed:
-    """An election of a bare plan that cannot run."""
-
-    partition: TopicPartition
-    reason: str
-
-
 def adopt(
     bare: Plan, assessments: Iterable[Assessment], cluster_id: str, made_at_ms: int
-) -> tuple[Plan, tuple[Dismissed, ...]]:
+) -> tuple[Plan, tuple[Left, ...]]:
     """Give a bare plan fresh evidence: the elections that can run, and those that cannot.
 
     Partitions without an assessment have a leader or do not exist.
@@ -95,16 +85,16 @@ def adopt(
     fresh = {assessment.partition: assessment for assessment in assessments}
     entries: list[PlanEntry] = []
     records: list[PartitionRecord] = []
-    dismissed: list[Dismissed] = []
+    dismissed: list[Left] = []
     for entry in sorted(bare.entries, key=lambda entry: recovery_order(entry.partition)):
         assessment = fresh.get(entry.partition)
         if assessment is None:
             reason = "it is not offline, or there is no such partition"
-            dismissed.append(Dismissed(entry.partition, reason))
+            dismissed.append(Left(entry.partition, reason))
             continue
         reason = refusal(assessment.evidence, entry.leader)
         if reason:
-            dismissed.append(Dismissed(entry.partition, reason))
+            dismissed.append(Left(entry.partition, reason))
             records.append(record_of(assessment, left_out=reason))
             continue
         best = assessment.automatable and assessment.designee == entry.leader
@@ -353,12 +343,6 @@ def _candidate(record: PartitionRecord, replica: ReplicaLog) -> ReplicaCandidate
     return ReplicaCandidate(replica, Price(loss.total, loss.approximate), barred, alone)
 
 
-_UNREAD = Unknown("not read, for the partition has a leader")
-
-
-UNREAD_SETTINGS = TopicSettings(_UNREAD, _UNREAD, _UNREAD, _UNREAD)
-
-
 @dataclass(frozen=True, slots=True)
 class Appraisal:
     """Every election of a plan, checked against the present."""
@@ -429,7 +413,7 @@ def appraise(plan: Plan, selection: Selection, assessments: Iterable[Assessment]
         for checked in judged
     }
     for state in selection.online:
-        evidence[state.partition] = PartitionEvidence(state, (), UNREAD_SETTINGS)
+        evidence[state.partition] = led_evidence(state)
     if plan.breakglass is not None:
         return Appraisal(plan, check(plan, evidence), evidence)
     snapshot = selection.snapshot

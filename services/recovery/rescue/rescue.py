@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, Refused
+from breakglass.services.guard.journal import Journal
 from breakglass.services.guard.lock import file_name
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.rate_limit import RateLimit
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
-from breakglass.services.recovery.execution.steps import RESCUE, ExecutionJournal, described
+from breakglass.services.recovery.execution.steps import RESCUE, described
 from breakglass.services.recovery.execution.target import ElectionTarget
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.remembered.store import ReplicaMemory
@@ -267,7 +268,7 @@ class JournalledRescue:
         return shares_of(self._at_risk(target)) != ()
 
     def save(
-        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+        self, targets: Sequence[ElectionTarget], journal: Journal
     ) -> Mapping[TopicPartition, str]:
         """Save what electing *targets* cuts off; gives a reason for each not saved whole.
 

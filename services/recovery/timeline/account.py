@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+from typing import assert_never
 from urllib.parse import unquote
 
 from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
@@ -90,6 +91,8 @@ def _says(entry: JournalEntry, step: str) -> str:
             return f"note: {said['text']}"
         case EntryKind.CLOSED:
             return f"ended: {said['result']}"
+        case _ as unknown:
+            assert_never(unknown)
 
 
 def _by_kind(view: JournalView, requests: Sequence[JournalEntry]) -> Iterator[Moment]:

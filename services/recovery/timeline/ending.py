@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any, Protocol, TypedDict
+from typing import Any, TypedDict
 
 from breakglass.services.guard.journal import (
     UNKNOWN,
@@ -76,20 +76,7 @@ class TotalPrice:
         return f"{known} + ? ({self.unbounded:,})" if self.unread_at_least else "?"
 
 
-class Agreed(Protocol):
-    """What was agreed to of one partition."""
-
-    @property
-    def price(self) -> str:
-        """As journals write it: ``50``, ``~1,874``, ``unknown``."""
-
-    @property
-    def abandons(self) -> tuple[int, ...]: ...
-    @property
-    def unread_at_least(self) -> int | None: ...
-
-
-def agreed_stake(agreed: Iterable[Agreed]) -> TotalPrice:
+def agreed_stake(agreed: Iterable[PartitionEnding]) -> TotalPrice:
     """All that was *agreed* to, together."""
     found = tuple(agreed)
     bounds = [price.unread_at_least for price in found]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from breakglass.services.errors import StorageError
 from breakglass.services.guard.journal import JournalStep, UnreadableJournal
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.judgement.succession import do_not_start
@@ -24,6 +26,7 @@ from breakglass.services.recovery.timeline.ending import (
     agreed_stake,
     result_of,
 )
+from breakglass.services.regular_file import replace_regular
 from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import time_text
@@ -262,3 +265,22 @@ def _step(step: JournalStep) -> dict[str, Any]:
 
 def _named(partition: TopicPartition) -> dict[str, Any]:
     return {"topic": partition.topic, "partition": partition.partition}
+
+
+def save_timeline(text: str, folder: Path, name: str, suffix: str = ".txt") -> Path:
+    """Write *text* to the file of that *name* and *suffix* in *folder*, in place of an older one.
+
+    Only its owner can read it: topics, people and paths are in it.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    path = folder / f"{name}{suffix}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        replace_regular(path, f"{text}\n".encode(), 0o600)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({error.strerror}): check that folder's rights and space"
+        ) from error
+    return path

@@ -24,7 +24,6 @@ from breakglass.services.model import Reassignment, TopicPartition, Unknown
 from breakglass.services.recovery.execution.run import Recovery, Rescue
 from breakglass.services.recovery.execution.steps import (
     RESCUE,
-    ExecutionJournal,
     ExecutionLimits,
     described,
     native_route,
@@ -552,7 +551,7 @@ class RescueOfAll:
         return True
 
     def save(
-        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+        self, targets: Sequence[ElectionTarget], journal: Journal
     ) -> Mapping[TopicPartition, str]:
         self.saved += [target.partition for target in targets]
         return {}

@@ -30,11 +30,7 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
 )
 from breakglass.services.model import Denied, NotOffered, Reassignment, TopicPartition, Unknown
 from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.steps import (
-    ExecutionJournal,
-    native_route,
-    plain_unclean_route,
-)
+from breakglass.services.recovery.execution.steps import native_route, plain_unclean_route
 from breakglass.services.recovery.execution.target import (
     ElectedReach,
     ElectionTarget,
@@ -555,7 +551,7 @@ class ScriptedRescue:
         return self.losing(target)
 
     def save(
-        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+        self, targets: Sequence[ElectionTarget], journal: Journal
     ) -> Mapping[TopicPartition, str]:
         assert isinstance(journal, Journal)
         self.saved.append([target.partition for target in targets if self.losing(target)])

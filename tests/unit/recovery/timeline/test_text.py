@@ -16,10 +16,10 @@ from breakglass.services.guard.lock import operator
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.steps import ELECT, REORDER, RESTORE
 from breakglass.services.recovery.timeline.account import Account, ExecutionState, account_of
-from breakglass.services.recovery.timeline.saving import save_timeline
 from breakglass.services.recovery.timeline.text import (
     SAID,
     account_document,
+    save_timeline,
     timeline_document,
     timeline_text,
 )

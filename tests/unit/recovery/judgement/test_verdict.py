@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from breakglass.services.model import PartitionEvidence
 from breakglass.services.recovery.evidence.gather import assemble
 from breakglass.services.recovery.judgement.assessment import Verdict
-from breakglass.services.recovery.judgement.plain import assess_plainly
 from breakglass.services.recovery.judgement.succession import Circumstances
-from breakglass.services.recovery.judgement.verdict import assess, assess_in_full
+from breakglass.services.recovery.judgement.verdict import assess, assess_in_full, assess_plainly
 from tests.kit.extent import examples
 from tests.kit.large_cluster import generated
 from tests.unit.recovery.notation import NO_QUORUM, blocks, incident
