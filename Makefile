@@ -49,7 +49,7 @@ setup: ## Make .venv what requirements/dev.txt says (every target below does thi
 	@$(PYTHON) -m scripts.environment
 
 demo: setup ## Break a cluster on this machine and bring it back, by the console on a terminal
-	@$(BIN)/breakglass demo $(ARGS)
+	@$(BIN)/breakglass lab demo $(ARGS)
 
 test: setup ## Test the main job: unit tests, and every capability on real brokers
 	@$(BIN)/python -m pytest $(WORKERS) -m "not slow" $(ARGS)

@@ -74,7 +74,7 @@ class RestoreRequest:
             "--to",
             "--source-dir",
             metavar="URL",
-            help="Folder of the backup, or s3://BUCKET/PREFIX (required, here or in the file).",
+            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
         ),
     ] = None
     connector_config: ConnectorFile = None
@@ -191,7 +191,7 @@ def restore(connection: Connection, wanted: RestoreRequest) -> None:
     Topics are created with their saved settings. Nothing in them expires until every record has
     been compared with the backup. Before anything is written, every byte of the backup is checked;
     offsets that the backup cannot give back must be named by --accept-gaps. An interrupted restore
-    resumes with --resume, without duplicates. `groups rollback` undoes what --groups did.
+    resumes with --resume, without duplicates. `after groups rollback` undoes what --groups did.
 
     --connector-config takes over a restore of Kafka Backup: its source.dir, topics and cluster.*
     are read, and each key without effect is named.
@@ -369,7 +369,10 @@ def prune(
         int | None, typer.Option(min=0, help="Select segments in which every offset is lower.")
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Delete them, after your consent.")
+        bool,
+        typer.Option(
+            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
+        ),
     ] = False,
     delete: OldDelete = False,
     key: KeyFrom = None,
@@ -442,7 +445,7 @@ app = new_app("Back up topics in the Kafka Backup format; verify, restore and pr
 app.command()(run)
 app.command()(verify)
 app.command()(restore)
-app.command()(status)
+app.command("list")(status)
 app.command()(with_groups(prune))
 
 
@@ -459,11 +462,9 @@ def cat(
             metavar="URL/TOPIC/PARTITION", help="Folder of the backup, topic and partition."
         ),
     ],
-    start: Annotated[int, typer.Option("--from", min=0, help="First offset to print.")] = 0,
+    start: Annotated[int, typer.Option("--from", min=0, help="First offset.")] = 0,
     end: Annotated[int | None, typer.Option("--to", min=0, help="Offset to stop before.")] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one line for each record, on a terminal as well.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     bytes_as: Annotated[
         BytesAs,
         typer.Option(
@@ -512,7 +513,7 @@ def cat(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command("repair")
 @with_groups
 def reindex(
     source: Annotated[
@@ -527,11 +528,14 @@ def reindex(
             "--out",
             "--to",
             metavar="DIR",
-            help="Folder of the repaired copy; the damaged backup is only read.",
+            help="A new file or folder to write.",
         ),
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Rebuild the indexes in the backup itself, on consent.")
+        bool,
+        typer.Option(
+            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
+        ),
     ] = False,
     *,
     key: KeyFrom = None,

@@ -41,9 +41,7 @@ def verify(
     ] = None,
     live: Annotated[
         bool,
-        typer.Option(
-            "--live", help="Compare the records of each topic with the topic of its name."
-        ),
+        typer.Option("--live", help="Compare the backup with the topics of the cluster."),
     ] = False,
     key: KeyFrom = None,
     progress: Progress = None,

@@ -87,7 +87,7 @@ def take(
         bool,
         typer.Option(
             "--hold-retention",
-            help="Stop the topics' retention until everything is copied; needs --write.",
+            help="Stop the topics' retention until a checkpoint is copied; needs --write.",
         ),
     ] = False,
     control_topic: ControlTopic = CONTROL,

@@ -45,13 +45,11 @@ def diff(
     right: Annotated[
         str, typer.Argument(metavar="B", help="Another source of the same partition.")
     ],
-    start: Annotated[
-        int | None, typer.Option("--from", min=0, help="First offset to compare.")
-    ] = None,
+    start: Annotated[int | None, typer.Option("--from", min=0, help="First offset.")] = None,
     end: Annotated[int | None, typer.Option("--to", min=0, help="Offset to stop before.")] = None,
     summary: Annotated[bool, typer.Option("--summary", help="Print only the totals.")] = False,
     records: Annotated[
-        int, typer.Option(min=0, help="Records to print of each run of differences.")
+        int, typer.Option(min=0, help="At most N records from where logs differ.")
     ] = SHOWN_RECORDS,
     progress: Progress = None,
     read_all: Annotated[

@@ -119,7 +119,7 @@ class Electing:
         if not consent.implied:
             alone = [group for group in subject.groups if group.why_alone]
             if any(group.why_alone == INTERNAL_ALONE for group in alone):
-                say("what internal topics lose, key by key: breakglass internal-topics")
+                say("what internal topics lose, key by key: breakglass after internal-topics")
             for group in alone:
                 say(f"{group.phrase}: needs a consent of its own: {group.why_alone}")
         self.evidence |= {priced.partition: priced.evidence for priced in wanted}

@@ -40,6 +40,7 @@ REFUSED_BY_GUARD = 3
 INTERRUPTED = 130
 STDOUT = 1
 """The file descriptor, which is there even when sys.stdout has been replaced."""
+STDERR = 2
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 CORE_FILTER = "/proc/self/coredump_filter"
 
@@ -50,11 +51,27 @@ def run_app(app: typer.Typer, name: str) -> int:
 
     # What is made is for its owner alone, also by libraries and by programs that this one starts.
     os.umask(0o077)
+    if not open_standard_streams():
+        say("Standard output is closed, so nothing was done: redirect it to a file, or /dev/null.")
+        return FAILED
     collect_cycles_seldom()
     leave_no_core()
     end_alike_by_any_signal()
     command = get_command(app)
     return guarded(lambda: command.main(prog_name=name))
+
+
+def open_standard_streams() -> bool:
+    """Open /dev/null for what the shell closed, such as ``2>&-``; return whether stdout was open.
+
+    The next file that is opened, such as a journal, would take the number of a closed stream, and
+    what children print would go into it.
+    """
+    was_open = sys.stdout is not None
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    return was_open
 
 
 def leave_no_core() -> None:
@@ -138,13 +155,28 @@ def _exit_code(run: Callable[[], object]) -> int:
 
 
 def _end_of_unexpected(error: Exception) -> int:
-    if isinstance(error, BrokenPipeError) and _nobody_reads():
-        # `breakglass triage | head`: end quietly. The interpreter flushes stdout once more at
-        # its end, and would complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
-    else:
+    broken = isinstance(error, BrokenPipeError) and _nobody_reads()
+    if not (broken or _output_fails(error)):
         _report_unexpected(error)
+        return FAILED
+    # `breakglass triage | head`: end quietly. The interpreter flushes stdout once more at its
+    # end, and would complain then.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
+    if not broken:
+        say(f"Standard output cannot be written ({error}): free space there, or redirect it.")
     return FAILED
+
+
+def _output_fails(error: Exception) -> bool:
+    """Whether *error* is stdout's, as on a full disk: what is written there fails again."""
+    if not isinstance(error, OSError) or error.filename is not None:
+        return False
+    try:
+        sys.stdout.flush()
+        os.write(STDOUT, b"\n")
+    except OSError as again:
+        return again.errno == error.errno
+    return False
 
 
 def _nobody_reads() -> bool:

@@ -37,9 +37,7 @@ State = Annotated[
 ]
 LabVersion = Annotated[
     str,
-    typer.Option(
-        "--kafka-version", metavar="VERSION", help="Kafka release, such as 4.3.1 or 3.9.2."
-    ),
+    typer.Option("--kafka-version", metavar="VERSION", help="Kafka release to run."),
 ]
 Nodes = Annotated[
     list[int],
@@ -225,7 +223,9 @@ def resume(nodes: Nodes, state: State = None) -> None:
 @app.command()
 def down(
     state: State = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep data and logs in the folder.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep-data", "--keep", help="Keep data and logs.")
+    ] = False,
 ) -> None:
     """End every process of the lab and delete its data."""
     _load(state).down(keep=keep)

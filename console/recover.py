@@ -1,8 +1,8 @@
 """`breakglass recover`: hold the elections of a plan, under guard.
 
 `breakglass recover resume`: finish or undo what an interrupted recovery left.
-`breakglass recover min-isr`: the controller forgets a last leader that is back EMPTY (R3).
-`breakglass recover add-replica`: records that wait for a replica in sync become readable (R50).
+`breakglass recover forget-leader`: the controller forgets a last leader that is back EMPTY (R3).
+`breakglass after add-replica`: records that wait for a replica in sync become readable (R50).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from breakglass.console.commands import new_app
 from breakglass.console.documents import given_up_brokers, outcomes_document, rescued_partitions
 from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand, Outcomes, say_facts
+from breakglass.console.help import PlanGroup
+from breakglass.console.hold import freeze, put_back, thaw
 from breakglass.console.options import (
     AsJson,
     GivenConsent,
@@ -38,7 +40,6 @@ from breakglass.console.output import (
     report,
     say,
 )
-from breakglass.console.report import report as report_ledger
 from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
 from breakglass.services.errors import UsageError, WrongCluster
@@ -62,7 +63,7 @@ T = TypeVar("T")
 
 
 @connected_for_writing
-def min_isr(
+def forget_leader(
     connection: Connection,
     *,
     topics: TopicNames,
@@ -169,7 +170,8 @@ app = new_app(
     "command reads evidence now, and shows it before it asks for consent. Elections go in batches, "
     "and each new leader confirms its own election."
 )
-app.info.subcommand_metavar = "[COMMAND]"
+app.info.cls = PlanGroup
+app.info.subcommand_metavar = "[PLAN | COMMAND]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +194,7 @@ def recover(connection: Connection, context: typer.Context, asked: RecoveryByPla
     if context.invoked_subcommand is not None:
         return
     if asked.plan is None:
-        raise UsageError("name the plan: breakglass recover --plan FILE")
+        raise UsageError("name the plan: breakglass recover PLAN")
     raise typer.Exit(recover_plan(connection, asked.plan, asked))
 
 
@@ -276,15 +278,12 @@ def _show(appraisal: Appraisal, read: Plan) -> None:
 class JournalResumption:
     """The options of one call."""
 
-    named: Annotated[
+    journal: Annotated[
         str | None,
         typer.Argument(
             metavar="JOURNAL",
             help="Name or path of a journal (default: the newest unfinished one).",
         ),
-    ] = None
-    journal: Annotated[
-        str | None, typer.Option("--journal", metavar="FILE", help="As the argument JOURNAL.")
     ] = None
     undo: Annotated[
         bool,
@@ -305,8 +304,6 @@ def resume(connection: Connection, asked: JournalResumption) -> None:
     remaining partitions are elected at the price that was agreed to, or left with the reason.
     Without --write, the command says what is left, and ends.
     """
-    if asked.named and asked.journal and asked.named != asked.journal:
-        raise UsageError(f"{asked.named} and --journal {asked.journal} are two journals: name one")
     raise typer.Exit(resume_journal(connection, asked))
 
 
@@ -321,11 +318,9 @@ def resume_journal(connection: Connection, asked: JournalResumption) -> int:
 
     with StopSignal() as stop, connection.reading() as client:
         cluster_id = client.describe(deadline_after(patience.SNAPSHOT)).cluster_id
-        view = _journal_to_resume(cluster_id, asked.named or asked.journal)
+        view = _journal_to_resume(cluster_id, asked.journal)
         if view is not None and view.plan is None and owed(view):
             # Put topic settings back, which is what both resuming and undoing are there.
-            from breakglass.console.hold import put_back
-
             code, outcomes = put_back(connection, view.path, asked.consent, quiet=asked.as_json)
             if asked.as_json:
                 print_json({"schema": 1, "journal": view.path, "outcomes": outcomes.documents})
@@ -380,7 +375,7 @@ def _journal_to_resume(cluster_id: str, name: str | None) -> JournalView | None:
     # Elections come first: a released hold would let the controller elect among them.
     open_ones += [view for view in owing_journals(cluster_id) if view.plan is None]
     for journal in open_ones[1:]:
-        say(f"left for another time: --journal {journal.path}")
+        say(f"left for another time: breakglass recover resume {journal.path}")
     return open_ones[0] if open_ones else None
 
 
@@ -432,7 +427,9 @@ def _remains_rows(found: Remains, *, undo: bool) -> Iterable[tuple[object, ...]]
         yield left.partition, None, f"nothing that resume can: {left.reason}"
 
 
-app.command("resume")(resume)
-app.command("report")(report_ledger)
-app.command("min-isr")(min_isr)
-app.command("add-replica")(add_replica)
+app.command()(resume)
+app.command()(freeze)
+app.command()(thaw)
+app.command("forget-leader")(forget_leader)
+add_replica_app = new_app()
+add_replica_app.command("add-replica")(add_replica)

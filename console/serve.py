@@ -48,7 +48,10 @@ def serve_dashboard(
     theme: Theme = None,
     store: StoreAddresses = None,
     records: Annotated[
-        bool, typer.Option("--records", help="Show what the records of backups hold, too.")
+        bool,
+        typer.Option(
+            "--show-records", "--records", help="Show what the records of backups hold, too."
+        ),
     ] = False,
     behind_tls: Annotated[
         bool,
@@ -91,7 +94,7 @@ def serve_dashboard(
     of_session = session_environment(connection, brokers, theme, store or (), records=records)
     for name in NO_TERMINAL:
         os.environ.pop(name, None)
-    command = (sys.executable, "-m", "breakglass.console.web.session")
+    command = (sys.executable, "-P", "-m", "breakglass.console.web.session")
     title = f"Breakglass {connection.options.profile or ''}".strip()
     application = Dashboard(access, command, of_session, title).application()
     asyncio.run(

@@ -24,8 +24,7 @@ StoreAddresses = Annotated[
     typer.Option(
         "--store",
         metavar="[KIND:]URL",
-        help="A place of backups: backup:URL (or URL alone), checkpoint:URL or metastore:DIR "
-        "(repeatable).",
+        help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
     ),
 ]
 

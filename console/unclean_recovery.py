@@ -56,8 +56,7 @@ class UncleanRecoveryRequest:
         typer.Option(
             "--recovery-duration-ms",
             min=1,
-            help="Time for brokers to report their logs, in milliseconds; a broker that reports "
-            "later is not elected.",
+            help="Time for brokers to answer, in milliseconds.",
         ),
     ] = DURATION_MS
     attempts: Annotated[
@@ -83,7 +82,7 @@ class UncleanRecoveryRequest:
     path: Annotated[
         Path | None,
         typer.Option(
-            "--path-to-json-file", metavar="FILE", help="Recover the partitions that a file names."
+            "--path-to-json-file", metavar="FILE", help="File of partitions, in Kafka's form."
         ),
     ] = None
     all_offline: Annotated[

@@ -325,7 +325,7 @@ class MetastoreScreen(Page):
             service = service_of(look.topic) or ""
             self.app.push_screen(RestoreMetastorePage(self.context, service, look.backup.file))
         else:
-            words = f"breakglass metastore restore '{look.backup.file}' --write"
+            words = f"breakglass ksql restore '{look.backup.file}' --write"
             self.app.post_message(CopyAsked(words, "the command that restores this backup"))
 
     @on(LineTable.Moved, "#commands")

@@ -34,7 +34,7 @@ from breakglass.services.topic_backup.store.key import Key
 from breakglass.services.topic_backup.store.store import open_store
 from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary, SegmentSummary
 
-NO_INDEX = Unknown("it has no index: `breakglass backup reindex --write` makes one")
+NO_INDEX = Unknown("it has no index: `breakglass backup repair --write` makes one")
 GONE = "gone"
 NO_MANIFEST = Unknown("without a manifest nobody noted it")
 NO_SIZE = Unknown("its broker does not say how large it is")

@@ -147,7 +147,7 @@ class BackupSource:
         """The records of one segment that lie within *asked*, of *size* bytes of its file."""
         first, last = index.first_from(asked.start), index.first_from(asked.end)
         last = min(last, index.count_within(size))
-        with self.folder.open(records_name(stretch.prefix)) as file:
+        with stretch.opened(self.folder) as file:
             position = FIRST_POSITION
             if first > 0:
                 # A record before the range that the index hides would hide a difference.

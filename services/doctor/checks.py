@@ -206,7 +206,7 @@ def _space(facts: MachineFacts) -> Check:
         return _todo(
             name,
             f"{size_text(free)} free in {place}",
-            "free space, or name a larger disk: `breakglass rescue --store DIR`",
+            "free space, or name a larger disk: `breakglass rescue --rescue-to DIR`",
         )
     return _ok(name, f"{size_text(free)} free in {place}")
 

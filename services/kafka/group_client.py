@@ -57,7 +57,7 @@ class GroupClient:
             OffsetCommitResponse,
             deadline,
             f"committing for group {group}",
-            "run `breakglass groups past-end` to see where it stands",
+            "run `breakglass after groups list` to see where it stands",
             max_version=COMMIT_VERSION,
         )
         errors = {

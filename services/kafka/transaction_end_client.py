@@ -61,7 +61,7 @@ class TransactionEndClient:
             WriteTxnMarkersResponse,
             deadline,
             f"writing the {marker.word} marker of producer {marker.producer_id} to {partition}",
-            "run `breakglass transactions list` to see whether it is still open",
+            "run `breakglass after transactions list` to see whether it is still open",
             max_version=VERSION,
         )
         codes = [

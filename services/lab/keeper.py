@@ -31,7 +31,7 @@ def kept(folder: Path, state: Path, *, keep: bool = False) -> Iterator[Path]:
     end. Ctrl-C in the terminal does not reach the other process that sees to it.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "breakglass.services.lab.keeper", str(folder), str(state)],
+        [sys.executable, "-P", "-m", "breakglass.services.lab.keeper", str(folder), str(state)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

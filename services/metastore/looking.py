@@ -158,7 +158,7 @@ class ServiceWatch:
         self, found: tuple[Path, int, int] | None
     ) -> tuple[NewestBackup | Unknown, tuple[CommandPair, ...]]:
         if found is None:
-            none = f"there is none in {self._folder}: `breakglass metastore backup`"
+            none = f"there is none in {self._folder}: `breakglass ksql backup`"
             return Unknown(none), tuple(pairs(self._records, ()))
         file = found[0]
         with open_regular(file) as data:

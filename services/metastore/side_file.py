@@ -474,7 +474,7 @@ class MetastoreVerification:
         else:
             return
         raise MalformedInput(
-            f"{self.file}: {what} (`breakglass metastore verify` names every line): back up the "
+            f"{self.file}: {what} (`breakglass ksql verify` names every line): back up the "
             "topic again, or take both files from another copy. To use the lines as they are, move "
             "the side file away: then nothing shows whether commands are missing."
         )

@@ -260,7 +260,7 @@ def dangers(state: TopicState | None, topic: str, topic_id: str | None) -> Itera
         yield Alarm(
             Danger.TOPIC_MISSING,
             f"topic {topic} is gone: stop every ksqlDB server of the service before one creates it "
-            "empty, then `breakglass metastore restore`",
+            "empty, then `breakglass ksql restore`",
             {"topic_id": topic_id},
         )
         return

@@ -121,10 +121,14 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
             first = Unsaid({}, {}, report.new_generation, report.other_log)
             unsaid.note(folder, first)
         against = require_joined(run, source, assembler)
+        had = _partitions_before(assembler.committed or older, generation)
         todo = []
         for log in source.partitions:
             number = log.partition.partition
             before = older.partition(number) if older else None
+            if had is not None and number >= had:
+                # Created after the last look at the topic, so its first offset was 0.
+                before = PartitionSummary(number, 0, ())
             todo.append(stretch(assembler.partition(number), log, before))
         known = left.committed(assembler.committed)
         report.partitions = [_reported(assembler, one, known, against) for one in todo]
@@ -155,6 +159,13 @@ def _before(run: BackupRun, source: TopicSource, one: Generation) -> TopicManife
     known = older is not None and None not in (older.identity.topic_id, source.identity.topic_id)
     same = not known or (older and older.identity.topic_id == source.identity.topic_id)
     return older if same else None
+
+
+def _partitions_before(known: TopicManifest | None, one: Generation) -> int | None:
+    """How many partitions of this topic the backup has seen; None if it sees the topic first."""
+    if known is not None:
+        return known.identity.partition_count
+    return 0 if one.number > 1 else None
 
 
 def _not_copied(older: TopicManifest | None) -> str:

@@ -57,6 +57,8 @@ SETTINGS: Mapping[str, str] = {
     # Functions of tasks contain secrets: a broadcast would write them to a file.
     "spark.broadcast.UDFCompressionThreshold": "1g",
     "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
+    # Workers import nothing from the current folder, in which others may put files (python -P).
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
     # Workers keep the memory of a fetch for the next fetch: a fresh page costs as much as
     # copying its bytes.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 * MEBIBYTE),

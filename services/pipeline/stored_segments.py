@@ -13,7 +13,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,12 +24,10 @@ from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.salvage import salvaged
 from breakglass.services.topic_backup.segment_bytes import (
-    BLOCK_BYTES,
-    OTHER_BYTES,
     SegmentExtent,
     altered,
-    blocks_of,
     known_blocks,
+    open_proved,
 )
 from breakglass.services.topic_backup.segment_index import (
     OFFSET_BYTES,
@@ -51,7 +48,6 @@ Longs = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 FIELDS = len(IndexedRecord._fields)
-DIGEST_BYTES = 32
 RUN_BYTES = 16 * 1024 * 1024
 RUN_RECORDS = 100_000
 
@@ -113,6 +109,12 @@ class StoredSegment:
         """Whether only records that can be proved are read: no manifest vouches for the others."""
         return not self.sha256
 
+    def opened(self) -> BinaryIO:
+        """The records file; with a manifest, as `open_proved`."""
+        if self.salvaged:
+            return self.folder.open(records_name(self.prefix))
+        return open_proved(self.folder, self, self.blocks)
+
     def walked(self) -> Longs:
         """Offset, position and length of each record, a row each, found without the index.
 
@@ -128,7 +130,8 @@ class StoredSegment:
             pieces = salvaged(self.folder, extent)
             read = (piece for piece in pieces if isinstance(piece, FoundRecord))
         else:
-            read = read_segment(self.folder, records_name(self.prefix), end=self.records_bytes)
+            name = records_name(self.prefix)
+            read = read_segment(self.folder, name, end=self.records_bytes, opened=self.opened())
         found = np.array([IndexedRecord.of(record) for record in read], np.int64).reshape(
             -1, FIELDS
         )
@@ -306,8 +309,6 @@ class FetchedSegment:
     def __init__(self, segment: StoredSegment) -> None:
         self._segment = segment
         self._where = segment.folder.where(records_name(segment.prefix))
-        self._first, self._held = 0, b""
-        """The bytes that were read last, from position `_first` on."""
         self._next, self._next_at = 0, FIRST_POSITION
         """The number of the entry after the last one read, and the position of its record."""
 
@@ -393,25 +394,7 @@ class FetchedSegment:
             at = upto
 
     def _read(self, start: int, end: int) -> bytes:
-        """The bytes ``[start, end)`` of the records file, if they are those that were committed.
-
-        A store may answer each request with other bytes, so that each is compared with its hash.
-        """
-        if self._segment.salvaged:
-            return self._asked(start, end)
-        if not self._first <= start <= end <= self._first + len(self._held):
-            first = start - start % BLOCK_BYTES
-            stop = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, self._segment.records_bytes)
-            held = self._asked(first, stop)
-            for at in range(0, len(held), BLOCK_BYTES):
-                number = (first + at) // BLOCK_BYTES * DIGEST_BYTES
-                digest = sha256(memoryview(held)[at : at + BLOCK_BYTES]).digest()
-                if digest != self._blocks[number : number + DIGEST_BYTES]:
-                    raise DamagedBackup(self._where, first + at, OTHER_BYTES)
-            self._first, self._held = first, held
-        return self._held[start - self._first : end - self._first]
-
-    def _asked(self, start: int, end: int) -> bytes:
+        """The bytes ``[start, end)`` of the records file, if they are those that were committed."""
         with storage_errors(self._where):
             self._records.seek(start)
             content = self._records.read(end - start)
@@ -420,12 +403,8 @@ class FetchedSegment:
         return content
 
     @cached_property
-    def _blocks(self) -> bytes:
-        return self._segment.blocks or blocks_of(self._segment.folder, self._segment)
-
-    @cached_property
     def _records(self) -> BinaryIO:
-        return self._segment.folder.open(records_name(self._segment.prefix))
+        return self._segment.opened()
 
     @cached_property
     def _walked(self) -> Longs:

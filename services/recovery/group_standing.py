@@ -457,8 +457,8 @@ def doubts(
         if partition.topic == OFFSETS_TOPIC and lossy is not None:
             yield (
                 f"groups of {partition} may have lost what they had committed, by the election of "
-                f"journal {lossy.journal}: `breakglass internal-topics --source log:DIR` compares "
-                "it with a dead broker's log folder"
+                f"journal {lossy.journal}: `breakglass after internal-topics --source log:DIR` "
+                "compares it with a dead broker's log folder"
             )
 
 

@@ -48,7 +48,7 @@ _NEXT_STEPS = {
     errno.EACCES: "check the owner and the permissions",
     errno.EPERM: "check the owner and the permissions",
     errno.EROFS: "choose a folder on a writable file system",
-    errno.EFBIG: "take the file from another copy",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f), or take the file from another copy",
     errno.EINVAL: "take the file from another copy",
     errno.ELOOP: "it is a link, and is not followed: find out who put it there, and remove it",
     errno.ENXIO: "it is no regular file: find out who put it there, and remove it",

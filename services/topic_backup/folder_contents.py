@@ -254,7 +254,7 @@ def _indexed(folder: Folder, segment: Segment) -> _Indexed | Unknown:
     index = open_index(folder, segment.prefix)
     if index is None:
         name = segment_index_name(segment.prefix)
-        return Unknown(f"{name} is missing or no index: `backup reindex` makes it")
+        return Unknown(f"{name} is missing or no index: `backup repair` makes it")
     with index:
         last = index.last
         if last is None:
@@ -267,7 +267,7 @@ def _missing(folder: Folder, number: int, present: Collection[Segment]) -> Itera
     try:
         named = partition_index.read(folder, number)
     except BreakglassError as error:
-        yield f"{error}; `backup reindex` makes the index again"
+        yield f"{error}; `backup repair` makes the index again"
         return
     there = {segment.start_offset for segment in present}
     for entry in named:

@@ -50,7 +50,12 @@ def seek(folder: Folder, extent: SegmentExtent, start: int, max_record_bytes: in
     if entry.position < FIRST_POSITION or entry.end > (folder.size(name) or 0):
         return FIRST_POSITION
     records = read_segment(
-        folder, name, start=entry.position, end=entry.end, max_record_bytes=max_record_bytes
+        folder,
+        name,
+        start=entry.position,
+        end=entry.end,
+        max_record_bytes=max_record_bytes,
+        opened=extent.opened(folder),
     )
     try:
         found = next(records, None)
@@ -274,7 +279,12 @@ def pieces_of(
     else:
         position = seek(folder, segment, start, max_record_bytes)
         yield from read_segment(
-            folder, name, start=position, end=segment.end, max_record_bytes=max_record_bytes
+            folder,
+            name,
+            start=position,
+            end=segment.end,
+            max_record_bytes=max_record_bytes,
+            opened=segment.opened(folder),
         )
 
 

@@ -11,9 +11,10 @@ Small parts are appended to a small segment, so that frequent runs produce few s
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from breakglass.services.errors import BreakglassError, DamagedBackup
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors, write_at
@@ -21,7 +22,11 @@ from breakglass.services.topic_backup.layout import records_name, segment_index_
 from breakglass.services.topic_backup.part import NewSegment, SegmentPart, followed_by, placed
 from breakglass.services.topic_backup.segment_index import ENTRY
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
+from breakglass.services.topic_backup.store.blobs import SeekableBytes
 from breakglass.services.topic_backup.summary import SegmentSummary
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 CHUNK_BYTES = 4 * 1024 * 1024
 
@@ -113,6 +118,7 @@ def appended(folder: LocalFolder, last: SegmentSummary, new: NewSegment) -> Segm
 OTHER_BYTES = "its bytes are not those that were committed (SHA-256)"
 MOST_KEPT = 4096
 BLOCK_BYTES = 1024 * 1024
+DIGEST_BYTES = hashlib.sha256().digest_size
 
 _known: dict[Hashable, str] = {}
 """Answers by question, file, state of the file and committed figures."""
@@ -183,6 +189,64 @@ def blocks_of(folder: Folder, segment: CommittedFile) -> bytes:
     return _blocks[segment.sha256]
 
 
+class _Proved(SeekableBytes):
+    """The committed bytes of a records file, each block compared with its hash when it is read."""
+
+    size = 0
+
+    def __init__(self, file: BinaryIO, where: str, size: int, hashes: bytes) -> None:
+        self._file, self._where, self._hashes, self.size = file, where, hashes, size
+        self._first, self._held = 0, b""
+        """The blocks that were read last, from position `_first` on."""
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readinto(self, buffer: Buffer) -> int:
+        view, start = memoryview(buffer).cast("B"), self._position
+        end = min(start + len(view), self.size)
+        if end <= start:
+            return 0
+        if not self._first <= start < self._first + len(self._held):
+            self._first = start - start % BLOCK_BYTES
+            self._held = self._blocks(self._first, min(end + -end % BLOCK_BYTES, self.size))
+        some = self._held[start - self._first : end - self._first]
+        view[: len(some)] = some
+        self._position += len(some)
+        return len(some)
+
+    def _blocks(self, start: int, end: int) -> bytes:
+        with storage_errors(self._where):
+            self._file.seek(start)
+            blocks = self._file.read(end - start)
+        for at in range(0, end - start, BLOCK_BYTES):
+            number = (start + at) // BLOCK_BYTES * DIGEST_BYTES
+            digest = hashlib.sha256(memoryview(blocks)[at : at + BLOCK_BYTES]).digest()
+            if digest != self._hashes[number : number + DIGEST_BYTES]:
+                raise DamagedBackup(self._where, start + at, OTHER_BYTES)
+        return blocks
+
+
+def open_proved(folder: Folder, segment: CommittedFile, hashes: bytes = b"") -> BinaryIO:
+    """Open the records file of *segment*; what is read from it is what was checked here.
+
+    A store may answer each request with other bytes, so each block is compared with its hash:
+    *hashes* are those of `known_blocks` in another process. A file on this machine is opened as it
+    is. Reading raises DamagedBackup if the bytes differ.
+
+    Raises:
+        DamagedBackup: its bytes are not those that were committed.
+        StorageError: they cannot be read.
+    """
+    name = records_name(segment.prefix)
+    if isinstance(folder, LocalFolder):
+        return folder.open(name)
+    hashes = hashes or blocks_of(folder, segment)
+    proved = _Proved(folder.open(name), folder.where(name), segment.records_bytes, hashes)
+    return cast(BinaryIO, io.BufferedReader(proved, BLOCK_BYTES))
+
+
 def judged(
     folder: Folder, segment: CommittedFile, see: Callable[[bytes], None] = lambda _: None
 ) -> str:
@@ -243,6 +307,12 @@ class SegmentExtent:
         if self.summary is None or self.missing:
             return self.missing
         return altered(folder, self.own_summary)
+
+    def opened(self, folder: Folder) -> BinaryIO:
+        """The records file; with a manifest, as `open_proved`."""
+        if self.summary is None:
+            return folder.open(records_name(self.prefix))
+        return open_proved(folder, self.own_summary)
 
     @property
     def own_summary(self) -> SegmentSummary:

@@ -78,8 +78,11 @@ def read_segment(
     start: int = FIRST_POSITION,
     end: int | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
+    opened: BinaryIO | None = None,
 ) -> Iterator[FoundRecord]:
     """The records of file *name* in the bytes ``[start, end)``; by default, to its end.
+
+    *opened* is the file, which is closed at the end; by default, it is opened here.
 
     *start* must be the start of a record. Offsets must rise. All records before damage are
     yielded before the error is raised.
@@ -89,7 +92,7 @@ def read_segment(
         UnsupportedSchema: the file has another version of the format.
     """
     where = folder.where(name)
-    with folder.open(name) as file:
+    with opened or folder.open(name) as file:
         check_magic(file, where)
         with storage_errors(where):
             size = file.seek(0, 2)

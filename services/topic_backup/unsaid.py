@@ -78,7 +78,7 @@ def read(folder: Folder) -> Unsaid:
         reason = error.errors()[0]["msg"]
         raise MalformedInput(
             f"{folder.where(NAME)}: no note of what a run has to tell ({reason}); remove it, then "
-            "see `backup status` for what is lost."
+            "see `backup list` for what is lost."
         ) from None
 
 

@@ -217,9 +217,9 @@ def _full(disk: Path, during: Callable[[], None]) -> None:
     (disk / FILLER).unlink()
 
 
-METASTORE = "metastore backup --follow"
+METASTORE = "ksql backup --follow"
 BACKUP = "backup run --continuous"
-SERVE = "checkpoint serve --every"
+SERVE = "serve checkpoints --every"
 CONSOLE = "console"
 
 

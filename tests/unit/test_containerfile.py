@@ -83,7 +83,7 @@ def test_the_steps_run_and_the_image_starts_and_writes_to_its_volume_alone(tmp_p
     doctor = steps.run(*entry.command(), "doctor", "--json")
     assert steps.at(VOLUME) in json.dumps(json.loads(doctor.stdout)), doctor.stdout
     exporter = steps.run(
-        *entry.command(), "exporter", "--bootstrap-server", "127.0.0.1:9", "--once"
+        *entry.command(), "serve", "metrics", "--bootstrap-server", "127.0.0.1:9", "--once"
     )
     assert (exporter.returncode, "breakglass_build_info" in exporter.stdout) == (1, True)
 

@@ -31,10 +31,10 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
         ("checkpoint", "finish", "1", "--store", "store", *NOWHERE),
         ("checkpoint", "verify", "1", "--store", "store"),
     ],
-    "s3": [("backup", "status", "--store", "s3://bucket/backup")],
+    "s3": [("backup", "list", "--store", "s3://bucket/backup")],
     "web": [
         ("serve", *NOWHERE),
-        ("checkpoint", "serve", "--store", "store", "--topics", "orders", *NOWHERE),
+        ("serve", "checkpoints", "--store", "store", "--topics", "orders", *NOWHERE),
     ],
 }
 

@@ -23,7 +23,14 @@ HEAVY = {
 }
 TERMINAL = {"textual", "rich", "typer"}
 FRONT = {"breakglass.console", "breakglass.screens"}
-ENTRIES = sorted({entry.path for entry in COMMANDS})
+ENTRIES = sorted(
+    {
+        entry.path
+        for top in COMMANDS
+        for entry in (top, *top.members)
+        if entry.module or not entry.members
+    }
+)
 MOST_MODULES = 500
 """What --help, --version and completion load together, the standard library included."""
 SEPARATELY = """
@@ -120,3 +127,17 @@ def test_the_front_door_loads_little_and_nothing_heavy() -> None:
     loaded = run(FRONT_DOOR).split()
     assert {name.partition(".")[0] for name in loaded} & HEAVY == set()
     assert len(loaded) < MOST_MODULES
+
+
+def test_s53_no_program_of_the_product_imports_from_the_current_folder() -> None:
+    """Python puts it first, unless -P or -I asks it not to; others may put files there."""
+    commands = [
+        [ast.unparse(one) for one in node.elts]
+        for package in ("console", "screens", "services")
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.List | ast.Tuple)
+    ]
+    started = [words for words in commands if words[:1] == ["sys.executable"]]
+    assert len(started) > 3
+    assert [words for words in started if words[1][1:3] not in ("-P", "-I")] == []

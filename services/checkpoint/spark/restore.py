@@ -120,7 +120,7 @@ def make_plan(
     if found.status is not Status.COMPLETED or found.cut is None:
         raise Refused(
             f"checkpoint {id} is {found.status}, and only a completed one can be restored: see "
-            f"`breakglass checkpoint status {id}`, choose another one"
+            f"`breakglass checkpoint show {id}`, choose another one"
         )
     targets = target_names(found, asked)
     copies = [RestoredCopy(store, found, partition) for partition in found.partitions]
@@ -534,7 +534,7 @@ def verify(
     if found.status is not Status.COMPLETED or found.cut is None:
         raise Refused(
             f"checkpoint {found.id} is {found.status}, and only a completed one can be verified: "
-            f"see `breakglass checkpoint status {found.id}`"
+            f"see `breakglass checkpoint show {found.id}`"
         )
     copies = [RestoredCopy(store, found, partition) for partition in found.partitions]
     damage: dict[int, str] = {}

@@ -300,5 +300,5 @@ class _Observed:
     def _unknown(self, why: str) -> NoReturn:
         raise OutcomeUnknown(
             f"whether the statement is in topic {self.log.topic} is unknown: {why}. Look with "
-            "`breakglass metastore history` before trying again"
+            "`breakglass ksql show --history` before trying again"
         )

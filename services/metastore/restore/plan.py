@@ -93,8 +93,7 @@ def with_answers(servers: LiveServers, asked: AskedServers | None) -> LiveServer
     """*servers* with the answers of the servers that were asked; None: no server was asked."""
     if asked is None:
         none = (
-            "no server was asked whether it runs: "
-            "`metastore restore --server http://HOST:8088` asks one"
+            "no server was asked whether it runs: `ksql restore --server http://HOST:8088` asks one"
         )
         return replace(servers, unknown=(*servers.unknown, none))
     return replace(servers, unknown=(*servers.unknown, *asked.unknown), answering=asked.seen)

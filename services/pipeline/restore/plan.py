@@ -213,7 +213,7 @@ def require_manifest(held: RestorableTopic) -> None:
     if held.manifest is None and has_lost_manifest(held.folder.names()):
         raise Refused(
             f"the manifest of {where} is lost, so the content of the backup is unknown: copy it "
-            f"from another copy, or write what can be proved with `breakglass backup reindex "
+            f"from another copy, or write what can be proved with `breakglass backup repair "
             f"{where} --out DIR` and restore that"
         )
 
@@ -239,7 +239,7 @@ def accepted_gaps(
     where = held.folder.where()
     raise Refused(
         f"the backup of {topic} is damaged at {gaps}: copy the files from another copy, which "
-        f"loses nothing; or write what can be proved with `breakglass backup reindex {where} "
+        f"loses nothing; or write what can be proved with `breakglass backup repair {where} "
         f"--out DIR`{_salvageable(held, lost)}, and restore that; or leave all of these offsets "
         f"out with {options_to_add}"
     )
@@ -542,7 +542,7 @@ def _text(one: OpenTransaction) -> str:
         f"its coordinator says {one.coordinator_state}: its producer or its timeout ends it: wait "
         "for that"
         if one.hanging is False
-        else "no coordinator is known to end it: end it with breakglass transactions finish"
+        else "no coordinator is known to end it: end it with breakglass after transactions finish"
     )
     return (
         f"{one.partition} has a transaction of producer {one.producer_id}, open since offset "

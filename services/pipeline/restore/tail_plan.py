@@ -347,7 +347,7 @@ def _whole(topic: HeldTopic) -> RestorableTopic:
         raise Refused(
             f"{topic.where} is damaged: offsets {lost.what.offsets or 'unknown'} of partition "
             f"{lost.partition} ({lost.what.reason}); copy the file from another copy, or "
-            f"restore from a copy that `breakglass backup reindex {topic.where} --out DIR` makes"
+            f"restore from a copy that `breakglass backup repair {topic.where} --out DIR` makes"
         )
     return held
 
@@ -422,7 +422,7 @@ class _TopicTail:
             if partition.partition in now.unread:
                 raise Refused(
                     f"{partition} cannot be written ({now.unread[partition.partition]}): start its "
-                    "leader, or elect one with `breakglass recover --plan`; a leader also needs "
+                    "leader, or elect one with `breakglass recover`; a leader also needs "
                     "min.insync.replicas replicas in sync; then run this again"
                 )
             record = self.plan.records.get(partition)

@@ -127,7 +127,7 @@ class HoldElections(Act[PlannedHold]):
             told = outcome.reason or "held: nobody is elected uncleanly by the controller"
             front.tell(TargetOutcome(outcome.change.topic, outcome.result, told))
         whole = all(outcome.result is TargetResult.DONE for outcome in done)
-        text = "held until it is released: `breakglass hold --release --write`"
+        text = "held until it is released: `breakglass recover thaw --write`"
         return Ending(HELD if whole else PARTLY_FAILED, text if whole else "", done)
 
     def _to_hold(self, layers: Layers, topic: str) -> bool:
@@ -317,7 +317,7 @@ def _why_useless(bomb: Assessment) -> str:
         topic = bomb.partition.topic
         return (
             "its topic may allow unclean elections, so that the controller would then elect by "
-            f"order: hold it first, `breakglass hold --topic {topic} --write`"
+            f"order: hold it first, `breakglass recover freeze --topic {topic} --write`"
         )
     return ""
 

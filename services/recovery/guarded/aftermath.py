@@ -70,7 +70,7 @@ def _leads(outcome: PartitionOutcome) -> bool:
     )
 
 
-FINISH = "`breakglass transactions finish --source log:DIR`"
+FINISH = "`breakglass after transactions finish --source log:DIR`"
 """Ends what hangs, by the log folder of the leader that was lost."""
 
 

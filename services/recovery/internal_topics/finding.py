@@ -49,8 +49,10 @@ from breakglass.services.recovery.transactions.source import LoggedBatch, Source
 from breakglass.services.topic_backup.batches import decode_batch
 from breakglass.services.topic_backup.consumer_offsets import log_of
 
-LIST_OPEN = "see `breakglass transactions list`"
-COMMIT_FIRST = "`breakglass transactions finish`, with this log as --source, commits it before"
+LIST_OPEN = "see `breakglass after transactions list`"
+COMMIT_FIRST = (
+    "`breakglass after transactions finish`, with this log as --source, commits it before"
+)
 ENDED = ("CompleteCommit", "CompleteAbort", "Empty", "Dead")
 SEGMENT_STATES = {0: "copy started", 1: "copied", 2: "deletion started", 3: "deleted"}
 

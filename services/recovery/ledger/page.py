@@ -153,7 +153,7 @@ def _readable(ledger: IncidentLedger) -> str:
     if waiting:
         told += (
             f"; {about}{waiting:,} not yet: they are above their leaders' high watermarks "
-            "(`breakglass recover add-replica`)"
+            "(`breakglass after add-replica`)"
         )
     unsure = len(ledger.partitions) - len(known)
     return f"{told}; not known of {partitions_text(unsure)}" if unsure else told

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.cimpl import NewPartitions
 
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
@@ -157,6 +158,32 @@ def test_b28_files_without_a_manifest_are_continued_only_by_a_log_that_has_each_
         assert (again.topics[0].generation, again.whole) == (number, False)
         assert back_up.bytes(f"{topic}~{number}") == committed_bytes(whole_broker, topic)
     assert records.read_bytes() == changed
+
+
+def test_b37_what_was_removed_before_the_first_copy_of_a_later_log_is_lost(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    """The backup knew the topic: a partition that it sees first began at 0 since its last look."""
+
+    def remove(partition: int) -> None:
+        produce(whole_broker, topic, numbered(10), partition=partition)
+        cut = TopicPartition(topic, partition, 4)
+        client = admin(whole_broker)
+        client.delete_records([cut])[cut].result(SECONDS)
+
+    make(whole_broker, topic)
+    remove(0)
+    assert back_up(topic).whole, "nothing says when the records before its first look were removed"
+    client = admin(whole_broker)
+    client.create_partitions([NewPartitions(topic, 2)])[topic].result(SECONDS)
+    remove(1)
+    added = back_up(topic)
+    assert (added.whole, added.partitions[1].lost) == (False, [Gap(0, 4, GapReason.LOST)])
+    delete(whole_broker, topic)
+    make(whole_broker, topic)
+    remove(0)
+    anew = back_up(topic)
+    assert (anew.whole, anew.partitions[0].lost) == (False, [Gap(0, 4, GapReason.LOST)])
 
 
 def test_b30_a_loss_that_a_killed_run_committed_is_told_once_by_the_next_one(

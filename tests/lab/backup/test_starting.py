@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psutil
@@ -31,6 +32,7 @@ def answered(port):
         return connection.recv(9)[8:]
 
 os.umask(0)
+os.chdir(os.environ["CURRENT_FOLDER"])
 with Spark() as spark:
     spark.begin()
     context = spark.context()
@@ -84,7 +86,7 @@ with Spark() as spark:
 def ran(code: str, **environment: str) -> str:
     """What *code* printed; it ended well, and without a word of complaint."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
+        [sys.executable, "-P", "-W", "error", "-c", code],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -97,12 +99,15 @@ def ran(code: str, **environment: str) -> str:
     ("variables", "directly"), [({}, True), ({"SPARK_SUBMIT_OPTS": "-ea"}, False)]
 )
 def test_s43_a_session_that_was_begun_early_is_used_and_open_to_this_account_alone(
-    variables: dict[str, str], *, directly: bool
+    tmp_path: Path, variables: dict[str, str], *, directly: bool
 ) -> None:
     """Under umask 0. An RPC failure (type 5) is Spark's answer to who did not log in."""
+    for name in ("grp", "numpy", "pyarrow", "pyspark", "resource", "ssl", "breakglass"):
+        (tmp_path / f"{name}.py").write_text("open(__file__ + '.ran', 'w')\nraise SystemExit(9)\n")
     with TemporaryDirectory() as folder:
-        found = json.loads(ran(BEGUN, TMPDIR=folder, **variables))
+        found = json.loads(ran(BEGUN, TMPDIR=folder, CURRENT_FOLDER=str(tmp_path), **variables))
         assert os.listdir(folder) == []
+    assert [*tmp_path.glob("*.ran")] == [], "no module of the current folder is imported"
     assert found.pop("waited") > 0
     kept = {"total": 45, "jvms": 1, "directly": directly, "kept": KEPT, "again": 45}
     secret = {"elsewhere": [], "answered": ["05"] * 2, "loose": [], "private": 1, "secrets": []}

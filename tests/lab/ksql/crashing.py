@@ -60,7 +60,7 @@ class Countdown:
 
 
 def restore_here(bootstrap: str, service: str, file: Path, folder: Path) -> RestoredMetastore:
-    """What `metastore restore` does once it was agreed to."""
+    """What `ksql restore` does once it was agreed to."""
     options = ConnectionOptions(bootstrap_server=bootstrap)
     access = ReadAccess(connection_settings(options, {}))
     snapshots = folder / "snapshots"

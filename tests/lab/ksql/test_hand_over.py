@@ -1,4 +1,4 @@
-"""`metastore submit --server`: what a server answers, and what the topic says of it (M14)."""
+"""`ksql submit --server`: what a server answers, and what the topic says of it (M14)."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ async def test_a_service_is_seen_in_its_views_with_its_dangers_first_and_differe
         await shows(pilot, "Kind")
         await pilot.press("R")
         await until(pilot, lambda: pilot.app.clipboard, "the command")
-        assert pilot.app.clipboard == f"breakglass metastore restore '{FILE}' --write"
+        assert pilot.app.clipboard == f"breakglass ksql restore '{FILE}' --write"
         assert not isinstance(pilot.app.screen, RestoreMetastorePage)
 
         await pilot.press("ctrl+r")

@@ -246,7 +246,7 @@ async def test_nothing_moves_while_a_filter_is_typed_in_place_of_the_keys() -> N
         assert keys.endswith("? help")
         await page.press("slash", *"ledger")
         await page.until(lambda: page.names == ["ledger-3"], "what the filter keeps")
-        assert page.lines[-1].rstrip() == "ledger"
+        await page.until(lambda: page.lines[-1] == "ledger", "what is typed in place of the keys")
         assert page.table.size.height == height
         await page.press("enter")
         await page.until(lambda: page.table.size.height < height, "room for replicas")

@@ -129,6 +129,33 @@ APP = (
 )
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_that_is_full_is_named_and_no_fault_of_the_program(unbuffered: str) -> None:
+    script = APP + "app.command()(lambda: print('x'))\nsys.exit(run_app(app, 'p'))"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 1
+    assert "No space left" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_nothing_is_done_for_an_output_that_is_closed_and_no_file_takes_its_place() -> None:
+    script = APP + (
+        "app.command()(lambda: sys.exit(open('/dev/null').fileno()))\nsys.exit(run_app(app, 'p'))"
+    )
+    words = [sys.executable, "-c", script]
+    closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *words], capture_output=True)
+    assert (closed.returncode, closed.stderr.count(b"\n")) == (1, 1)
+    hidden = subprocess.run(["sh", "-c", 'exec "$@" <&- 2>&-', "sh", *words], capture_output=True)
+    assert hidden.returncode > 2
+
+
 @pytest.mark.parametrize(
     "script",
     [

@@ -195,7 +195,7 @@ def whole_by_verify(file: Path) -> bool:
 
 
 def whole_by_lines(file: Path) -> bool:
-    return CliRunner().invoke(app, ["lines", str(file)]).exit_code == 0
+    return CliRunner().invoke(app, ["show", str(file), "--lines"]).exit_code == 0
 
 
 def whole_by(**way: bool) -> Callable[[Path], bool]:

@@ -138,7 +138,7 @@ def test_without_an_index_the_figures_are_unknown(rotated: LocalFolder) -> None:
     part = found(rotated.path)[0]
     for figure in (part.records, part.first_offset, part.last_offset):
         assert isinstance(figure, Unknown)
-        assert "backup reindex" in figure.reason
+        assert "backup repair" in figure.reason
     assert found(rotated.path)[1].records == 200
 
 
@@ -155,13 +155,13 @@ def test_missing_and_short_segments_are_damage(rotated: LocalFolder) -> None:
 
 def test_status_prints_what_is_known_and_nothing_as_0(tmp_path: Path) -> None:
     topic = as_the_originals(back_up(tmp_path, run(5, 15)))
-    result = CliRunner().invoke(app, ["status", "--store", str(tmp_path)])
+    result = CliRunner().invoke(app, ["list", "--store", str(tmp_path)])
     assert result.exit_code == 0
     row = result.stdout.splitlines()[1].split()
     assert row == ["orders-0", "5-14", "?", "10", row[4], "1", "?", "?", "no"]
 
     document = json.loads(
-        CliRunner().invoke(app, ["status", "--store", str(tmp_path), "--json"]).stdout
+        CliRunner().invoke(app, ["list", "--store", str(tmp_path), "--json"]).stdout
     )
     (partition,) = document["topics"][0]["partitions"]
     assert (partition["records"], partition["last_offset"]) == (10, 14)
@@ -169,7 +169,7 @@ def test_status_prints_what_is_known_and_nothing_as_0(tmp_path: Path) -> None:
     assert set(partition["unknown"]) == {"next_offset", "lag", "gaps", "lost"}
 
     cut_to(topic / RECORDS, 60)
-    assert CliRunner().invoke(app, ["status", "--store", str(tmp_path)]).exit_code == 1
+    assert CliRunner().invoke(app, ["list", "--store", str(tmp_path)]).exit_code == 1
 
 
 def test_what_is_left_of_an_originals_folder_is_whole(rotated: LocalFolder) -> None:

@@ -93,7 +93,7 @@ def test_reindex_to_another_folder_writes_a_mended_copy_and_changes_nothing(
     topic = tmp_path / "damaged" / "orders"
     shutil.copytree(topic_of(case), topic)
     before = {one.name: one.read_bytes() for one in topic.iterdir()}
-    result = CliRunner().invoke(app, ["reindex", str(topic), "--out", str(tmp_path / "mended")])
+    result = CliRunner().invoke(app, ["repair", str(topic), "--out", str(tmp_path / "mended")])
     assert result.exit_code == 1
     assert {one.name: one.read_bytes() for one in topic.iterdir()} == before
     mended = tmp_path / "mended" / "orders"
@@ -218,7 +218,7 @@ def by_a_rescue(topic: Path) -> Path:
 
 def by_reindex(topic: Path) -> Path:
     again = topic.parent.parent / "again"
-    assert CliRunner().invoke(app, ["reindex", str(topic), "--out", str(again)]).exit_code == 1
+    assert CliRunner().invoke(app, ["repair", str(topic), "--out", str(again)]).exit_code == 1
     return again / "orders"
 
 

@@ -68,7 +68,7 @@ def command(*words: str | Path) -> bool:
 
 
 def by_status(topic: Path) -> bool:
-    result = CliRunner().invoke(app, ["status", "--store", str(topic.parent), "--json"])
+    result = CliRunner().invoke(app, ["list", "--store", str(topic.parent), "--json"])
     if isinstance(result.exception, BreakglassError):
         return False
     (found,) = json.loads(result.stdout)["topics"]
@@ -89,7 +89,7 @@ def by_verify(topic: Path) -> bool:
 
 
 def by_mending(topic: Path) -> bool:
-    return command("reindex", topic, "--out", topic.parent.parent / "mended")
+    return command("repair", topic, "--out", topic.parent.parent / "mended")
 
 
 def by_diff(topic: Path) -> bool:
@@ -268,7 +268,7 @@ def test_b19_bytes_that_no_commit_has_are_named(topic: Path) -> None:
 
 def test_status_names_the_segment_and_its_offsets(topic: Path) -> None:
     (topic / records_name(segments(topic)[1])).unlink()
-    result = CliRunner().invoke(app, ["status", "--store", str(topic.parent), "--json"])
+    result = CliRunner().invoke(app, ["list", "--store", str(topic.parent), "--json"])
     (part,) = json.loads(result.stdout)["topics"][0]["partitions"]
     assert result.exit_code == 1
     assert "offsets 4..7" in part["damage"][0]

@@ -157,8 +157,8 @@ def tell(folder: Path) -> Told:
     with threatened(folder / "lab") as cluster, state_of_operator(folder / "state") as state:
         _commands(cluster, told, folder)
         asyncio.run(_incidents(cluster, told, state))
-        observed = ("journal", "observed", "--json")
-        told.commands["afterwards: journal observed"] = breakglass(*observed)
+        observed = ("journal", "list", "--observed", "--json")
+        told.commands["afterwards: journal list --observed"] = breakglass(*observed)
     return told
 
 

@@ -70,7 +70,7 @@ def test_the_line_goes_when_it_is_acknowledged_and_the_journal_keeps_it(told: To
 def test_commands_repeat_what_a_console_saw_until_it_is_acknowledged(told: Told) -> None:
     assert "SEEN: b4 was elected EMPTY" in told.commands["seen: triage"].err
     assert "SEEN" not in told.commands["acknowledged: triage"].err
-    kept = told.commands["afterwards: journal observed"].document["observations"]
+    kept = told.commands["afterwards: journal list --observed"].document["observations"]
     assert {(one["topic"], one["partition"]) for one in kept} == {
         ("orders", 0), *(("carts", number) for number in range(3)),
     }  # fmt: skip
