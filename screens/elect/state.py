@@ -1,6 +1,9 @@
 """What the page of an election knows, and what it says of it; changed by its handlers only.
 
 How far each partition is: a glyph, a word, a reason; never colour alone.
+
+The thread of guarded elections: besides the act itself, what follows it and can be asked again.
+What was elected is watched as it climbs, and unknown outcomes are looked up.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 While something is being changed there is no way back; an act that only copies continues by
 itself. What the act reported becomes rows and lines, which only the page changes.
+
+The thread of a guarded act: freeze; after consent carry it out, and do what is left.
+The thread never touches a widget. Whatever happens, the app hears that a mutation has ended.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """Saves what electing the recommended replicas would cut off, without electing anybody.
 
 It reads from brokers and writes local files: a read-only session may do it too.
+
+Brokers that are down: which are gone, and what one would lose if it started now.
+That is seen in its log folders on this machine. Folders, rescues and the cluster are only read: a
+read-only session may do it too.
 """
 
 from __future__ import annotations

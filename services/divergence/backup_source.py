@@ -2,6 +2,10 @@
 
 The indexes say which record a byte belongs to, and where to continue after damage. A record has the
 same bytes in every segment, so two backups can be compared even if their segments differ.
+
+Reads a metastore backup, a file of ``key:value`` lines, as a source by position.
+The file has no offsets. Positions count commands from 1: a blank, torn or null line has no
+position, as when the file is replayed (KLIP-31).
 """
 
 from __future__ import annotations

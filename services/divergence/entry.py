@@ -2,6 +2,10 @@
 
 An entry keeps the beginning of a long value and a SHA-256 of the whole value, so that a value of
 10 MB takes little memory and still compares exactly.
+
+Finds where two texts differ, down to the character, in bounded time.
+Common beginnings and ends are removed first. The rest is compared word by word, and replaced words
+character by character. Where that would take too long, the whole rest counts as different.
 """
 
 from __future__ import annotations

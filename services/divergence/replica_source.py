@@ -3,6 +3,10 @@
 Leader epochs prove that two replicas are the same up to where their histories diverge: an epoch has
 one leader, and a follower appends only where its log matches the leader's. So two logs that contain
 the same epoch have the same records before it (log matching).
+
+Record batches as a raw log: each is checked by its CRC, and no offset may be missing.
+A batch's CRC does not cover its offsets. They are trusted where each batch begins where the
+previous batch ended and has a record for each of its offsets, as in a log that is not compacted.
 """
 
 from __future__ import annotations

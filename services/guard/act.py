@@ -1,7 +1,11 @@
 """A guarded act: what is agreed to, with its evidence; what it reports; how it ends.
 
-Each subsystem has its acts. `run.GuardedRun` is the only way to carry one out, for commands and
+Each subsystem has its acts. `GuardedRun` is the only way to carry one out, for commands and
 for screens alike.
+
+Carries a guarded act out: consent, lock, journal, second look, act, result per item, end.
+Every change that Breakglass makes to a cluster or to a store passes here, whichever front end
+asked for it.
 """
 
 from __future__ import annotations

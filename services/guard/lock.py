@@ -1,4 +1,9 @@
-"""One recovery of one cluster at a time: a lock file for each cluster id."""
+"""One recovery of one cluster at a time: a lock file for each cluster id.
+
+Files of lines that sessions of one account append to, each line whole and on disk.
+Any number of sessions write at once: none between the parts of another's write. A file may be
+replaced by a shorter one in the meantime, so who waited for its lock looks if it is still there.
+"""
 
 from __future__ import annotations
 

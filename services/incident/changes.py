@@ -2,6 +2,9 @@
 
 Replicas of many partitions are read in several goes, so that never all are in memory at once.
 All of them are read again from time to time, whether their metadata changed or not.
+
+Which brokers answer: asked before they are read, and repeatedly while they do not answer.
+All brokers that are dead or hang cost one short wait together, and none later.
 """
 
 from __future__ import annotations

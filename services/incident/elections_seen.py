@@ -2,6 +2,13 @@
 
 What replicas reported while a partition was offline is compared with the log of its leader
 afterwards. Log matching makes that exact: see `services.recovery.judgement.lineage`.
+
+What sessions saw of a cluster, in its state folder: a file beside the journals, without lock.
+A journal says what was done from here and locks its cluster. An observation changes nothing, so
+any number of read-only sessions may write at once; each line is written whole. Two observations
+of the same election count once, and the newest line is valid.
+
+Elections that cost records, in sentences: grouped as the partitions fared. Pure.
 """
 
 from __future__ import annotations

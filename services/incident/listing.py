@@ -2,6 +2,8 @@
 
 Partitions that cannot wait come first. A list of 100,000 rows takes a tenth of a second, so
 screens make it in a thread; a filter that keeps or drops whole groups takes no time.
+
+What happens to offline partitions by itself, and what each broker would bring back. Pure.
 """
 
 from __future__ import annotations

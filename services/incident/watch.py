@@ -3,6 +3,9 @@
 The metadata is read each time, and decoded where it changed. The log of a replica is read when
 its partition is new or changed, when its broker comes back, and now and then. A value stays until
 a newer one is known, and every wait ends when the watch is closed.
+
+Contents of logs that a watch read earlier, valid while the logs stay as they are. Pure.
+What replicas hold is remembered on disk, for all sessions: `recovery.remembered`.
 """
 
 from __future__ import annotations

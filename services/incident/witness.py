@@ -4,6 +4,11 @@ The witness reads the leader of each partition that came back, compares (`electi
 follows up the replicas that still have what the leader lacks, and writes down what it saw
 (`observations`). It reads a few partitions of one broker at a time, and leaves brokers alone
 that do not answer.
+
+What became of partitions that came back while nobody looked: compared with what was heard.
+A watch sees a partition come back. A command that comes later has only the memory of what replicas
+reported while the partition was offline: where its leader has less, that is an election which cost
+records, by whatever command, and is written down as one (`observations`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""What an interrupted execution left to do: its journal against what the cluster says now. Pure."""
+"""What an interrupted execution left to do: its journal against what the cluster says now. Pure.
+
+Taking up a journal again: what is left is finished under the guards of any election, or undone.
+The journal may be a colleague's. What it announced without an outcome may or may not have
+happened: the cluster is asked, and the answer journalled.
+"""
 
 from __future__ import annotations
 

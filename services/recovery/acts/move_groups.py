@@ -1,4 +1,9 @@
-"""The act of moving consumer groups' committed offsets: to where a cut log ends, or back (R19)."""
+"""The act of moving consumer groups' committed offsets: to where a cut log ends, or back (R19).
+
+Finds committed offsets that an election of `__consumer_offsets` lost, to set groups to them.
+A dead broker's log folder, or a rescue, still has them. A group is set to no offset that its own
+log does not have: where that log was cut as well, the group is set to where it was cut.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,12 @@
 """The act of preventing unclean elections by assignment order during triage (R14).
 
-A held topic has unclean.leader.election.enable=false of its own. `put_back.PutSettingsBack`
+A held topic has unclean.leader.election.enable=false of its own. `PutSettingsBack`
 restores its earlier value.
+
+The act of making the controller forget a last leader that is back EMPTY (R3).
+It is for a broker that cannot be stopped. A change of min.insync.replicas makes the controller
+forget, permanently and for all partitions of the topic. The setting is put back at once, because
+only the change matters, not the value.
 """
 
 from __future__ import annotations

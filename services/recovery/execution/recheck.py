@@ -1,4 +1,9 @@
-"""The last look before a batch is sent: what the controller says now, against the target."""
+"""The last look before a batch is sent: what the controller says now, against the target.
+
+Replicas that were unread when an election was agreed to, asked again before it is sent (R25).
+A broker that was silent or fenced then may answer by now. Its log is judged with the others: an
+election that would lose more than was agreed to is refused, one that loses no more goes on.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,11 @@
 """Runs a recovery: rescue, then batch by batch look, journal, elect, confirm, restore orders.
 
 One attempt at a batch: the route's steps, each journalled before and after, then confirmed.
+
+What the batches so far mean for those to come: who is still elected, and why others wait.
+KIP-1275 asks for as many completed elections as possible, and R4 for a stop once another replica
+was elected. So a partition that failed or was refused keeps nobody else, and an unknown outcome
+keeps only the partitions that its cause can touch.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 For each partition one log is kept: the leader's, or that of the replica to elect. Every other log
 is read from where its leader epochs diverge from the kept log's, as brokers truncate.
+
+Explains in sentences what the loss of a key of an internal topic means for its clients. Pure.
+The sentences say what Kafka's coordinators do with a state that is older than their clients.
 """
 
 from __future__ import annotations

@@ -3,6 +3,13 @@
 Sources: OffsetCommitKey/Value, GroupMetadataKey and the other keys of the group coordinator,
 TransactionLogKey/Value, ShareSnapshotKey/Value, ShareUpdateKey/Value of Kafka 4.3.1 (versions of
 3.9.2 included); RemoteLogMetadataSerde for tiered segments.
+
+Reads the primitive types of Kafka's versioned records.
+In a flexible version, strings and arrays are compact and tagged fields follow. Lengths are checked
+against the bytes that are there, because any client may have written a record of an internal topic.
+
+Folds the records of an internal partition into a state by key, as its coordinator does.
+Offsets that a transaction commits count only once its commit marker is read, not after an abort.
 """
 
 from __future__ import annotations

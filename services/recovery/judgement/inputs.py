@@ -2,7 +2,7 @@
 
 A replica whose log is unread may have records that no other replica has, whatever its role.
 Only the replica itself can prove the contrary: it reported its log while the partition was as it
-is now (`heard_before`), and that log is a prefix of what can be read of the candidate's.
+is now, and that log is a prefix of what can be read of the candidate's.
 
 Metadata proves nothing here. Leader epoch, ISR, ELR and last known leader say who was in sync
 last, not where another replica left off: a replica that left the ISR earlier may have led an
@@ -11,6 +11,18 @@ min.insync.replicas=1. With min.insync.replicas of two or more, members of the E
 committed record, but a replica outside may still have uncommitted ones past the high watermark.
 A high watermark of the candidate bounds what is committed from below, never from above. And no
 answer of a broker has the history of ISR and ELR: DescribeTopicPartitions gives only the last.
+
+What replicas reported earlier and no longer report, kept only where it still bounds them.
+A partition without leader takes no record, and a new leader raises the leader
+epoch. So what a replica reported while the partition was offline bounds its log for
+as long as topic id and leader epoch are the same: since then its log can only have lost records,
+by retention, by recovery after a crash or with its disk. That holds if the broker itself knew
+that epoch when it reported its log (`proof_of_no_more`): a broker that is cut off from the
+controllers may take itself for the leader of an older epoch, and continue to serve producers with
+acks=1.
+Sources: ReplicaManager.applyLocalFollowersDelta, PartitionRegistration.merge of Kafka 4.3.1.
+
+Records that an operator copies into a log folder by hand are not seen by this.
 """
 
 from __future__ import annotations

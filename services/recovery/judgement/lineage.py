@@ -10,6 +10,11 @@ epoch that both of them wrote ends first: no record has to be compared.
 Sources: KIP-101 (truncation by epoch), KIP-279 (more than one step), KIP-595 (DivergingEpoch in
 Fetch); LeaderEpochFileCache.endOffsetFor, Partition.fetchRecords and
 AbstractFetcherThread.getOffsetTruncationState, fetchOffsetAndTruncate of Kafka 4.3.1.
+
+Counts the distinct records of several replicas without reading a record.
+What a replica drops is a stretch of its log. Two replicas have the same records from where
+both begin to where they diverge, and different records after it. So a stretch minus what earlier
+stretches share with it is arithmetic on offsets.
 """
 
 from __future__ import annotations

@@ -8,6 +8,11 @@ each choice costs.
 A log with a corrupt batch ranks as if it ended there: a leader serves the batch as it lies on
 disk, and consumers stop at it. Followers still truncate by the whole log of the leader, so only
 the replica that is chosen is judged by its readable part.
+
+Which replicas may be designated leader, and why the others may not (R16, KIP-1275).
+The controller elects only assigned replicas that are unfenced and whose log directory is
+online. What it thinks of a broker is not what our own network says: a broker that does not
+answer us may well be elected.
 """
 
 from __future__ import annotations

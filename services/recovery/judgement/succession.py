@@ -13,6 +13,10 @@ answer to DescribeConfigs, waits five minutes after an error, and does not run a
 controllers have auto.leader.rebalance.enable=false.
 
 What holds for the whole cluster while its partitions are judged.
+
+What is said before a broker is started whose disk nobody has read, in one place. Pure.
+Being last in sync proves nothing about a disk: brokers acknowledge records before they flush them
+(R26). And a broker that an election passed over truncates its log when it starts (R27).
 """
 
 from __future__ import annotations

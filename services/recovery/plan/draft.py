@@ -2,6 +2,8 @@
 
 A file is never overwritten with a plan that was not read from it, and a renewed plan has the
 evidence that the cluster gives now.
+
+The edits of a plan, one after the other, to be undone and redone. A pure value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Edits of a plan: each makes a new plan, or is refused with the reason."""
+"""Edits of a plan: each makes a new plan, or is refused with the reason.
+
+What persons add to a plan: notes for one another, and their approval of one digest.
+Neither is part of the digest. An approval counts only while the digest of the plan is the same.
+"""
 
 from __future__ import annotations
 

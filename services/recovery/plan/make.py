@@ -1,4 +1,10 @@
-"""Makes a plan of assessments, sums it up in a line, and says which consents it needs."""
+"""Makes a plan of assessments, sums it up in a line, and says which consents it needs.
+
+A plan as rows: the decision for each partition, the recommendation, and the state now.
+A plan keeps whether each election can be automated and how the replicas rank. So the
+recommendation is known wherever the plan is: it is `make_plan` of the same assessments. A row is
+a plain value, which screens keep without the plan.
+"""
 
 from __future__ import annotations
 

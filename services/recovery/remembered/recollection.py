@@ -1,6 +1,12 @@
 """All that this account knows of a cluster from before: replicas heard, journals of elections.
 
 Journals of colleagues count as well, where their files or folders are named.
+
+Brokers that an election passed over: their start truncates partitions that have a leader (R27).
+Journals say whom an election gave up. What was heard of a broker, and the epochs of the present
+leaders, say it as well, by whatever command: a log that goes on past its divergence from
+the leader's is cut there when its broker starts. Where nothing was heard of it, epochs that are
+missing from the leader's log say that it may have been passed over (R46). Pure.
 """
 
 from __future__ import annotations

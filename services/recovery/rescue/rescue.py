@@ -253,7 +253,7 @@ NOT_SAVED = "not saved"
 
 @dataclass(frozen=True, slots=True)
 class JournalledRescue:
-    """Rescues by the evidence on which the elections were agreed to (`recover.Rescue`)."""
+    """Rescues by the evidence on which the elections were agreed to (`run.Rescue`)."""
 
     rescuer: Rescuer
     evidence: Mapping[TopicPartition, PartitionEvidence]

@@ -1,4 +1,8 @@
-"""Copies from one broker, topic by topic, into a backup of its own; the manifest comes last."""
+"""Copies from one broker, topic by topic, into a backup of its own; the manifest comes last.
+
+Saves whole partitions from a dead broker's log folder in the Kafka Backup format.
+Stretches that cannot be read are skipped and named with their offsets. The folder is only read.
+"""
 
 from __future__ import annotations
 

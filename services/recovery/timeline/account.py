@@ -1,4 +1,7 @@
-"""What the journals of a state folder say: each in a line, by partition, as moments in time."""
+"""What the journals of a state folder say: each in a line, by partition, as moments in time.
+
+What happened when, line by line, from the entries of a journal. Pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How it ended for one partition: the word of the last step that decides. Pure."""
+"""How it ended for one partition: the word of the last step that decides. Pure.
+
+What partitions were agreed to lose, read back from the prices in a journal. Pure.
+"""
 
 from __future__ import annotations
 

@@ -370,33 +370,33 @@ def test_only_the_partitions_that_need_it_are_named() -> None:
     assert without_common_epoch([whole, cut]) == {cut.partition}
 
 
-LEDGER_OF_GROUP_BOUNDS, OFFSETS = (
+LEDGER_2, OFFSETS = (
     TopicPartition("ledger", 0),
     TopicPartition("__consumer_offsets", 3),
 )
 
 
 @pytest.fixture
-def cluster_of_group_bounds() -> Iterator[FakeCluster]:
+def coordinating() -> Iterator[FakeCluster]:
     """`ledger-0` on b2 and b3; b1, which coordinates the groups, has no replica of it."""
-    with FakeCluster(3) as cluster_of_group_bounds:
-        cluster_of_group_bounds.story.offline(LEDGER_OF_GROUP_BOUNDS, (2, 3))
-        cluster_of_group_bounds.hold(2, LEDGER_OF_GROUP_BOUNDS, (0, 100))
-        cluster_of_group_bounds.hold(3, LEDGER_OF_GROUP_BOUNDS, (0, 80))
-        cluster_of_group_bounds.story.groups = {"billing": {LEDGER_OF_GROUP_BOUNDS: 130}}
-        yield cluster_of_group_bounds
+    with FakeCluster(3) as coordinating:
+        coordinating.story.offline(LEDGER_2, (2, 3))
+        coordinating.hold(2, LEDGER_2, (0, 100))
+        coordinating.hold(3, LEDGER_2, (0, 80))
+        coordinating.story.groups = {"billing": {LEDGER_2: 130}}
+        yield coordinating
 
 
 @pytest.fixture
-def client_of_group_bounds(cluster_of_group_bounds: FakeCluster) -> Iterator[ReadClient]:
-    with closing(cluster_of_group_bounds.client(2)) as client_of_group_bounds:
-        yield client_of_group_bounds
+def group_client(coordinating: FakeCluster) -> Iterator[ReadClient]:
+    with closing(coordinating.client(2)) as group_client:
+        yield group_client
 
 
-def gathered(client_of_group_bounds: ReadClient, *topics: str, **more: Any) -> Evidence:
-    snapshot = client_of_group_bounds.snapshot(soon(), topics)
-    wanted = [state for state in snapshot.offline if state.partition == LEDGER_OF_GROUP_BOUNDS]
-    (found,) = gather(client_of_group_bounds, snapshot, wanted, soon(), **more)
+def gathered(group_client: ReadClient, *topics: str, **more: Any) -> Evidence:
+    snapshot = group_client.snapshot(soon(), topics)
+    wanted = [state for state in snapshot.offline if state.partition == LEDGER_2]
+    (found,) = gather(group_client, snapshot, wanted, soon(), **more)
     return found
 
 
@@ -406,29 +406,29 @@ def ledger(found: Evidence) -> PartitionEvidence:
 
 
 def test_r11_a_coordinator_without_a_replica_is_asked_too(
-    client_of_group_bounds: ReadClient,
+    group_client: ReadClient,
 ) -> None:
-    found = ledger(gathered(client_of_group_bounds))
+    found = ledger(gathered(group_client))
     assert (found.unread_floor, found.unread_floor_source) == (130, "group billing")
 
 
 def test_a_coordinator_without_a_replica_that_hangs_costs_the_settling_time_alone(
-    cluster_of_group_bounds: FakeCluster, client_of_group_bounds: ReadClient
+    coordinating: FakeCluster, group_client: ReadClient
 ) -> None:
-    cluster_of_group_bounds.brokers[COORDINATOR].hung = True
-    found = gathered(client_of_group_bounds, wait=AfterAnswers(2))
+    coordinating.brokers[COORDINATOR].hung = True
+    found = gathered(group_client, wait=AfterAnswers(2))
     assert (found.silent, found.awaited) == ({}, frozenset())
     assert ledger(found).unread_floor_source == "high watermark of b2"
 
 
 @pytest.mark.parametrize("topics", [(), ("ledger",)], ids=["all topics", "one topic"])
 def test_r33_an_offline_offsets_partition_is_named_and_hides_no_other_groups(
-    cluster_of_group_bounds: FakeCluster,
-    client_of_group_bounds: ReadClient,
+    coordinating: FakeCluster,
+    group_client: ReadClient,
     topics: tuple[str, ...],
 ) -> None:
-    cluster_of_group_bounds.story.offline(OFFSETS, (2, 3))
-    found = ledger(gathered(client_of_group_bounds, *topics))
+    coordinating.story.offline(OFFSETS, (2, 3))
+    found = ledger(gathered(group_client, *topics))
     assert found.group_offsets == {"billing": 130}
     assert found.unread_floor_source == "group billing"
     (unread,) = found.groups_unread
@@ -436,50 +436,48 @@ def test_r33_an_offline_offsets_partition_is_named_and_hides_no_other_groups(
 
 
 def test_r33_groups_of_a_coordinator_that_does_not_answer_are_named(
-    cluster_of_group_bounds: FakeCluster, client_of_group_bounds: ReadClient
+    coordinating: FakeCluster, group_client: ReadClient
 ) -> None:
-    cluster_of_group_bounds.brokers[COORDINATOR].hung = True
-    (unread,) = ledger(gathered(client_of_group_bounds, wait=AfterAnswers(2))).groups_unread
+    coordinating.brokers[COORDINATOR].hung = True
+    (unread,) = ledger(gathered(group_client, wait=AfterAnswers(2))).groups_unread
     assert f"b{COORDINATOR} coordinates" in unread
 
 
 def test_an_offsets_topic_that_is_online_hides_nothing(
-    cluster_of_group_bounds: FakeCluster, client_of_group_bounds: ReadClient
+    coordinating: FakeCluster, group_client: ReadClient
 ) -> None:
-    cluster_of_group_bounds.story.states[OFFSETS] = replace(
-        cluster_of_group_bounds.story.offline(OFFSETS, (2, 3)), leader=2
+    coordinating.story.states[OFFSETS] = replace(
+        coordinating.story.offline(OFFSETS, (2, 3)), leader=2
     )
-    assert ledger(gathered(client_of_group_bounds)).group_offsets == {"billing": 130}
+    assert ledger(gathered(group_client)).group_offsets == {"billing": 130}
 
 
 def test_an_offsets_topic_that_may_not_be_described_hides_nothing(
-    cluster_of_group_bounds: FakeCluster, client_of_group_bounds: ReadClient
+    coordinating: FakeCluster, group_client: ReadClient
 ) -> None:
-    snapshot = client_of_group_bounds.snapshot(soon(), ["ledger"])
+    snapshot = group_client.snapshot(soon(), ["ledger"])
 
     def hang_up(_: Any) -> None:
         raise HangUp
 
-    for fake in cluster_of_group_bounds.brokers.values():
+    for fake in coordinating.brokers.values():
         fake.serve(DescribeTopicPartitionsRequest, hang_up)
-    (found,) = gather(client_of_group_bounds, snapshot, snapshot.offline, soon())
+    (found,) = gather(group_client, snapshot, snapshot.offline, soon())
     assert ledger(found).group_offsets == {"billing": 130}
 
 
 def test_r12_an_unregistered_broker_is_not_waited_for(
-    cluster_of_group_bounds: FakeCluster, client_of_group_bounds: ReadClient
+    coordinating: FakeCluster, group_client: ReadClient
 ) -> None:
-    cluster_of_group_bounds.brokers[3].stop()
-    del cluster_of_group_bounds.story.addresses[3]
-    found = gathered(client_of_group_bounds)
+    coordinating.brokers[3].stop()
+    del coordinating.story.addresses[3]
+    found = gathered(group_client)
     assert set(found.silent) == {3}
     assert ledger(found).unregistered == (3,)
 
 
 def test_what_some_coordinators_told_stands_and_what_none_told_is_unknown() -> None:
-    first, second = {LEDGER_OF_GROUP_BOUNDS: {"billing": 5}}, {LEDGER_OF_GROUP_BOUNDS: {"audit": 7}}
-    assert merged([first, Unknown("hung"), second]) == {
-        LEDGER_OF_GROUP_BOUNDS: {"billing": 5, "audit": 7}
-    }
+    first, second = {LEDGER_2: {"billing": 5}}, {LEDGER_2: {"audit": 7}}
+    assert merged([first, Unknown("hung"), second]) == {LEDGER_2: {"billing": 5, "audit": 7}}
     assert merged([Unknown("hung"), Unknown("dead")]) == Unknown("hung")
     assert merged([]) == Unknown("no broker listed its groups")

@@ -647,7 +647,7 @@ class TestRescue:
         assert (rescue.saved, bench.controller.steps) == ([], [])
 
 
-INVALID_REQUEST_OF_COURSE, UNKNOWN_SERVER_ERROR, NOT_ALLOWED, NOT_LEADER = 42, -1, 31, 6
+UNKNOWN_SERVER_ERROR, NOT_ALLOWED, NOT_LEADER = -1, 31, 6
 PARTITIONS = 14
 """Batches of 1, 10 and 3 when the first one goes well, else of 1, 1, 10 and 2."""
 PLACES = [0, 1, 5, 10, 11, 12, 13]
@@ -674,7 +674,7 @@ def only_for(partition: TopicPartition, code: int) -> Act:
 
 
 def failed(bench: Bench, bad: ElectionTarget) -> None:
-    bench.controller.next(ELECT, *[only_for(bad.partition, INVALID_REQUEST_OF_COURSE)] * PARTITIONS)
+    bench.controller.next(ELECT, *[only_for(bad.partition, INVALID_REQUEST)] * PARTITIONS)
 
 
 def refused(bench: Bench, bad: ElectionTarget) -> None:

@@ -135,7 +135,7 @@ def test_r18_a_rescue_counts_where_it_begins_at_the_leaders_parting(
 
 
 BEGAN, DECIDED_AT, NOW = 1_000, 2_000, 60_000
-PENDING_OF_DECISIONS = OpenTransaction(
+UNDECIDED = OpenTransaction(
     TopicPartition("billing", 0), 7, 2, 10, 0, "Ongoing", 3, began_ms=BEGAN, transactional_id="w"
 )
 ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT = 1, 2, 3, 4
@@ -158,7 +158,7 @@ def log(*batches: LoggedBatch | UnreadableRange) -> Decisions:
 
 
 def end(*batches: LoggedBatch, newest: int = BEGAN) -> EndMarker | Unknown | None:
-    found = decided(PENDING_OF_DECISIONS, [log(*batches)], newest)
+    found = decided(UNDECIDED, [log(*batches)], newest)
     return found[1] if isinstance(found, tuple) else found
 
 
@@ -174,7 +174,7 @@ def test_r28_the_marker_of_kip_890_has_the_epoch_of_the_decision() -> None:
 
 
 def test_r28_a_marker_never_undercuts_the_coordinator_that_wrote_last() -> None:
-    later = replace(PENDING_OF_DECISIONS, coordinator_epoch=9)
+    later = replace(UNDECIDED, coordinator_epoch=9)
     found = decided(later, [log(state(PREPARE_COMMIT))], BEGAN)
     assert isinstance(found, tuple)
     assert found[1].coordinator_epoch == 9
@@ -213,4 +213,4 @@ def test_r28_what_is_damaged_or_of_another_version_decides_nothing() -> None:
         LoggedBatch(-1, False, None, (strange,)),
         state(PREPARE_COMMIT),
     )
-    assert isinstance(decided(PENDING_OF_DECISIONS, [log(*batches)], BEGAN), tuple)
+    assert isinstance(decided(UNDECIDED, [log(*batches)], BEGAN), tuple)
