@@ -6,6 +6,7 @@ import shlex
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from breakglass.console.help import HelpedCommand
 from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +70,6 @@ def _command(name: str, offered: tuple[str, ...]) -> Command:
     from typer.main import get_command
 
     from breakglass.console.checkpoint import app
-    from breakglass.console.help import HelpedCommand
 
     group = get_command(app)
     assert isinstance(group, TyperGroup)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ARGUMENTS, OPTIONS, COMMANDS, CONNECTION = "Arguments", "Options", "Commands", "Connection"
 HELP_CONNECTION = "breakglass help connection"
 GUIDE = (
-    ("recover", "Elects the leaders of a plan that was made and reviewed: the usual way."),
+    ("recover", "Elects the leaders of a plan, or makes one and asks: the usual way."),
     ("unclean-recovery", "Elects the best replica of each partition, without a plan."),
     ("leader-election", "Holds the elections that you choose, one kind at a time."),
     ("rescue", "Only saves records. The others rescue by themselves before they elect."),

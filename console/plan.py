@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 app = new_app(
     "Make, read, edit, check and compare recovery plans.\n\nA plan names the leader to elect for "
-    "each offline partition, with the evidence for that choice. `breakglass recover FILE` "
+    "each offline partition, with the evidence for that choice. `breakglass recover PLAN` "
     "holds the elections of a plan."
 )
 
@@ -286,13 +286,14 @@ def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
             "--without-waiting leaves them out, --gone ID says that broker never returns with its "
             "disk."
         )
-    _say_left_out(made, out)
+    say_left_out(made, out)
     say(f"digest: {made.spoken_digest}")
     if out is not None:
         say(f"Written to {out}: read it with `breakglass plan show {out}`.")
 
 
-def _say_left_out(made: Plan, out: Path | None) -> None:
+def say_left_out(made: Plan, out: Path | None) -> None:
+    """Say which partitions the plan leaves out, why, and how one of them is decided by hand."""
     from breakglass.services.recovery.plan.make import candidates
 
     by_reason: dict[str, list[PartitionRecord]] = {}

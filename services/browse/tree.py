@@ -36,7 +36,7 @@ from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary,
 
 NO_INDEX = Unknown("it has no index: `breakglass backup repair --write` makes one")
 GONE = "gone"
-NO_MANIFEST = Unknown("without a manifest nobody noted it")
+NO_MANIFEST = Unknown("without a manifest it is not recorded")
 NO_SIZE = Unknown("its broker does not say how large it is")
 
 Figure: TypeAlias = int | Unknown | None

@@ -198,7 +198,7 @@ class BundledRecords:
 
 
 MOST_CONTENT = 8 * 1024
-"""Bytes that are kept of a key, a value or a header's value; more are asked for by nobody."""
+"""Bytes that are kept of a key, a value or a header's value; no reader asks for more."""
 MOST_NAME = 256
 """Characters that are kept of a header's name."""
 MOST_CONTENTS = 1024 * 1024
@@ -213,7 +213,7 @@ class ContentRules:
     """Which contents of records go into a bundle, and what is blacked out in them."""
 
     topics: Sequence[str] = ()
-    """Patterns (``orders*``) of topics whose contents are asked for; empty: nobody's."""
+    """Patterns (``orders*``) of topics whose contents are asked for; empty: none."""
     redacted: Sequence[str] = ()
     """Patterns of names, in lower case: JSON fields and headers whose values are withheld. Where
     there is a pattern, contents that are no JSON object or list are withheld whole, because no

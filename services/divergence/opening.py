@@ -602,7 +602,7 @@ def _state(client: ReadClient, partition: TopicPartition, deadline: Deadline) ->
 def _leader(state: PartitionState) -> int:
     if state.leader is None:
         raise ClusterError(
-            f"{state.partition} is offline, so nobody reads it as a topic: compare its replicas, "
+            f"{state.partition} is offline, so it cannot be read as a topic: compare its replicas, "
             f"as replica:{state.assignment[0]}/{state.partition.topic}/{state.partition.partition}"
         )
     return state.leader

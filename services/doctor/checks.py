@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from breakglass.services.extras import how_to_install
 from breakglass.services.model import NotOffered, Unknown
 from breakglass.services.words.figures import size_text
 
@@ -156,7 +157,7 @@ def machine_checks(facts: MachineFacts) -> Iterator[Check]:
         yield _note(
             f"extra {extra}",
             f"not installed ({', '.join(packages)})",
-            f"where it is needed: pip install 'breakglass[{extra}]'",
+            f"where it is needed: {how_to_install(extra)}",
         )
     yield _java(facts)
     yield _terminal(facts.terminal)

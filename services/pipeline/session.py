@@ -185,8 +185,8 @@ def require_login(wanted: WantedSpark, context: SparkContext) -> None:
     raise UsageError(
         f"Spark on {bounded_url(wanted.master, SHOWN)} would get records and passwords, and "
         f"{' and '.join(missing)} not set: set both to true, with spark.authenticate.secret, in "
-        "the spark-defaults.conf of master, workers and this machine, or to false where nobody "
-        "else reaches them."
+        "the spark-defaults.conf of master, workers and this machine, or to false if only you "
+        "reach them."
     )
 
 

@@ -273,7 +273,7 @@ class Forgetting:
     @property
     def _choice(self) -> str:
         if self.best is None:
-            return "it has to be elected by hand, and nobody can be read now"
+            return "it has to be elected by hand, and none can be read now"
         least = "?" if isinstance(self.unread, Unknown) else f"{self.unread:,}"
         return f"electing b{self.best} loses {self.price}, unread >= {least}"
 
@@ -574,8 +574,8 @@ def why_not_ours(
         return "the topic is gone, or was created again"
     if isinstance(told, Unknown):
         raise ClusterError(
-            f"{change.name} of topic {change.topic} cannot be read ({told.reason}), so nobody "
-            "knows whether it is still ours: nothing was put back; resume once it can be read"
+            f"{change.name} of topic {change.topic} cannot be read ({told.reason}), so it "
+            "may not be ours any more: nothing was put back; resume once it can be read"
         )
     if told.own == change.before:
         return "it has what it had before"

@@ -19,7 +19,7 @@ from typer.main import get_command
 
 from breakglass.console.commands import Deferred, renamed
 from breakglass.console.help import HelpedCommand, HelpedGroup
-from scripts import cli_reference, links, manual
+from scripts import cli_reference, links, manual, site
 from tests.campaign import report, results
 from tests.kit.access import Operation
 from tests.kit.acl_page import needs_of_commands
@@ -184,15 +184,32 @@ def test_the_page_of_acls_has_a_row_for_every_command_that_asks_a_cluster() -> N
     assert asked <= Operation.__members__.keys()
 
 
-def test_every_page_is_linked_from_the_index() -> None:
-    docs = ROOT / "docs"
+def test_the_readme_has_the_figures_of_the_campaign() -> None:
+    readme, page = (ROOT / "README.md").read_text("utf-8"), report.PAGE.read_text("utf-8")
+    (incidents,) = re.findall(r"^\| Incidents \| ([\d,]+) \|", page, re.MULTILINE)
+    ((ours, theirs),) = re.findall(r"lost by an election\*\* \| ([\d,]+) \| ([\d,]+) \|", page)
+    assert f"campaign of {incidents} random incidents" in readme
+    assert f"lost **{ours}** records" in readme
+    assert f"lost {theirs}." in readme
+
+
+def test_every_page_is_in_the_menu_of_the_site_and_linked_from_the_index() -> None:
+    assert site.wrong() == []
     linked = {
         link
         for name in ("index.md", "cli.md")
-        for link in re.findall(r"\]\(([^)#\s]+)", (docs / name).read_text(encoding="utf-8"))
+        for link in re.findall(r"\]\(([^)#\s]+)", (ROOT / "docs" / name).read_text("utf-8"))
     }
-    pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
+    pages = {page for page in site.menu() if not page.startswith(f"{site.PROJECT}/")}
     assert pages - linked == {"index.md"}
+
+
+def test_a_page_of_the_site_has_no_link_that_leads_out_of_it() -> None:
+    pages = {"project/SECURITY.md"}
+    inside = site.inward("[a](../SECURITY.md#x) [b](../tests/kit) `[c](../d)`", pages)
+    assert inside.startswith("[a](project/SECURITY.md#x) b ")
+    root = site.of_the_root("[a](docs/a.md#x) [b](SECURITY.md) [c](services) [d](#e)", pages)
+    assert root == "[a](../a.md#x) [b](SECURITY.md) c [d](#e)"
 
 
 def test_contributing_names_every_folder_of_the_services() -> None:

@@ -129,7 +129,7 @@ class HoldElections(Act[PlannedHold]):
             writer = SettingWriter(client, means.journal, plan.partitions)
             done = writer.write(HOLD_ELECTIONS, plan.changes)
         for outcome in done:
-            told = outcome.reason or "held: nobody is elected uncleanly by the controller"
+            told = outcome.reason or "held: the controller elects no leader uncleanly"
             front.tell(TargetOutcome(outcome.change.topic, outcome.result, told))
         whole = all(outcome.result is TargetResult.DONE for outcome in done)
         text = "held until it is released: `breakglass recover thaw --write`"

@@ -134,7 +134,7 @@ def _transactional_id(one: LostState) -> str:
     if left is None:
         return (
             f"the coordinator forgets the id: a producer that runs is refused until it is started "
-            f"again, and then gets a new producer id; nobody fences an older producer {_id(lost)}"
+            f"again, and then gets a new producer id; an older producer {_id(lost)} is not fenced"
             + _hanging(lost)
         )
     if lost.producer_id == left.producer_id and lost.producer_epoch > left.producer_epoch:
@@ -210,8 +210,8 @@ def _segment(one: LostState) -> str:
             break
     if lost is not None and lost.state == COPIED:
         return (
-            f"{offsets}cannot be fetched from remote storage; the objects stay there, and nobody "
-            "deletes them: copy them before local retention removes the rest"
+            f"{offsets}cannot be fetched from remote storage; the objects stay there, and are "
+            "never deleted: copy them before local retention removes the rest"
         )
     if lost is not None and lost.state == DELETED and left is not None:
         return f"{offsets}were deleted and are announced again: fetching them fails"
@@ -293,7 +293,7 @@ class InternalSearch:
 
     sources: tuple[SourceLog, ...] = ()
     designees: Callable[[PartitionState], int | Unknown] = lambda _: Unknown(
-        "nobody leads it, and nobody is named to be elected"
+        "it has no leader, and none is proposed"
     )
     """The broker whose log is kept, for partitions without a leader."""
     go_on: Callable[[], None] = lambda: None

@@ -38,8 +38,8 @@ MEANS = {
     Fate.PUT_BACK: "appended to the topic again",
     Fate.RESCUED: "in a rescue's folder",
     Fate.LOST: "in no log, in no rescue",
-    Fate.WAITING: "nobody elected: on replicas",
-    Fate.UNKNOWN: "nobody knows",
+    Fate.WAITING: "no leader elected: on replicas",
+    Fate.UNKNOWN: "not accounted for",
 }
 
 
@@ -116,7 +116,7 @@ def _facts(ledger: IncidentLedger) -> Iterator[tuple[str, str]]:
     if ledger.digest:
         spoken = digest_text(ledger.digest)
         yield "Plan", f"{spoken}, digest {ledger.digest}"
-        yield "Approved", ", ".join(ledger.approved_by) or "by nobody, as far as the journal says"
+        yield "Approved", ", ".join(ledger.approved_by) or "not in the journal"
     yield "Journal", str(ledger.journal)
     for path in ledger.put_back_by:
         yield "Put back", str(path)

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from breakglass.services import patience
 from breakglass.services.clock import NOTICE_SECONDS, WAITS
 from breakglass.services.errors import BreakglassError, StorageError, UsageError
+from breakglass.services.extras import how_to_install
 from breakglass.services.topic_backup.folder import NewFile, State
 from breakglass.services.topic_backup.store.blobs import range_file
 from breakglass.services.words.inert import bounded
@@ -59,7 +60,7 @@ def store_errors(where: str) -> Iterator[None]:
     except ImportError as error:
         raise UsageError(
             f"{where}: its client is not installed ({error}); for s3:// run "
-            "`pip install 'breakglass[s3]'`."
+            f"`{how_to_install('s3')}`."
         ) from error
     except Exception as error:
         known = isinstance(error, MISREAD) or type(error).__module__.split(".")[0] in CLIENTS

@@ -96,7 +96,7 @@ def test_partitions_and_segments_have_their_figures(tmp_path: Path, bare: bool) 
     assert len(partition.segments) == len(segments(topic))
     assert partition.bytes == sum(path.stat().st_size for path in topic.glob("*_records"))
     assert (found.commit, partition.lost) == (
-        (None, Unknown("without a manifest nobody noted it")) if bare else (1, 0)
+        (None, Unknown("without a manifest it is not recorded")) if bare else (1, 0)
     )
 
 

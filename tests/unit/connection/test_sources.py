@@ -332,7 +332,7 @@ def test_s11_every_key_of_a_profile_that_nothing_reads_is_named(folder: Path) ->
     assert all(str(refused.value).count(f" {key} ") == 1 for key in unread)
 
 
-@pytest.mark.parametrize("page", ["connecting.md", "container.md"])
+@pytest.mark.parametrize("page", ["connecting.md", "kubernetes.md"])
 def test_s11_a_profile_of_the_documentation_connects_as_it_stands(
     tmp_path: Path, page: str
 ) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,6 +13,7 @@ from typing import Any, NoReturn
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeClusterRequest
 
+from breakglass.console.recover import forks_decided
 from breakglass.services.errors import StorageError
 from breakglass.services.guard.journal import Journal, JournalView, list_journals
 from breakglass.services.guard.lock import ClusterLock
@@ -26,6 +29,7 @@ from tests.kit.plans import read_plan
 from tests.kit.program import Ended, breakglass
 from tests.unit.console.conftest import Golden
 from tests.unit.console.fakes import Fakes
+from tests.unit.recovery.plans import FORK, SAFE, planned
 
 CONSENT = "3 partitions lose 0 and abandon b3"
 KilledAt = Callable[[type, str], None]
@@ -345,3 +349,25 @@ def test_an_order_that_is_not_put_back_is_named_with_its_command_and_can_be_resu
     again = resume(broken, "--write")
     assert again.code == 0, again.err
     assert broken.cluster.story.states[TopicPartition("orders", 0)].assignment == (3, 2, 1)
+
+
+@pytest.mark.parametrize(("typed", "leader"), [("1", 1), ("2", 2), ("", None), ("9", None)])
+def test_where_every_choice_loses_records_the_operator_chooses(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    typed: str,
+    leader: int | None,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{typed}\n"))
+    before = planned(SAFE, FORK)
+    (ranked,) = [record.ranking for record in before.left_out]
+    assert sorted(ranked) == [1, 2]
+    after = forks_decided(before)
+    chosen = after.leaders.get(FORK.partition)
+    assert chosen == (None if leader is None else ranked[leader - 1])
+    assert [f"b{broker} loses" in capsys.readouterr().err for broker in ranked[:1]] == [True]
+
+
+def test_without_a_terminal_recover_wants_a_plan(broken: Fakes) -> None:
+    ended = broken.run("recover", "--write")
+    assert (ended.code, "breakglass recover PLAN" in ended.err) == (2, True)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.lab.recover.bomb.page import FIRST, PAGE, SECOND, Scene
+from tests.lab.recover.bomb.page import PAGE, SCENES, Scene
 from tests.lab.recover.bomb.story import Told, flat, tell
 
 TIME_LEFT = re.compile(r"within \d|deadline|any moment now|\bin \d+ s\b|\b(30|300) s\b")
@@ -77,7 +77,7 @@ def test_commands_repeat_what_a_console_saw_until_it_is_acknowledged(told: Told)
     assert all(one["acknowledged_by"] for one in kept)
 
 
-@pytest.mark.parametrize("scene", [*FIRST, *SECOND], ids=lambda scene: scene.frame)
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.frame)
 def test_the_page_shows_what_real_brokers_showed(told: Told, scene: Scene) -> None:
     fences = PAGE.read_text(encoding="utf-8").split("```text")
     on_page = next(fence for fence in fences if scene.about in fences[fences.index(fence) - 1])
