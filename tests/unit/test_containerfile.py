@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -12,17 +13,33 @@ import pytest
 
 from breakglass import __version__
 from tests.kit.container_steps import Steps
-from tests.kit.containerfile import CONTAINERFILE, ROOT, faults, stages
+from tests.kit.containerfile import CONTAINERFILE, ROOT, stages
 from tests.unit.test_docs import check_line
 
 TEXT = CONTAINERFILE.read_text(encoding="utf-8")
-LOCKS = ["runtime.txt", "runtime-java.txt"]
 VOLUME = "/var/lib/breakglass"
 
 
-@pytest.mark.parametrize("lock", LOCKS)
-def test_the_recipe_has_no_fault_that_can_be_seen_without_running_it(lock: str) -> None:
-    assert faults(TEXT, {"LOCK": lock}) == []
+SECRET = re.compile(r"(?i)(password|passwd|secret|token|api_?key|jaas)")
+TAGGED = re.compile(r"[a-z/]+:(?!latest\b)[\w.-]+(@sha256:[0-9a-f]{64})?")
+
+
+@pytest.mark.parametrize("lock", ["runtime.txt", "runtime-java.txt"])
+def test_the_image_has_a_tagged_base_no_secret_and_a_user_without_rights(lock: str) -> None:
+    built = stages(TEXT, {"LOCK": lock})
+    assert all(TAGGED.match(stage.base) for stage in built)
+    steps = [step for stage in built for step in stage.steps]
+    assert [step for step in steps if SECRET.search(step.rest)] == []
+    listed = ["git", "ls-files", "--error-unmatch", "--"]
+    for step in steps:
+        origin, sources, _ = step.copied() if step.word == "COPY" else (None, [], "")
+        if origin is None:
+            subprocess.run([*listed, *sources], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    words = [step.word for step in built[-1].steps]
+    user = built[-1].last("USER")
+    assert user is not None
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user.rest)
+    assert words.index("USER") < words.index("ENTRYPOINT")
 
 
 def test_every_package_is_installed_by_its_hash() -> None:

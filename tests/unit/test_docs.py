@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from typer import TyperException
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -96,12 +95,6 @@ def check_line(line: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_names_commands_that_exist(page: Path) -> None:
     for line in console_lines(page.read_text(encoding="utf-8")):
-        check_line(line)
-
-
-@pytest.mark.parametrize("line", ["breakglass --nonsense", "breakglass nonsense", "make nonsense"])
-def test_a_command_that_does_not_exist_is_found(line: str) -> None:
-    with pytest.raises((AssertionError, TyperException), match="nonsense"):
         check_line(line)
 
 
@@ -202,14 +195,6 @@ def test_every_page_is_in_the_menu_of_the_site_and_linked_from_the_index() -> No
     }
     pages = {page for page in site.menu() if not page.startswith(f"{site.PROJECT}/")}
     assert pages - linked == {"index.md"}
-
-
-def test_a_page_of_the_site_has_no_link_that_leads_out_of_it() -> None:
-    pages = {"project/SECURITY.md"}
-    inside = site.inward("[a](../SECURITY.md#x) [b](../tests/kit) `[c](../d)`", pages)
-    assert inside.startswith("[a](project/SECURITY.md#x) b ")
-    root = site.of_the_root("[a](docs/a.md#x) [b](SECURITY.md) [c](services) [d](#e)", pages)
-    assert root == "[a](../a.md#x) [b](SECURITY.md) c [d](#e)"
 
 
 def test_contributing_names_every_folder_of_the_services() -> None:

@@ -38,20 +38,6 @@ def changes_something(mutant: Mutant, files: Mapping[str, str]) -> bool:
     return False
 
 
-def test_a_mutant_finds_its_lines_where_code_has_moved(tmp_path: Path) -> None:
-    patch = tmp_path / "moved.patch"
-    patch.write_text(
-        "--- a/services/old.py\n+++ b/services/old.py\n@@ -1,2 +1,2 @@\n"
-        " def sum(a, b):\n-    return a + b\n+    return a\n"
-    )
-    mutant = Mutant(patch, "R1", "It forgets b.", ())
-    here = {"services/new.py": "import os\n\n\ndef sum(a, b):\n    return a + b\n"}
-    assert mutant.applied(here)["services/new.py"].endswith("def sum(a, b):\n    return a\n")
-    twice = {**here, "services/newer.py": here["services/new.py"]}
-    with pytest.raises(ValueError, match="services/old"):
-        mutant.applied(twice)
-
-
 def functions_in(file: Path) -> set[str]:
     """The names of the functions that *file* defines, none where there is no such file."""
     return set(FUNCTION.findall(file.read_text())) if file.is_file() else set()

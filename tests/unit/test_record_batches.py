@@ -39,16 +39,8 @@ from tests.unit.topic_backup.batch_bytes import (
     encoded,
     sealed,
 )
-from tests.unit.topic_backup.older_bytes import (
-    broken,
-    field,
-    message_set,
-    with_crc,
-    wrapped,
-)
-from tests.unit.topic_backup.older_bytes import (
-    sealed as sealed_message,
-)
+from tests.unit.topic_backup.older_bytes import broken, field, message_set, with_crc, wrapped
+from tests.unit.topic_backup.older_bytes import sealed as sealed_message
 from tests.unit.topic_backup.shapes import contents, plain, run
 
 ON_BROKER = "b2, orders-3"

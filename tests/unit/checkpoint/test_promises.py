@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.checkpoint.promises import (
-    Explanation,
-    WantedCheckpoint,
-    proposed_flows,
-)
+from breakglass.services.checkpoint.promises import Explanation, WantedCheckpoint, proposed_flows
 from breakglass.services.checkpoint.protocol.lineage import (
     CheckpointEvidence,
     Committing,

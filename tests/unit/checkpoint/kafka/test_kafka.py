@@ -35,10 +35,7 @@ from breakglass.services.checkpoint.kafka.evidence import assigned_topics
 from breakglass.services.checkpoint.kafka.groups import GroupLag, lags, read_by
 from breakglass.services.checkpoint.kafka.holding import HELD, put_back, without_hold
 from breakglass.services.checkpoint.kafka.logs import FROM_OUTSIDE, require_stamp
-from breakglass.services.checkpoint.kafka.owners import (
-    promised_states,
-    with_states,
-)
+from breakglass.services.checkpoint.kafka.owners import promised_states, with_states
 from breakglass.services.checkpoint.kafka.transaction_logs import transaction_state
 from breakglass.services.checkpoint.kafka.transactions import (
     FEW,

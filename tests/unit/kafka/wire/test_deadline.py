@@ -10,12 +10,7 @@ import pytest
 from breakglass.services import errors
 from breakglass.services.clock import NOTICE_SECONDS, Waits
 from breakglass.services.kafka.wire import deadline as module
-from breakglass.services.kafka.wire.deadline import (
-    REST_SECONDS,
-    Deadline,
-    persist,
-    until,
-)
+from breakglass.services.kafka.wire.deadline import REST_SECONDS, Deadline, persist, until
 from tests.kit.clock import Clock
 
 DOWN = errors.ConnectFailed("b1 is restarting")

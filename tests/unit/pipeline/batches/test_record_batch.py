@@ -17,12 +17,7 @@ from breakglass.services.pipeline.batches.record_batch import (
     stored_columns,
 )
 from breakglass.services.pipeline.stored_segments import RecordRun
-from breakglass.services.record_batches import (
-    BATCH_HEADER,
-    Record,
-    RecordBatch,
-    TimestampType,
-)
+from breakglass.services.record_batches import BATCH_HEADER, Record, RecordBatch, TimestampType
 from breakglass.services.topic_backup.record import encode
 from tests.kit.batches import decode_batches
 
