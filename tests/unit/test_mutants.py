@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
-
-from tests.mutants.__main__ import main
 from tests.mutants.mutant import Mutant, mutants
 from tests.mutants.tree import ROOT, product_files
 
@@ -17,14 +14,6 @@ EVERY = mutants()
 PROPERTY = re.compile(r"^- \*\*(.+?)\.\*\* |^## (.+)$", re.MULTILINE)
 """A property that docs/safety.md states: the words in bold of an item, or a heading."""
 FUNCTION = re.compile(r"^ *(?:async )?def (\w+)\(", re.MULTILINE)
-QUICK = (
-    "b09_stamps",
-    "h02_a_restored",
-    "r04_no_canary",
-    "safety_others_may_read",
-    "safety_read_only_sends_everything",
-)
-"""Of different areas, without brokers."""
 
 
 def test_every_mutant_fits_the_tree() -> None:
@@ -57,8 +46,3 @@ def test_every_property_that_the_docs_state_has_a_mutant_and_no_mutant_breaks_an
         mutant.rule.removeprefix("safety: ") for mutant in EVERY if mutant.name[:6] == "safety"
     }
     assert stated == broken
-
-
-@pytest.mark.slow
-def test_mutants_are_killed_by_the_tests_that_they_name() -> None:
-    assert main([*QUICK, "--jobs", "1", "--without-brokers"]) == 0

@@ -256,14 +256,6 @@ DIVERGED = (
 )
 
 
-@pytest.mark.parametrize("proven", [None, Extent(0, 100)])
-def test_two_diverged_replicas_differ_in_two_places(proven: Extent | None) -> None:
-    comparison = compare(*DIVERGED, proven)
-    assert walk(comparison, 0, next_difference) == [100, 125]
-    assert walk(comparison, 150, previous_difference) == [125, 100]
-    assert previous_difference(comparison, 110, READING, silent) == 100
-
-
 def test_what_is_proven_to_be_the_same_is_not_read() -> None:
     comparison = compare(*DIVERGED, Extent(0, 100))
     assert next_difference(comparison, 5, READING, silent) == 100

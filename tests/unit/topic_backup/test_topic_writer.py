@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,17 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.errors import ConflictingRecord, StorageError, UsageError, WrongCluster
-from breakglass.services.model import TopicPartition
 from breakglass.services.record_batches import Record
-from breakglass.services.topic_backup.folder import AppendFile, LocalFolder
+from breakglass.services.topic_backup import partition_writer
+from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.record import encode
+from breakglass.services.topic_backup.segment_index import SegmentIndex
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, SegmentSummary
 from breakglass.services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.topic_backup.verification import verify_files
 from tests.kit.extent import examples
 from tests.unit.topic_backup.backups import (
-    INDEX,
     ORDERS,
     RECORDS,
     back_up,
@@ -33,40 +32,10 @@ from tests.unit.topic_backup.backups import (
     read,
     segments,
 )
+from tests.unit.topic_backup.crash_points import CrashPoints
 from tests.unit.topic_backup.shapes import log, plain, run
 
 SIZE = len(encode(plain(0)))
-
-
-class Recorder(LocalFolder):
-    """A folder that keeps the order in which things reach its disk."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.steps: list[str] = []
-
-    def append(self, name: str, at: int) -> AppendFile:
-        return RecordedFile(super().append(name, at), name, self.steps)
-
-    def replace(self, name: str, chunks: Iterable[bytes]) -> None:
-        super().replace(name, chunks)
-        self.steps.append(f"replace {name}")
-
-
-class RecordedFile:
-    def __init__(self, file: AppendFile, name: str, steps: list[str]) -> None:
-        self._file, self._name, self._steps = file, name, steps
-
-    def write(self, data: bytes) -> None:
-        self._file.write(data)
-        self._steps.append(f"write {self._name}")
-
-    def sync(self) -> None:
-        self._file.sync()
-        self._steps.append(f"sync {self._name}")
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def only_segment(topic: Path) -> SegmentSummary:
@@ -189,45 +158,34 @@ class TestSummary:
         ]
 
 
-class TestOrderOnDisk:
-    def test_records_then_segment_index_then_partition_index_each_synced(
-        self, tmp_path: Path
-    ) -> None:
-        folder = Recorder(tmp_path)
-        writer = PartitionWriter(folder, TopicPartition("orders", 0), None)
-        writer.append(plain(0))
-        writer.sync()
-        assert folder.steps == [
-            f"write {RECORDS}",
-            f"sync {RECORDS}",
-            f"write {INDEX}",
-            f"sync {INDEX}",
-            "write index_partition_000",
-            "sync index_partition_000",
-        ]
-        writer.close()
-
-    def test_no_index_entry_is_written_before_its_record_is_safe(self, tmp_path: Path) -> None:
-        folder = Recorder(tmp_path)
-        writer = PartitionWriter(folder, TopicPartition("orders", 0), None)
-        for record in run(0, 30_000):
-            writer.append(record)
-        assert f"write {RECORDS}" in folder.steps
-        assert f"write {INDEX}" not in folder.steps
-        writer.close()
-
-    def test_the_manifest_comes_last(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Everything is there by the time the manifest takes its name."""
-        seen: list[set[str]] = []
-        real = LocalFolder.replace
-
-        def replace(folder: LocalFolder, name: str, chunks: Iterable[bytes]) -> None:
-            seen.append(set(folder.names()))
-            real(folder, name, chunks)
-
-        monkeypatch.setattr(LocalFolder, "replace", replace)
-        back_up(tmp_path, run(0, 3))
-        assert seen == [{RECORDS, INDEX, "index_partition_000"}]
+def test_wherever_a_run_ends_the_next_one_loses_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records reach the disk before their index, and both before the manifest."""
+    points = CrashPoints(tmp_path / "orders", tmp_path / "aside")
+    with monkeypatch.context() as patched:
+        patched.setattr(partition_writer, "BUFFER_BYTES", 2 * SIZE)
+        points.watch(patched)
+        for end in (3, 9):
+            back_up(tmp_path, run(0, end), max_segment_bytes=5 * SIZE)
+    assert len(points.states) > 30
+    for number, (before, left) in enumerate(points.materialized(tmp_path / "left")):
+        root = tmp_path / f"root-{number}"
+        root.mkdir()
+        topic = left.rename(root / "orders")
+        part = committed(topic)
+        if part is not None:
+            assert read(topic) == run(0, part.next_offset or 0), before
+            damages = verify_files(LocalFolder(topic)).damages
+            # The next run mends a partition index that ends within an entry.
+            assert [one for one in damages if one.file.endswith("_records")] == [], before
+        for index in topic.glob("segment_*_index"):
+            records = index.with_name(index.name.replace("_index", "_records"))
+            if index.stat().st_size:
+                with SegmentIndex(LocalFolder(topic), index.name.removesuffix("_index")) as held:
+                    end = held.last.end if held.last else 0
+                assert end <= records.stat().st_size, before
+        assert read(back_up(root, run(0, 12))) == run(0, 12), before
 
 
 class TestFullDisk:
