@@ -60,6 +60,7 @@ _SECTIONS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("rescue", "Save records that elections will cut off; elect nobody."),
         ("groups", "Reset groups that committed past the end of a log."),
         ("return", "Check whether a dead broker is safe to start.", "console.returning"),
+        ("quorum", "Find the copy of the metadata that loses least, without controllers."),
         ("internal-topics", "Show what internal topics lose by an election, key by key."),
         ("transactions", "List transactions that lost their markers, and end them."),
         ("doctor", "Check what an incident needs: this machine, connections, ACLs."),
