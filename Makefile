@@ -37,7 +37,7 @@ PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
 WORKERS := --numprocesses $(shell expr $(PROCESSORS) + 1) --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-pythons mutants check format docs recording lock release installed bench \
+.PHONY: help setup demo test test-all test-pythons mutants check format docs site recording lock release installed bench \
 	soak ordered soak-console soak-transactional fuzz hostile campaign drills
 
 help: ## List the targets
@@ -49,7 +49,7 @@ setup: ## Make .venv what requirements/dev.txt says (every target below does thi
 	@$(PYTHON) -m scripts.environment
 
 demo: setup ## Break a cluster on this machine and bring it back, by the console on a terminal
-	@$(BIN)/breakglass demo $(ARGS)
+	@$(BIN)/breakglass lab demo $(ARGS)
 
 test: setup ## Test the main job: unit tests, and every capability on real brokers
 	@$(BIN)/python -m pytest $(WORKERS) -m "not slow" $(ARGS)
@@ -73,6 +73,7 @@ check: setup ## Format, lint, types, import contracts, dead code, shape, docs, l
 	$(BIN)/python -m scripts.option_table --check
 	$(BIN)/python -m scripts.manual --check
 	$(BIN)/python -m scripts.links
+	$(BIN)/python -m scripts.site
 	$(BIN)/python -m scripts.shape --check
 	$(BIN)/python -m scripts.screenshots --check
 	$(BIN)/python -m scripts.lock --check
@@ -86,6 +87,9 @@ docs: setup ## Write docs/cli.md, docs/options.md, man page and completions from
 	$(BIN)/python -m scripts.option_table
 	$(BIN)/python -m scripts.manual
 	$(BIN)/python -m scripts.screenshots
+
+site: setup ## Build the site of the documentation in build/site: strictly, and without a network
+	@$(BIN)/python -m scripts.site
 
 recording: setup ## Play the demo in a terminal, and write docs/images/demo.cast and the SVG of it
 	@$(BIN)/python -m scripts.recording

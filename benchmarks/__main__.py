@@ -14,7 +14,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 import benchmarks
-from benchmarks._options import Options
+from benchmarks._measure import Options
 
 
 def names() -> list[str]:

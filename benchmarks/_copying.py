@@ -18,7 +18,7 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 from confluent_kafka.admin import AdminClient
 
 from benchmarks._many import in_memory
-from benchmarks._peer import kafka_tool
+from benchmarks._measure import kafka_tool
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 

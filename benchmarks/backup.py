@@ -7,8 +7,7 @@ from shutil import rmtree
 from statistics import median
 
 from benchmarks._copying import Filled, filled, print_rate
-from benchmarks._measure import print_load, reaches
-from benchmarks._options import Options
+from benchmarks._measure import Options, print_load, reaches
 from benchmarks._session import session
 
 RECORDS, RECORD_BYTES = 2_000_000, 1000

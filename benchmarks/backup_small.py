@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks._measure import reaches
-from benchmarks._options import Options
+from benchmarks._measure import Options, reaches
 from benchmarks.backup import name_of, ratios
 
 RECORDS, RECORD_BYTES = 20_000_000, 100

@@ -11,8 +11,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from benchmarks._measure import meets, print_load
-from benchmarks._options import Options
+from benchmarks._measure import Options, meets, print_load
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics
 from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint

@@ -16,9 +16,7 @@ from time import perf_counter
 from psutil import Process
 
 from benchmarks._copying import Filled, filled, print_rate
-from benchmarks._measure import print_load, reaches
-from benchmarks._options import Options
-from benchmarks._usage import ROLES, spent
+from benchmarks._measure import ROLES, Options, print_load, reaches, spent
 from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics

@@ -28,9 +28,7 @@ from typing import Any
 from psutil import Process
 
 from benchmarks._copying import PARTITIONS, broker, make_topic
-from benchmarks._measure import meets, print_load
-from benchmarks._options import Options
-from benchmarks._usage import spent
+from benchmarks._measure import Options, meets, print_load, spent
 from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics

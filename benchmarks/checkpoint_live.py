@@ -25,8 +25,7 @@ from confluent_kafka.admin import AdminClient
 
 from benchmarks._copying import PARTITIONS, TOPIC, broker, produce
 from benchmarks._load import RECORD_BYTES, Load, Window, load
-from benchmarks._measure import meets, print_load, reaches
-from benchmarks._options import Options
+from benchmarks._measure import Options, meets, print_load, reaches
 from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics

@@ -18,14 +18,16 @@ from google_crc32c import value as crc32c
 
 from benchmarks._copying import BROKER, produce
 from benchmarks._many import in_memory
-from benchmarks._measure import Program, meets, ours, print_load, reaches, run
-from benchmarks._options import Options
-from benchmarks._peer import kafka_tool
+from benchmarks._measure import Options, Program, kafka_tool, meets, ours, print_load, reaches, run
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic, wait_in_sync
-from breakglass.services.topic_backup.batches import ATTRIBUTES_AT, read_headers
+from breakglass.services.record_batches import (
+    ATTRIBUTES_AT,
+    Record,
+    TimestampType,
+    read_headers,
+)
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import Record, TimestampType
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 RECORDS, RECORD_BYTES = 1_000_000, 1000

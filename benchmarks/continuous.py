@@ -18,10 +18,7 @@ from statistics import median
 import psutil
 
 from benchmarks._copying import TOPIC, broker, make_topic, trickle
-from benchmarks._heap import live_heap
-from benchmarks._measure import meets, ours, print_load
-from benchmarks._options import Options
-from benchmarks._usage import ROLES, held, roles
+from benchmarks._measure import ROLES, Options, held, live_heap, meets, ours, print_load, roles
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import read_manifest

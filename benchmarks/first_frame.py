@@ -10,11 +10,20 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks import _empty
-from benchmarks._console import Shown, console, useful
 from benchmarks._incident import LARGEST, Served, incident_served
-from benchmarks._kaskade import kaskade
-from benchmarks._measure import Program, Run, median_wall, meets, print_load, print_program
-from benchmarks._options import Options
+from benchmarks._measure import (
+    Options,
+    Program,
+    Run,
+    Shown,
+    console,
+    kaskade,
+    median_wall,
+    meets,
+    print_load,
+    print_program,
+    useful,
+)
 from benchmarks._terminal import Terminal
 
 PARTITIONS = 2000

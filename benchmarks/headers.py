@@ -7,13 +7,12 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks._measure import print_load, reaches
-from benchmarks._options import Options
+from benchmarks._measure import Options, print_load, reaches
+from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.record import Record, TimestampType
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 FEW, MANY, HEADER_BYTES = 2_500, 40_000, 800

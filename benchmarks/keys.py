@@ -11,11 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import quantiles
 from typing import NamedTuple
 
-from benchmarks._console import JUDGED_SECONDS, console, judged
 from benchmarks._incident import LARGEST, Served, incident_served
-from benchmarks._kaskade import kaskade
-from benchmarks._measure import meets, print_load
-from benchmarks._options import Options
+from benchmarks._measure import JUDGED_SECONDS, Options, console, judged, kaskade, meets, print_load
 from benchmarks._terminal import Terminal
 
 PARTITIONS = 100_000

@@ -19,8 +19,7 @@ import psutil
 from confluent_kafka import Producer
 
 from benchmarks._copying import CONSUMER, _tool, broker
-from benchmarks._measure import meets, print_load, reaches
-from benchmarks._options import Options
+from benchmarks._measure import Options, meets, print_load, reaches
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic

@@ -20,9 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from benchmarks._measure import KIBIBYTES_PER_MEGABYTE, meets, print_load
-from benchmarks._metadata import description_of
-from benchmarks._options import Options
+from benchmarks._incident import description_of
+from benchmarks._measure import KIBIBYTES_PER_MEGABYTE, Options, meets, print_load
 from breakglass.console.exits import collect_cycles_seldom
 from breakglass.services.incident.forecast import forecast_of
 from breakglass.services.incident.incident import tally_of

@@ -13,8 +13,10 @@ from itertools import islice
 
 from benchmarks._many import Many, given_up, many_offline, write_elections, write_partitions
 from benchmarks._measure import (
+    Options,
     Program,
     Run,
+    kafka_tool,
     median_wall,
     meets,
     ours,
@@ -22,9 +24,7 @@ from benchmarks._measure import (
     print_program,
     run,
 )
-from benchmarks._options import Options
-from benchmarks._peer import kafka_tool
-from breakglass.services.kafka.replicas.reading_allowance import SECONDS
+from breakglass.services.kafka.replicas.limits import SECONDS
 from breakglass.services.lab.tools import LEADER_ELECTION
 from breakglass.services.model import TopicPartition
 from breakglass.services.session import Effort

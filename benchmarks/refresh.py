@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import time
 
-from benchmarks._console import JUDGED_SECONDS, NEVER_SECONDS, console, judged
 from benchmarks._incident import Served, incident_served
-from benchmarks._measure import meets, print_load
-from benchmarks._options import Options
+from benchmarks._measure import (
+    JUDGED_SECONDS,
+    NEVER_SECONDS,
+    Options,
+    console,
+    judged,
+    meets,
+    print_load,
+)
 from benchmarks._terminal import Terminal
 
 PARTITIONS = 2000

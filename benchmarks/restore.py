@@ -8,8 +8,7 @@ from __future__ import annotations
 from statistics import median
 
 from benchmarks._copying import Filled, filled, print_rate, remove_topic
-from benchmarks._measure import print_load, reaches
-from benchmarks._options import Options
+from benchmarks._measure import Options, print_load, reaches
 from benchmarks._session import Job, Session, session
 
 RECORDS, RECORD_BYTES = 2_000_000, 1000

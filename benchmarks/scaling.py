@@ -13,8 +13,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from benchmarks._many import generated_offline, given_up
-from benchmarks._measure import Program, meets, ours, print_load, run
-from benchmarks._options import Options
+from benchmarks._measure import Options, Program, meets, ours, print_load, run
 from tests.kit.fake_cluster import FakeCluster
 
 SHARES = (0.1, 0.2, 0.5, 1.0)

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks._measure import Program, in_turn, median_wall, meets, ours, print_load
-from benchmarks._options import Options
+from benchmarks._measure import Options, Program, in_turn, median_wall, meets, ours, print_load
 
 BUDGET = 0.3
 """Seconds."""

@@ -12,17 +12,18 @@ from pathlib import Path
 
 from benchmarks._many import Many, many_offline, readable_ends
 from benchmarks._measure import (
+    Options,
     Run,
     in_turn,
+    kafka_tool,
+    lean_kafka_tool,
     median_wall,
     meets,
     ours,
     print_load,
     print_program,
 )
-from benchmarks._options import Options
-from benchmarks._peer import kafka_tool, lean_kafka_tool
-from breakglass.services.kafka.replicas.reading_allowance import SECONDS
+from breakglass.services.kafka.replicas.limits import SECONDS
 from breakglass.services.lab.tools import TOPICS
 from breakglass.services.session import Effort
 

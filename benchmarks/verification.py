@@ -11,8 +11,7 @@ from shutil import rmtree
 from statistics import median
 
 from benchmarks._copying import Filled, filled, print_rate
-from benchmarks._measure import print_load, reaches
-from benchmarks._options import Options
+from benchmarks._measure import Options, print_load, reaches
 from benchmarks._session import Session, session
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.verification import verify_files

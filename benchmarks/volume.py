@@ -11,10 +11,8 @@ from pathlib import Path
 from shutil import rmtree
 
 from benchmarks._copying import TOPIC, broker, grow_topic, make_topic
-from benchmarks._measure import meets, print_load
-from benchmarks._options import Options
+from benchmarks._measure import ROLES, Options, meets, print_load
 from benchmarks._session import Job, Session, session
-from benchmarks._usage import ROLES
 from breakglass.services.lab.cluster import Cluster
 
 RECORD_BYTES = 1000

@@ -55,7 +55,7 @@ from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.pipeline.acts.prune import Segments
+    from breakglass.services.pipeline.acts.files import Segments
     from breakglass.services.pipeline.restore.options import RestoreOptions
     from breakglass.services.pipeline.restore.planned import RestorePlan
     from breakglass.services.topic_backup.mending import MendedPartition
@@ -74,7 +74,7 @@ class RestoreRequest:
             "--to",
             "--source-dir",
             metavar="URL",
-            help="Folder of the backup, or s3://BUCKET/PREFIX (required, here or in the file).",
+            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
         ),
     ] = None
     connector_config: ConnectorFile = None
@@ -191,13 +191,14 @@ def restore(connection: Connection, wanted: RestoreRequest) -> None:
     Topics are created with their saved settings. Nothing in them expires until every record has
     been compared with the backup. Before anything is written, every byte of the backup is checked;
     offsets that the backup cannot give back must be named by --accept-gaps. An interrupted restore
-    resumes with --resume, without duplicates. `groups rollback` undoes what --groups did.
+    resumes with --resume, without duplicates. `after groups rollback` undoes what --groups did.
 
     --connector-config takes over a restore of Kafka Backup: its source.dir, topics and cluster.*
     are read, and each key without effect is named.
     """
     need("pipeline")
-    from breakglass.services.pipeline.acts.restore import RestoreSettings, RestoreTopics
+    from breakglass.services.pipeline.acts.restore import RestoreTopics
+    from breakglass.services.pipeline.restore.options import RestoreSettings
     from breakglass.services.topic_backup.connector import ConnectorKind
 
     file, tail_of = wanted.connector_config, wanted.tail_of
@@ -369,7 +370,10 @@ def prune(
         int | None, typer.Option(min=0, help="Select segments in which every offset is lower.")
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Delete them, after your consent.")
+        bool,
+        typer.Option(
+            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
+        ),
     ] = False,
     delete: OldDelete = False,
     key: KeyFrom = None,
@@ -382,7 +386,7 @@ def prune(
     Manifest and indexes are updated, so that the rest can be restored. In a folder that Kafka
     Backup wrote, records are read to find how old a segment is; stop its connector first.
     """
-    from breakglass.services.pipeline.acts.prune import PruneBackup
+    from breakglass.services.pipeline.acts.files import PruneBackup
     from breakglass.services.topic_backup.prune import PruneLimits
 
     limits = PruneLimits(older_than, keep_bytes, before_offset, keep_segments)
@@ -442,7 +446,7 @@ app = new_app("Back up topics in the Kafka Backup format; verify, restore and pr
 app.command()(run)
 app.command()(verify)
 app.command()(restore)
-app.command()(status)
+app.command("list")(status)
 app.command()(with_groups(prune))
 
 
@@ -459,11 +463,9 @@ def cat(
             metavar="URL/TOPIC/PARTITION", help="Folder of the backup, topic and partition."
         ),
     ],
-    start: Annotated[int, typer.Option("--from", min=0, help="First offset to print.")] = 0,
+    start: Annotated[int, typer.Option("--from", min=0, help="First offset.")] = 0,
     end: Annotated[int | None, typer.Option("--to", min=0, help="Offset to stop before.")] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one line for each record, on a terminal as well.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     bytes_as: Annotated[
         BytesAs,
         typer.Option(
@@ -512,7 +514,7 @@ def cat(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command("repair")
 @with_groups
 def reindex(
     source: Annotated[
@@ -527,11 +529,14 @@ def reindex(
             "--out",
             "--to",
             metavar="DIR",
-            help="Folder of the repaired copy; the damaged backup is only read.",
+            help="A new file or folder to write.",
         ),
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Rebuild the indexes in the backup itself, on consent.")
+        bool,
+        typer.Option(
+            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
+        ),
     ] = False,
     *,
     key: KeyFrom = None,
@@ -546,7 +551,7 @@ def reindex(
     record that can be proved from the segments and their indexes. Ends with 1 where anything is
     damaged.
     """
-    from breakglass.services.pipeline.acts.reindex import RebuildIndexes
+    from breakglass.services.pipeline.acts.files import RebuildIndexes
     from breakglass.services.topic_backup.address import mend_at
     from breakglass.services.topic_backup.group_history import outline
 

@@ -28,7 +28,7 @@ from breakglass.console.stores import ConnectorFile, connector, place_named
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.extras import need
-from breakglass.services.pipeline.generations import NewGeneration, require_replaceable
+from breakglass.services.pipeline.report import NewGeneration, require_replaceable
 from breakglass.services.topic_backup.store.form import StoredForm
 from breakglass.services.topic_backup.store.store import local_path
 
@@ -60,7 +60,7 @@ def run(
             "--from",
             "--target-dir",
             metavar="URL",
-            help="Folder of the backup, or s3://BUCKET/PREFIX (required, here or in the file).",
+            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
         ),
     ] = None,
     connector_config: ConnectorFile = None,
@@ -91,7 +91,7 @@ def run(
         duration(
             "--every",
             example="10s",
-            help="With --continuous: time between two looks at every topic.",
+            help="Time from one run to the next.",
             bare="s",
             least_ms=100,
             shown="10s",

@@ -1,4 +1,4 @@
-"""`breakglass backup status`: how each topic's backup stands."""
+"""`breakglass backup list`: how each topic's backup stands."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def status(
     store: BackupStore,
     topics: TopicNames = (),
     live: Annotated[
-        bool, typer.Option("--live", help="Ask the cluster how far each backup lags.")
+        bool, typer.Option("--live", help="Compare the backup with the topics of the cluster.")
     ] = False,
     key: KeyFrom = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what is backed up of each partition, its age, and when it was verified.
+    """List what is backed up of each partition, its age, and when it was verified.
 
     File names, sizes and manifests are checked, but no records; `backup verify` finds changed
     bytes. In a folder that Kafka Backup wrote, the command reads the indexes; a value that is in no

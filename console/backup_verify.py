@@ -41,9 +41,7 @@ def verify(
     ] = None,
     live: Annotated[
         bool,
-        typer.Option(
-            "--live", help="Compare the records of each topic with the topic of its name."
-        ),
+        typer.Option("--live", help="Compare the backup with the topics of the cluster."),
     ] = False,
     key: KeyFrom = None,
     progress: Progress = None,
@@ -138,8 +136,8 @@ def _keep(
     files: Sequence[tuple[HeldTopic, FilesVerified]], content: dict[HeldTopic, ContentVerified]
 ) -> None:
     """Note each verification beside the backup, where it can be written."""
-    from breakglass.services.topic_backup import verified
     from breakglass.services.topic_backup.manifest import read_manifest
+    from breakglass.services.topic_backup.notes import note_verified
 
     for held, found in files:
         compared = content.get(held)
@@ -149,7 +147,7 @@ def _keep(
         how, against = ("content", compared.against) if compared else ("files", None)
         whole = found.as_committed and (compared is None or compared.identical)
         try:
-            verified.note(held.folder, manifest.commit, how, against, whole=whole)
+            note_verified(held.folder, manifest.commit, how, against, whole=whole)
         except StorageError as error:
             say(f"the verification is not noted: {error}")
 

@@ -1,4 +1,4 @@
-"""`breakglass capture`: what is known of a cluster now, in one file; or the last bundles of it."""
+"""`breakglass bundle capture`: a cluster as it is known now, in one file."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def capture(
     connection: Connection,
     out: Annotated[
         Path,
-        typer.Option(
-            "--out", "--to", metavar="FILE", help="The new bundle; with --watch its folder."
-        ),
+        typer.Option("--out", "--to", metavar="FILE", help="A new file or folder to write."),
     ],
     gone: GoneBrokers = (),
     seconds: Seconds = SECONDS,
@@ -57,8 +55,7 @@ def capture(
         typer.Option(
             "--store",
             metavar="[KIND:]URL",
-            help="A place of backups whose status goes into the bundle, as for `console` "
-            "(repeatable).",
+            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
         ),
     ] = None,
     records: Annotated[
@@ -67,8 +64,7 @@ def capture(
             "--records",
             min=0,
             max=200,
-            help="Save at most this many records of each replica from where its log diverges, "
-            "without contents.",
+            help="At most N records from where logs differ.",
         ),
     ] = 100,
     contents_of: Annotated[
@@ -95,14 +91,12 @@ def capture(
         duration(
             "--every",
             example="5m",
-            help="With --watch: capture this often while nothing changes.",
+            help="Time from one run to the next.",
             least_ms=10_000,
             shown="5m",
         ),
     ] = 300_000,
-    keep: Annotated[
-        int, typer.Option("--keep", min=2, max=1000, help="With --watch: keep this many bundles.")
-    ] = 24,
+    keep: Annotated[int, typer.Option("--keep", min=2, max=1000, help="Keep the newest N.")] = 24,
     keep_bytes: Annotated[
         int,
         size(
@@ -114,7 +108,7 @@ def capture(
     ] = GIGABYTE,
     as_json: AsJson = False,
 ) -> None:
-    """Save what is known of the cluster in one file, for `breakglass open`; only reads.
+    """Save what is known of the cluster in one file, for `breakglass bundle open`; only reads.
 
     The bundle has the metadata, the evidence of replicas, settings without secrets, offsets of
     groups, the status of backups, recent journals, and where replicas diverge. What cannot be read
@@ -178,7 +172,10 @@ def _once(capturing: Capture, out: Path, *, as_json: bool) -> None:
     for part in manifest.unread[:SHOWN]:
         say(f"? {part}")
     if len(manifest.unread) > SHOWN:
-        say(f"? {len(manifest.unread) - SHOWN:,} more: `breakglass open {out} --list` shows all")
+        say(
+            f"? {len(manifest.unread) - SHOWN:,} more: `breakglass bundle open {out} --list` shows "
+            "all"
+        )
     say_acls(sorted(maker.missing_acls))
     if as_json:
         print_json(manifest.to_json())

@@ -1,6 +1,6 @@
 """The command `breakglass checkpoint`: consistent checkpoints of topics and groups (ZEP-008).
 
-`verify` asks no broker; `delete` and `retain` are under guard, because nothing brings them back.
+`verify` asks no broker; `prune` is under guard, because nothing brings them back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.checkpoint_explain import explain
-from breakglass.console.checkpoint_list import end_with, list_all, status, verification
+from breakglass.console.checkpoint_list import end_with, list_all, show, verification
 from breakglass.console.checkpoint_options import (
     CONTROL,
     DRAIN_MS,
@@ -59,6 +59,7 @@ from breakglass.console.options import (
     TokenFile,
     connected_for_writing,
     duration,
+    with_groups,
     with_log_format,
 )
 from breakglass.console.output import print_json, say
@@ -70,7 +71,7 @@ from breakglass.services.checkpoint.serving import SameId, Schedule, Serving, St
 from breakglass.services.checkpoint.store.backup_store import BackupStore, Retention
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.checkpoint.wording import NOT_PROVED
-from breakglass.services.errors import ReadOnly, Refused, StorageError, Unreachable
+from breakglass.services.errors import ReadOnly, Refused, StorageError, Unreachable, UsageError
 from breakglass.services.extras import need
 
 if TYPE_CHECKING:
@@ -80,6 +81,17 @@ if TYPE_CHECKING:
 TOKEN = "BREAKGLASS_CHECKPOINT_TOKEN"  # noqa: S105 - the variable's name
 PORT = 9600
 """Zeebe's port for its actuators."""
+
+
+def _limits(
+    keep: Annotated[int | None, typer.Option(min=1, help="Keep the newest N.")] = None,
+    older_than: OlderThan = None,
+) -> Retention:
+    return Retention(keep, older_than)
+
+
+Limits = Annotated[Retention, _limits]
+NO_LIMITS = Retention()
 
 
 @with_log_format
@@ -97,14 +109,11 @@ def serve(
         duration(
             "--every",
             example="6h",
-            help="Take a checkpoint this long after the last (default: only on request).",
+            help="Time from one run to the next.",
             shown="",
         ),
     ] = None,
-    keep: Annotated[
-        int | None, typer.Option(min=1, help="Keep the newest N completed checkpoints.")
-    ] = None,
-    older_than: OlderThan = None,
+    limits: Limits = NO_LIMITS,
     same_id: Annotated[
         SameId,
         typer.Option(
@@ -123,7 +132,7 @@ def serve(
         bool,
         typer.Option(
             "--hold-retention",
-            help="Stop the topics' retention until each checkpoint is copied; needs --write.",
+            help="Stop the topics' retention until a checkpoint is copied; needs --write.",
         ),
     ] = False,
     control_topic: ControlTopic = CONTROL,
@@ -135,9 +144,9 @@ def serve(
     The server listens on this machine only, unless --host and a certificate are given. A client
     needs the token, which is printed unless --token-file or BREAKGLASS_CHECKPOINT_TOKEN sets it.
     Without --level, the strongest promise that holds when the server starts is chosen, as by
-    `checkpoint take`. Without --write, the server takes and deletes no checkpoint. A signal ends it
-    once requests and partitions under way are done; after a restart, it completes the copies that
-    it had begun.
+    `checkpoint take`. Without --every, it takes checkpoints only on request; without --write, it
+    takes and deletes none. A signal ends it once requests and partitions under way are done; after
+    a restart, it completes the copies that it had begun.
     """
     from breakglass.services.checkpoint.kafka.topics import KafkaTopics
     from breakglass.services.checkpoint.parts import coordinator_of, finisher_of
@@ -149,7 +158,7 @@ def serve(
 
     if connection.write:
         need("pipeline")
-    schedule = Schedule(every, Retention(keep, older_than))
+    schedule = Schedule(every, limits)
     if not connection.write and schedule != Schedule():
         raise ReadOnly("a schedule takes and deletes checkpoints: add --write")
     if not connection.write and hold_retention:
@@ -210,7 +219,7 @@ class ServedHolds:
 
     def suspend(self, request: str) -> None:
         """Suspend retention, if that is wanted, for a checkpoint that is not started yet."""
-        from breakglass.services.checkpoint.acts.hold import HoldRetention
+        from breakglass.services.checkpoint.acts.take import HoldRetention
 
         if self.wanted.hold_retention:
             act = HoldRetention(self.wanted.topics, self.wanted.how.control_topic, request)
@@ -219,7 +228,7 @@ class ServedHolds:
 
     def release_ended(self) -> None:
         """Give topics the retention again that was held back for checkpoints that have ended."""
-        from breakglass.services.checkpoint.acts.hold import release_ended
+        from breakglass.services.checkpoint.acts.take import release_ended
         from breakglass.services.checkpoint.kafka.logs import read_control
         from breakglass.services.kafka.wire.deadline import Deadline
 
@@ -313,38 +322,18 @@ def verify(id: Id, store: Store, as_json: AsJson = False) -> None:
         say(f"checkpoint {id} has the files that were committed. {NOT_PROVED}")
 
 
-Write = Annotated[bool, typer.Option("--write", help="Delete it, after your consent.")]
-
-
-def delete(
-    id: Id, store: Store, write: Write = False, consent: Phrases = None, as_json: AsJson = False
-) -> None:
-    """Delete a checkpoint, after your consent; its id is never used again.
-
-    A checkpoint that is being copied may be deleted: its worker is refused from then on, and the
-    copied files are deleted. Deleting again completes an interrupted deletion, without a new
-    consent.
-    """
-    opened = store_at(store)
-    if id not in opened.ids():
-        found_in(opened, id)
-    command = GuardedCommand(DeleteCheckpoint(opened, id), Consent(tuple(consent or ())))
-    frozen = command.freeze()
-    command.carry_out(frozen, write=write)
-    if as_json:
-        print_json({"schema": 1, "deleted": [id]})
-    else:
-        say(f"checkpoint {id} is deleted")
-
-
-def retain(
+def prune(
     store: Store,
-    keep: Annotated[
-        int | None, typer.Option(min=1, help="Keep the newest N completed checkpoints.")
+    id: Annotated[
+        int | None,
+        typer.Argument(min=1, metavar="ID", help="A checkpoint to delete, whatever its age."),
     ] = None,
-    older_than: OlderThan = None,
+    limits: Limits = NO_LIMITS,
     write: Annotated[
-        bool, typer.Option("--write", help="Delete them, after your consent.")
+        bool,
+        typer.Option(
+            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
+        ),
     ] = False,
     delete: OldDelete = False,
     consent: Phrases = None,
@@ -352,13 +341,27 @@ def retain(
 ) -> None:
     """List the checkpoints that --keep and --older-than select; with --write, delete them.
 
-    Without these options, no checkpoint is selected. The newest completed checkpoint always stays,
-    and so do checkpoints that are being copied. --write also completes interrupted deletions.
+    Without these options and without ID, no checkpoint is selected. The newest completed checkpoint
+    always stays, and so do checkpoints that are being copied. --write also completes interrupted
+    deletions. The id of a deleted checkpoint is never used again. With ID, exactly that checkpoint
+    is deleted, even if it is the newest or is being copied: its worker is refused from then on.
     """
     opened = store_at(store)
+    agreed = Consent(tuple(consent or ()))
+    if id is not None:
+        if limits != NO_LIMITS:
+            raise UsageError("ID names one checkpoint: leave out --keep and --older-than")
+        if id not in opened.ids():
+            found_in(opened, id)
+        one = GuardedCommand(DeleteCheckpoint(opened, id), agreed)
+        one.carry_out(one.freeze(), write=write)
+        if as_json:
+            print_json({"schema": 1, "deleted": [id]})
+        else:
+            say(f"checkpoint {id} is deleted")
+        return
     all_in(opened)
-    limits = Retention(keep, older_than)
-    command = GuardedCommand(DeleteExpired(opened, limits), Consent(tuple(consent or ())))
+    command = GuardedCommand(DeleteExpired(opened, limits), agreed)
     frozen = command.freeze()
     going, left = frozen.plan.going, frozen.plan.left
     deleting = write or delete
@@ -376,19 +379,19 @@ def retain(
         say("No checkpoint may be deleted.")
 
 
-app = new_app("Take, watch, delete and restore consistent checkpoints of topics and groups.")
-app.command()(explain)
+app = new_app("Take, show, prune and restore consistent checkpoints of topics and groups.")
 app.command()(take)
-app.command()(finish)
-app.command()(status)
 app.command("list")(list_all)
+app.command()(show)
 app.command()(verify)
 app.command("restore")(restore_checkpoint)
-app.command()(delete)
-app.command()(retain)
-app.command()(serve)
+app.command()(with_groups(prune))
+app.command()(explain)
+app.command()(finish)
+serve_app = new_app()
+serve_app.command("checkpoints")(serve)
 
 
 @app.callback()
 def checkpoint() -> None:
-    """Take, watch, delete and restore consistent checkpoints of topics and groups."""
+    """Take, show, prune and restore consistent checkpoints of topics and groups."""

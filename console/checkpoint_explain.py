@@ -35,14 +35,21 @@ def explain(
         int | None, typer.Argument(min=1, metavar="ID", help="Id of a stored checkpoint.")
     ] = None,
     store: Annotated[
-        str | None, typer.Option("--store", metavar="URL", help="Store of the checkpoint ID.")
+        str | None,
+        typer.Option(
+            "--store", metavar="URL", help="A place of backups: a folder, or s3://BUCKET/PREFIX."
+        ),
     ] = None,
     topics: ExplainedTopics = None,
     group: Groups = None,
     external: External = None,
     flow: Flows = None,
     hold_retention: Annotated[
-        bool, typer.Option("--hold-retention", help="As for `checkpoint take`.")
+        bool,
+        typer.Option(
+            "--hold-retention",
+            help="Stop the topics' retention until a checkpoint is copied; needs --write.",
+        ),
     ] = False,
     control_topic: ControlTopic = CONTROL,
     as_json: AsJson = False,

@@ -1,4 +1,4 @@
-"""`breakglass checkpoint list` and `status`: what there is, and how far it is.
+"""`breakglass checkpoint list` and `show`: what there is, and how far it is.
 
 With --json what is not known is null, never 0.
 """
@@ -38,7 +38,7 @@ def list_all(store: Store, as_json: AsJson = False) -> None:
     raise typer.Exit(int(any(checkpoint.unread is not None for checkpoint in found)))
 
 
-def status(id: Id, store: Store, as_json: AsJson = False) -> None:
+def show(id: Id, store: Store, as_json: AsJson = False) -> None:
     """Show one checkpoint: its level, the state of each partition, and why it was lowered.
 
     For a partition that is being copied, the command prints how much is copied, and about how much

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from breakglass.console import completion
-from breakglass.console.options import duration, rate
+from breakglass.console.options import rate, waits
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
 from breakglass.services.checkpoint.store.backup_store import (
     BackupStore,
@@ -20,12 +20,17 @@ from breakglass.services.errors import UsageError
 
 Store = Annotated[
     str,
-    typer.Option("--store", metavar="URL", help="Folder of the checkpoints, or s3://BUCKET/PREFIX"),
+    typer.Option(
+        "--store", metavar="URL", help="A place of backups: a folder, or s3://BUCKET/PREFIX."
+    ),
 ]
 CheckpointTopics = Annotated[
     list[str],
     typer.Option(
-        "--topics", metavar="A,B", help="Topics; may be repeated.", autocompletion=completion.topics
+        "--topics",
+        metavar="A,B",
+        help="Names of topics (repeatable).",
+        autocompletion=completion.topics,
     ),
 ]
 ExplainedTopics = Annotated[
@@ -33,7 +38,7 @@ ExplainedTopics = Annotated[
     typer.Option(
         "--topics",
         metavar="A,B",
-        help="Topics that the checkpoint would contain; may be repeated.",
+        help="Names of topics (repeatable).",
         autocompletion=completion.topics,
     ),
 ]
@@ -77,17 +82,13 @@ ControlTopic = Annotated[
 Node = Annotated[
     int, typer.Option("--node", min=0, help="Number of this machine among the machines that copy.")
 ]
-MaxRate = Annotated[float | None, rate("--max-rate", help="Maximum copy rate.", shown="unlimited")]
+MaxRate = Annotated[
+    float | None,
+    rate("--max-rate", help="Maximum rate of reading, or unlimited.", shown="unlimited"),
+]
 Drain = Annotated[
     int,
-    duration(
-        "--drain",
-        example="60s",
-        help="Time to wait for groups to catch up to the cut.",
-        bare="s",
-        least_ms=100,
-        shown="60s",
-    ),
+    waits("60s", least_ms=100),
 ]
 DRAIN_MS = 60_000
 CONTROL = CONTROL_TOPIC

@@ -99,7 +99,7 @@ def restore_checkpoint(
     need("pipeline")
     from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint, how_it_ended
     from breakglass.services.checkpoint.spark.restore import target_names
-    from breakglass.services.pipeline.acts.restore import RestoreSettings
+    from breakglass.services.pipeline.restore.options import RestoreSettings
 
     opened = store_at(store)
     found = found_in(opened, id)

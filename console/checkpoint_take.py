@@ -87,7 +87,7 @@ def take(
         bool,
         typer.Option(
             "--hold-retention",
-            help="Stop the topics' retention until everything is copied; needs --write.",
+            help="Stop the topics' retention until a checkpoint is copied; needs --write.",
         ),
     ] = False,
     control_topic: ControlTopic = CONTROL,
@@ -227,7 +227,7 @@ def releasing(connection: Connection, control_topic: str, request: str) -> Itera
 
 def release(connection: Connection, control_topic: str, request: str) -> None:
     """Give topics the retention again that *request* held back: its consent included that."""
-    from breakglass.services.checkpoint.acts.hold import ReleaseRetention
+    from breakglass.services.checkpoint.acts.take import ReleaseRetention
 
     act = ReleaseRetention(control_topic, request)
     command = GuardedCommand(act, Consent(implied=True), connection)

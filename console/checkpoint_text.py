@@ -6,6 +6,7 @@ import shlex
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from breakglass.console.help import HelpedCommand
 from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _parsed(name: str, offered: tuple[str, ...], text: str) -> dict[str, Any]:
 @cache
 def _command(name: str, offered: tuple[str, ...]) -> Command:
     """The command `breakglass checkpoint NAME` with its *offered* parameters alone."""
-    from typer.core import TyperCommand, TyperGroup
+    from typer.core import TyperGroup
     from typer.main import get_command
 
     from breakglass.console.checkpoint import app
@@ -74,4 +75,4 @@ def _command(name: str, offered: tuple[str, ...]) -> Command:
     assert isinstance(group, TyperGroup)
     params = [option for option in group.commands[name].params if option.name in offered]
     assert len(params) == len(offered), f"{name} has other options than {offered}"
-    return TyperCommand(name, params=params, add_help_option=False)
+    return HelpedCommand(name, params=params, add_help_option=False)

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from breakglass import __version__
-from breakglass.console.commands import CommandGroup
+from breakglass.console.commands import Program
 from breakglass.console.exits import run_app
 
 app = typer.Typer(
-    cls=CommandGroup,
+    cls=Program,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
@@ -38,8 +38,27 @@ def breakglass(
 
     What is lost? Which replica loses least? How is the rest put back?
     Without a command the console opens; its options are those of `breakglass console`.
-    Nothing is changed without --write and your consent.
+    Nothing is changed without --write and your consent. `breakglass help COMMAND` explains a
+    command, and `breakglass help connection` how to name the cluster.
     """
+
+
+@app.command("help", hidden=True)
+def print_help(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COMMAND|connection", help="What to explain."),
+    ] = None,
+) -> None:
+    """Print the help of a command, or how to name the cluster."""
+    if words == ["connection"]:
+        from breakglass.console.options import connection_help
+
+        print(connection_help(context))
+        return
+    assert context.parent is not None
+    context.parent.command.main([*(words or ()), "--help"], prog_name="breakglass")
 
 
 def main() -> int:

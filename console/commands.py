@@ -7,7 +7,7 @@ A command is added by one line here and `make docs`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from breakglass.console.help import HelpedCommand, HelpedGroup
 from breakglass.console.option_values import spread
+from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
     from typer._click import Command, Context
@@ -31,56 +32,178 @@ class CommandEntry:
     """One line of the list of commands."""
 
     section: str
+    """Empty: the command is not listed."""
     name: str
     summary: str
     module: str = ""
-    """Where its `app` is, made by `new_app`; empty: in the module of its name."""
+    """Where its `app` is, made by `new_app`, or ``module:app``; empty: the module of its name."""
+    members: tuple[CommandEntry, ...] = ()
+    """Commands of this one whose modules are imported when they are asked for."""
+    default: str = ""
+    """The member that runs when none is named."""
 
     @property
     def path(self) -> str:
         module = self.module or f"console.{self.name.replace('-', '_')}"
-        return f"breakglass.{module}"
+        return f"breakglass.{module.partition(':')[0]}"
+
+    def load(self) -> Command:
+        if self.members and not self.module:
+            return CommandGroup(
+                self.members,
+                self.default,
+                name=self.name,
+                help=self.summary,
+                no_args_is_help=not self.default,
+                rich_markup_mode=None,
+            )
+        app = getattr(import_module(self.path), self.module.partition(":")[2] or "app")
+        command = get_command(app)
+        if isinstance(command, HelpedGroup):
+            for member in self.members:
+                command.add_command(Deferred(member))
+        return command
 
 
 CONSOLE = "console"
 """The command that `breakglass` alone runs."""
-_SECTIONS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "Incident": (
-        (CONSOLE, "Open the console (as `breakglass` alone does)."),
-        ("serve", "Show a read-only dashboard in a browser."),
-        ("exporter", "Export metrics for Prometheus."),
-        ("triage", "Start here: what is offline, what is lost, what to do."),
-        ("capture", "Save what is known of an incident in one file."),
-        ("open", "Open the console on such a file.", "console.open_bundle"),
-        ("plan", "Make, read, edit, check and compare recovery plans."),
-        ("hold", "Keep the controller from electing by order during triage."),
-        ("recover", "Hold the elections of a reviewed plan: the usual way."),
-        ("unclean-recovery", "Elect the best replicas without a plan (KIP-1275)."),
-        ("leader-election", "Hold preferred, unclean or designated elections."),
-        ("rescue", "Save records that elections will cut off; elect nobody."),
-        ("groups", "Reset groups that committed past the end of a log."),
-        ("return", "Check whether a dead broker is safe to start.", "console.returning"),
-        ("quorum", "Find the copy of the metadata that loses least, without controllers."),
-        ("internal-topics", "Show what internal topics lose by an election, key by key."),
-        ("transactions", "List transactions that lost their markers, and end them."),
-        ("doctor", "Check what an incident needs: this machine, connections, ACLs."),
-        ("journal", "Show what was done from here, by whom, how it ended."),
+NOW, AFTERWARDS, PREPARE, WATCH, PRACTISE, COMPATIBILITY = (
+    *("Now", "Afterwards", "Prepare", "Watch", "Practise", "Compatibility"),
+)
+AFTER = (
+    CommandEntry("", "groups", "Reset groups that committed past the end of a log."),
+    CommandEntry("", "transactions", "List transactions that lost their markers, and end them."),
+    CommandEntry("", "internal-topics", "Show what internal topics lose by an election, by key."),
+    CommandEntry(
+        *("", "add-replica", "Add replicas to partitions that lack min.insync.replicas in sync."),
+        "console.recover:add_replica_app",
     ),
-    "Backup": (
-        ("backup", "Back up, verify, restore and prune topics."),
-        ("diff", "Compare backups, topics, replicas and log folders by record."),
+)
+SERVE = (
+    CommandEntry("", "dashboard", "Show a read-only dashboard in a browser.", "console.serve"),
+    CommandEntry("", "metrics", "Export metrics for Prometheus.", "console.exporter"),
+    CommandEntry(
+        *("", "checkpoints", "Take and list checkpoints over HTTP."), "console.checkpoint:serve_app"
     ),
-    "Checkpoint": (
-        ("checkpoint", "Take and restore consistent checkpoints of topics and groups."),
+)
+BUNDLE = (
+    CommandEntry("", "capture", "Save what is known of an incident in one file."),
+    CommandEntry("", "open", "Open the console on such a file.", "console.open_bundle"),
+)
+LAB = (
+    CommandEntry("", "demo", "Break a real cluster on loopback and recover it."),
+    CommandEntry("", "drill", "Recover a random incident against the clock, and see the score."),
+)
+COMMANDS = (
+    CommandEntry("", CONSOLE, "Open the console (as `breakglass` alone does)."),
+    CommandEntry(NOW, "triage", "Start here: what is offline, what is lost, what to do."),
+    CommandEntry(NOW, "recover", "Elect the leaders of a plan; resume; freeze the controller."),
+    CommandEntry(NOW, "rescue", "Save the records that an election or a return cuts off."),
+    CommandEntry(NOW, "can-start", "Check whether a dead broker may start.", "console.returning"),
+    CommandEntry(NOW, "quorum", "Compare copies of the metadata when the controllers are gone."),
+    CommandEntry(NOW, "plan", "Make, show, check, edit, approve and compare plans."),
+    CommandEntry(AFTERWARDS, "report", "Account for every record of an incident."),
+    CommandEntry(AFTERWARDS, "journal", "Show what was done from here, by whom, how it ended."),
+    CommandEntry(
+        *(AFTERWARDS, "after", "Repair groups, transactions and replicas after an election."),
+        members=AFTER,
     ),
-    "Metastore": (("metastore", "Back up, verify and restore the command topic of ksqlDB."),),
-    "Lab": (
-        ("demo", "Break a real cluster on loopback and recover it."),
-        ("drill", "Recover a random incident on a lab against the clock, and see the score."),
-        ("lab", "Run real Kafka brokers on this machine, to break and to practise on."),
+    CommandEntry(PREPARE, "doctor", "Check this machine, the connection and ACLs."),
+    CommandEntry(PREPARE, "backup", "Back up, verify, restore and prune topics."),
+    CommandEntry(PREPARE, "checkpoint", "Take and restore consistent checkpoints."),
+    CommandEntry(
+        *(PREPARE, "ksql", "Back up and restore the command topic of ksqlDB."), "console.metastore"
+    ),
+    CommandEntry(PREPARE, "diff", "Compare two backups, topics, replicas or log folders."),
+    CommandEntry(
+        *(WATCH, "serve", "Serve a dashboard, metrics or checkpoints."),
+        members=SERVE,
+        default="dashboard",
+    ),
+    CommandEntry(
+        *(WATCH, "bundle", "Capture an incident in one file, and open such a file."), members=BUNDLE
+    ),
+    CommandEntry(
+        *(PRACTISE, "lab", "Run real brokers on this machine: demo, drill, scenarios."),
+        "console.lab",
+        LAB,
+    ),
+    CommandEntry(COMPATIBILITY, "unclean-recovery", "KIP-1275's kafka-unclean-recovery."),
+    CommandEntry(COMPATIBILITY, "leader-election", "KIP-1275's kafka-elect-leaders."),
+)
+ALIASES = {
+    "capture": "bundle capture",
+    "open": "bundle open",
+    "exporter": "serve metrics",
+    "hold": "recover freeze",
+    "return": "can-start",
+    "groups past-end": "after groups list",
+    "groups": "after groups",
+    "transactions": "after transactions",
+    "internal-topics": "after internal-topics",
+    "demo": "lab demo",
+    "drill": "lab drill",
+    "lab status": "lab list",
+    "recover report": "report",
+    "recover min-isr": "recover forget-leader",
+    "recover add-replica": "after add-replica",
+    "plan set": "plan edit",
+    "plan exclude": "plan edit --words exclude",
+    "plan prefer": "plan edit",
+    "plan never": "plan edit --words never",
+    "plan least-loss": "plan edit --least-loss",
+    "journal observed": "journal list --observed",
+    "journal timeline": "journal show --timeline",
+    "backup status": "backup list",
+    "backup reindex": "backup repair",
+    "checkpoint status": "checkpoint show",
+    "checkpoint delete": "checkpoint prune",
+    "checkpoint retain": "checkpoint prune",
+    "checkpoint serve": "serve checkpoints",
+    "metastore list": "ksql show",
+    "metastore history": "ksql show --history",
+    "metastore lines": "ksql show --lines",
+    "metastore validate": "ksql submit --dry-run",
+    "metastore": "ksql",
+    "version": "--version",
+    "-V": "--version",
+}
+"""The words that commands had before, and those that they have now. They work and are not shown."""
+
+
+TRIAGE = "`breakglass triage` lists what is offline, what is lost, and what to do"
+ADDRESS = "name the cluster by --bootstrap-server: `breakglass triage --bootstrap-server HOST:PORT`"
+READS = (
+    "`breakglass backup cat URL/TOPIC/PARTITION` prints records of a backup, and `breakglass diff` "
+)
+FIRST_GUESSES = {
+    "restore": "topics: `breakglass backup restore`; checkpoints: `breakglass checkpoint restore`; "
+    "ksqlDB's command topic: `breakglass ksql restore`",
+    "verify": "topics: `breakglass backup verify`; checkpoints: `breakglass checkpoint verify`; "
+    "ksqlDB's command topic: `breakglass ksql verify`",
+    "elect": "`breakglass recover` makes a plan, shows what it loses, and asks before it elects",
+    "fix": "`breakglass recover` makes a plan, shows what it loses, and asks before it elects",
+    "list": f"{TRIAGE}; backups, checkpoints and journals have a `list` of their own",
+    **dict.fromkeys(("status", "offline", "why", "show", "describe"), TRIAGE),
+    **dict.fromkeys(("--list", "--describe", "--topic", "-L"), TRIAGE),
+    **dict.fromkeys(("--unavailable-partitions", "--under-replicated-partitions"), TRIAGE),
+    **dict.fromkeys(("--zookeeper", "--broker-list", "-b"), ADDRESS),
+    **dict.fromkeys(("-C", "-P", "-Q", "-t"), f"{READS}compares two sources of them"),
+    **dict.fromkeys(
+        ("--election-type", "--all-topic-partitions"),
+        "`breakglass leader-election` has the options of kafka-leader-election.sh",
     ),
 }
-COMMANDS = tuple(CommandEntry(section, *row) for section, rows in _SECTIONS.items() for row in rows)
+"""What operators type first, also for kafka-topics.sh and kcat, and the command that it is here."""
+
+
+def renamed(args: list[str]) -> list[str]:
+    """*args* with the words of now in place of those of before."""
+    for length in (2, 1):
+        words = ALIASES.get(" ".join(args[:length]))
+        if words is not None:
+            return [*words.split(), *args[length:]]
+    return args
 
 
 class CommandApp(typer.Typer):
@@ -111,12 +234,13 @@ class Deferred(TyperCommand):
 
     def __init__(self, entry: CommandEntry) -> None:
         super().__init__(
-            entry.name, help=entry.summary, rich_markup_mode=None, rich_help_panel=entry.section
+            entry.name,
+            help=entry.summary,
+            rich_markup_mode=None,
+            rich_help_panel=entry.section or None,
+            hidden=entry.name == CONSOLE,
         )
-        self.entry = entry
-
-    def load(self) -> Command:
-        return get_command(import_module(self.entry.path).app)
+        self.load = entry.load
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
@@ -126,32 +250,40 @@ class Deferred(TyperCommand):
 
 
 class CommandGroup(HelpedGroup):
-    """The group whose members are those of the table."""
+    """A group whose members are those of a table, and that may have one which runs unnamed."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, entries: Sequence[CommandEntry], default: str = "", **settings: Any) -> None:
         super().__init__(**settings)
-        for entry in COMMANDS:
+        self.default = default
+        for entry in entries:
             self.add_command(Deferred(entry))
 
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Take a line that names no command as one for the console: `breakglass --write`.
-
-        What is completed may still become the name of a command.
-        """
-        if ctx.resilient_parsing and not args:
-            return super().parse_args(ctx, args)
-        if not args or (args[0].startswith("-") and args[0] not in self.own_options(ctx)):
-            args = [CONSOLE, *args]
-        return super().parse_args(ctx, spread(args, "--gone"))
+    def rewritten(self, ctx: Context, args: list[str]) -> list[str]:
+        """Take a line that names no command as one for the default: `breakglass --write`."""
+        own = {name for param in self.get_params(ctx) for name in param.opts}
+        unnamed = not args or (args[0].startswith("-") and args[0] not in own)
+        return [self.default, *args] if unnamed and self.default else args
 
     def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
         found = super().shell_complete(ctx, incomplete)
-        if incomplete.startswith("-"):
-            with self.commands[CONSOLE].make_context(
-                CONSOLE, [], parent=ctx, resilient_parsing=True
-            ) as console:
-                found += console.command.shell_complete(console, incomplete)
+        if incomplete.startswith("-") and self.default:
+            with self.commands[self.default].make_context(
+                self.default, [], parent=ctx, resilient_parsing=True
+            ) as default:
+                found += default.command.shell_complete(default, incomplete)
         return list({item.value: item for item in found}.values())
 
-    def own_options(self, ctx: Context) -> frozenset[str]:
-        return frozenset(name for param in self.get_params(ctx) for name in param.opts)
+
+class Program(CommandGroup):
+    """The program itself: its table, and the words that its commands had before."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(COMMANDS, CONSOLE, **settings)
+
+    def rewritten(self, ctx: Context, args: list[str]) -> list[str]:
+        # Options without a command may be those of another tool, wherever they stand.
+        guesses = args if args and args[0].startswith("-") else args[:1]
+        for word in filter(FIRST_GUESSES.get, guesses):
+            if not ctx.resilient_parsing:
+                raise UsageError(f"{word}: {FIRST_GUESSES[word]}.")
+        return super().rewritten(ctx, spread(renamed(args), "--gone"))

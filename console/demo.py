@@ -1,4 +1,4 @@
-"""`breakglass demo`: a cluster broken on loopback, recovered, and checked against the truth.
+"""`breakglass lab demo`: a cluster broken on loopback, recovered, and checked against the truth.
 
 On a terminal the console opens on that cluster; afterwards the demo prints how it was left.
 """
@@ -43,23 +43,23 @@ ANSWER_SECONDS = 10.0
 @app.command()
 def demo(
     kafka_version: KafkaVersion = KAFKA,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the lab's data and logs.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep-data", "--keep", help="Keep data and logs.")
+    ] = False,
     automatic: Annotated[
         bool,
         typer.Option("--automatic", help="Recover without the console, on a terminal as well."),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="As --automatic; print the result as one JSON document.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Break a real cluster on loopback, then recover it: verdicts, rescue, election, report.
 
     The demo kills and starts four brokers until partitions are offline; one broker comes back with
     an empty disk. On a terminal, the console opens on this cluster for you to practise. Elsewhere,
-    and with --automatic, the demo recovers everything without prompting. It first saves the records
-    that the elections cut off in your state folder, and prints the ledger of the incident last. It
-    compares every verdict, leader, loss and saved record, and the sums of the ledger, with what the
-    lab knows to be true.
+    and with --automatic or --json, the demo recovers everything without prompting. It first saves
+    the records that the elections cut off in your state folder, and prints the ledger of the
+    incident last. It compares every verdict, leader, loss and saved record, and the sums of the
+    ledger, with what the lab knows to be true.
     """
     with _broken_cluster(kafka_version, keep=keep) as (cluster, truth):
         if automatic or as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -159,7 +159,7 @@ def _report(found: Triage, electing: Electing, truth: Truth) -> None:
 
 
 def _ledger(electing: Electing, client: ReadClient) -> IncidentLedger:
-    """Print the ledger of the incident, as `breakglass recover report` does, and return it."""
+    """Print the ledger of the incident, as `breakglass report` does, and return it."""
     from breakglass.console.report import print_ledger
     from breakglass.services.recovery.ledger.assemble import ledger_of
     from breakglass.services.recovery.ledger.page import ledger_page

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from breakglass.services.divergence.align import Comparison, HunkTotals, RecordPair, Run
     from breakglass.services.divergence.entry import Item
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.topic_backup.store.key import Key
+    from breakglass.services.topic_backup.store.blobs import Key
 
 app = new_app()
 
@@ -45,13 +45,11 @@ def diff(
     right: Annotated[
         str, typer.Argument(metavar="B", help="Another source of the same partition.")
     ],
-    start: Annotated[
-        int | None, typer.Option("--from", min=0, help="First offset to compare.")
-    ] = None,
+    start: Annotated[int | None, typer.Option("--from", min=0, help="First offset.")] = None,
     end: Annotated[int | None, typer.Option("--to", min=0, help="Offset to stop before.")] = None,
     summary: Annotated[bool, typer.Option("--summary", help="Print only the totals.")] = False,
     records: Annotated[
-        int, typer.Option(min=0, help="Records to print of each run of differences.")
+        int, typer.Option(min=0, help="At most N records from where logs differ.")
     ] = SHOWN_RECORDS,
     progress: Progress = None,
     read_all: Annotated[
@@ -161,8 +159,8 @@ def _on_spark(
     """Counted part by part; raises PipelineError where there is no Spark."""
     from breakglass.services.divergence.address import parse_address
     from breakglass.services.divergence.source import Extent
-    from breakglass.services.pipeline.counting import CountedSides, count_on_spark
     from breakglass.services.pipeline.session import Spark
+    from breakglass.services.pipeline.spark_job import CountedSides, count_on_spark
 
     asked = any(parse_address(address).kind.asks_brokers for address in (left, right))
     sides = CountedSides(left, right, connection.access() if asked else None, key)

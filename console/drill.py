@@ -1,4 +1,4 @@
-"""`breakglass drill`: a random incident on a lab, to be recovered by keys and against the clock.
+"""`breakglass lab drill`: a random incident on a lab, recovered by keys and against the clock.
 
 The score holds what was done against the best that the disks allowed, which only the bookkeeper
 knows; then the best play is printed, step by step.
@@ -67,6 +67,7 @@ def drill(
     level: Annotated[
         str,
         typer.Option(
+            "--difficulty",
             "--level",
             metavar="|".join(LEVELS),
             help="How much has happened to the cluster.",
@@ -82,7 +83,7 @@ def drill(
     ] = False,
     kafka_version: KafkaVersion = KAFKA,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep data, logs, journals and rescued records.")
+        bool, typer.Option("--keep-data", "--keep", help="Keep data and logs.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -124,7 +125,7 @@ def show_history(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"schema": 1, "drills": drills})
     elif not drills:
-        say("No drill was played to its end yet: `breakglass drill` begins one.")
+        say("No drill was played to its end yet: `breakglass lab drill` begins one.")
     else:
         rows = [
             (

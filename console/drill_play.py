@@ -256,7 +256,10 @@ def concluded(drill: Drill, level: str, played: Played) -> dict[str, object]:
     print_lines(replay_lines(best))
     if level != FROM_FILE:
         print_lines(
-            ["", f"The same again: breakglass drill --seed {drill.incident.seed} --level {level}"]
+            [
+                "",
+                f"Again: breakglass lab drill --seed {drill.incident.seed} --level {level}",
+            ]
         )
     return {
         "schema": 1,

@@ -122,7 +122,7 @@ class Electing:
         if not consent.implied:
             alone = [group for group in subject.groups if group.why_alone]
             if any(group.why_alone == INTERNAL_ALONE for group in alone):
-                say("what internal topics lose, key by key: breakglass internal-topics")
+                say("what internal topics lose, key by key: breakglass after internal-topics")
             for group in alone:
                 say(f"{group.phrase}: needs a consent of its own: {group.why_alone}")
         self.evidence |= {priced.partition: priced.evidence for priced in wanted}
@@ -252,14 +252,13 @@ def _words(outcome: PartitionOutcome) -> str:
 
 
 def _next_commands(left: Sequence[PartitionOutcome], journals: Sequence[Path]) -> Iterator[str]:
-    named = f" --journal {journals[0]}" if len(journals) == 1 else ""
+    name = f" {journals[0]}" if len(journals) == 1 else ""
     if any(outcome.result is RecoveryResult.UNKNOWN for outcome in left):
-        name = f" {journals[0]}" if len(journals) == 1 else ""
         yield f"`breakglass journal check{name}` asks the cluster what became of it"
     if any(outcome.result is not RecoveryResult.ELECTED_ANOTHER for outcome in left):
         undo = any(outcome.order_restored is False and not outcome.succeeded for outcome in left)
         also = ", with --undo it puts orders back" if undo else ""
-        yield f"`breakglass recover resume{named} --write` finishes what is left{also}"
+        yield f"`breakglass recover resume{name} --write` finishes what is left{also}"
     else:
         yield "plan again: `breakglass plan make`"
 

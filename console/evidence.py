@@ -181,7 +181,7 @@ def say_observed(*cluster_ids: str) -> None:
             shown = True
             say(f"SEEN: {line}.")
     if shown:
-        say("Take note of it: breakglass journal observed --acknowledge")
+        say("Take note of it: breakglass journal list --observed --acknowledge")
 
 
 def say_past_end(found: Iterable[GroupPastEnd], unread: Iterable[str], moment: str) -> None:
@@ -190,7 +190,7 @@ def say_past_end(found: Iterable[GroupPastEnd], unread: Iterable[str], moment: s
     Groups that could not be read are named as well (R33).
     """
     for reason in unread:
-        say(f"? {reason}, when this was read: `breakglass groups past-end` looks again")
+        say(f"? {reason}, when this was read: `breakglass after groups list` looks again")
     by_group: dict[str, list[GroupPastEnd]] = {}
     for past in found:
         by_group.setdefault(past.group, []).append(past)
@@ -201,7 +201,7 @@ def say_past_end(found: Iterable[GroupPastEnd], unread: Iterable[str], moment: s
             f"group {group}: committed {first.committed:,} on {first.partition}, whose log ends at "
             f"{first.log_end:,}{more}: {moment} its consumers go on there if they track leader "
             "epochs; others meet OFFSET_OUT_OF_RANGE and start where auto.offset.reset says; "
-            "`breakglass groups reset` moves it to where the log that it has read ends"
+            "`breakglass after groups reset` moves it to where the log that it has read ends"
         )
 
 

@@ -1,4 +1,4 @@
-"""`breakglass exporter`: what a cluster and its backups are like, as metrics for Prometheus."""
+"""`breakglass serve metrics`: a cluster and its backups, as metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def export(
         duration(
             "--every",
             example="15s",
-            help="Look at each source this often.",
+            help="Time from one run to the next.",
             least_ms=1_000,
             shown="15s",
         ),
@@ -73,7 +73,10 @@ def export(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FILE", help="With --once: replace this file with the metrics."
+            "--textfile",
+            "--out",
+            metavar="FILE",
+            help="With --once: replace this file with the metrics.",
         ),
     ] = None,
 ) -> None:
@@ -87,7 +90,7 @@ def export(
     """
     need("web")
     if out is not None and not once:
-        raise UsageError("--out is the file of one look: add --once")
+        raise UsageError("--textfile is the file of one look: add --once")
     from breakglass.console.web.listener import HttpListener, token_of
     from breakglass.services.monitoring.watching import MonitoringWatch
 

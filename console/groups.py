@@ -1,4 +1,4 @@
-"""`breakglass groups`: consumer groups whose offsets do not fit their logs any more (R19, R37)."""
+"""`breakglass after groups`: groups whose offsets do not fit their logs any more (R19, R37)."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ SOURCE = typer.Option(
     "--source",
     "--from",
     metavar="log:DIR|rescue:DIR",
-    help="The log folder of a dead broker, or a rescue (repeatable).",
+    help="Log folder of a broker that is down, or a rescue (repeatable).",
 )
 Sources = Annotated[list[str] | None, SOURCE]
 
 
-@app.command("past-end")
+@app.command("list")
 @connected
 def past_end(
     connection: Connection,
@@ -105,7 +105,7 @@ def reset(
     That is the end of the log, or the offset at which an election cut the log. A group is left as
     it is where that offset is not known; a source may show it. Groups with running consumers are
     refused. No records are lost. The journal keeps the offsets that were committed before, and
-    `groups rollback` restores them.
+    `after groups rollback` restores them.
     """
     from breakglass.services.recovery.acts.move_groups import MoveGroups, past_end_now
 
@@ -127,11 +127,11 @@ def set_back(
 ) -> None:
     """Set groups to the offsets that an election of __consumer_offsets lost.
 
-    The lost offsets are read from the source, as `internal-topics --source` shows them. A group
-    that has committed further since is left alone. An offset that its own log does not have any
-    more is lowered to where the log that the group has read ends, and left alone where that is not
-    known: the source's own folder of that partition shows it. Groups with running consumers
-    are refused; `groups rollback` restores the offsets that were committed before.
+    The lost offsets are read from the source, as `after internal-topics --source` shows them. A
+    group that has committed further since is left alone. An offset that its own log does not have
+    any more is lowered to where the log that the group has read ends, and left alone where that is
+    not known: the source's own folder of that partition shows it. Groups with running consumers are
+    refused; `after groups rollback` restores the offsets that were committed before.
     """
     from breakglass.services.recovery.acts.move_groups import MoveGroups
     from breakglass.services.recovery.lost_offsets import lost_offsets
@@ -147,7 +147,7 @@ def set_back(
 def rollback(
     connection: Connection,
     journal: Annotated[
-        Path, typer.Option("--journal", metavar="FILE", help="The journal of the reset or restore.")
+        Path, typer.Argument(metavar="JOURNAL", help="The journal of the reset or restore.")
     ],
     consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
@@ -211,7 +211,7 @@ def _exit_code(done: Sequence[MovedOffset], *, partly: bool) -> int:
 
 
 def _say_unread(found: GroupMoves) -> None:
-    from breakglass.services.kafka.offsets_topic import groups_unknown
+    from breakglass.services.kafka.cluster.group_offsets import groups_unknown
 
     standing = found.standing
     for broker, reason in sorted(standing.unread.items()):

@@ -8,7 +8,9 @@ Options stand in sections by their `rich_help_panel`, and so do the commands of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -17,14 +19,25 @@ if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter, Parameter
     from typer._click.parser import _OptionParser
 
-ARGUMENTS, OPTIONS, COMMANDS = "Arguments", "Options", "Commands"
+ARGUMENTS, OPTIONS, COMMANDS, CONNECTION = "Arguments", "Options", "Commands", "Connection"
+HELP_CONNECTION = "breakglass help connection"
 GUIDE = (
-    ("recover", "Elects the leaders of a plan that was made and reviewed: the usual way."),
+    ("recover", "Elects the leaders of a plan, or makes one and asks: the usual way."),
     ("unclean-recovery", "Elects the best replica of each partition, without a plan."),
     ("leader-election", "Holds the elections that you choose, one kind at a time."),
     ("rescue", "Only saves records. The others rescue by themselves before they elect."),
 )
 """When to use which of the commands of a recovery; each of them prints it."""
+WERE_OPTIONS = {
+    "PLAN": ("--plan",),
+    "JOURNAL": ("--journal",),
+    "FILE": ("--from",),
+    "DIR...": ("--source", "--from"),
+}
+"""The options that arguments were before, by the metavar of the argument; they still work."""
+WITHIN = "--within"
+WERE_WAITS = {"--recovery-duration-ms": "ms", "--drain": "s", "--timeout": "s"}
+"""The options that `--within` was before, and the unit of a figure that has none."""
 METAVARS = {"int": "N", "int range": "N", "float": "N", "float range": "N", "str": "TEXT"}
 """What stands for the value of an option that names no metavar, by the name of its type."""
 
@@ -48,7 +61,7 @@ class OlderNames:
 
 
 class HelpedCommand(TyperCommand):
-    """A command with sections in its help, and with older names of its options."""
+    """A command with sections in its help, and with older names of its options and arguments."""
 
     def __init__(self, name: str | None, **settings: Any) -> None:
         super().__init__(name, **settings)
@@ -58,6 +71,29 @@ class HelpedCommand(TyperCommand):
         parser = super().make_parser(ctx)
         self.older.add_to(parser, ctx)
         return parser
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self.rewritten(ctx, args))
+
+    def rewritten(self, _ctx: Context, args: list[str]) -> list[str]:
+        """*args* with the values of options that arguments were once in place of the options."""
+        args = as_now(self, args)
+        options = names_of(self)
+        were = {
+            name
+            for param in self.params
+            if isinstance(param, TyperArgument)
+            for name in WERE_OPTIONS.get(param.metavar or "", ())
+        } - options
+        found: list[str] = []
+        rest = iter(args)
+        for word in rest:
+            name, equals, value = word.partition("=")
+            if name in were:
+                found.append(value if equals else next(rest, name))
+            else:
+                found.append(word)
+        return found
 
     def collect_usage_pieces(self, ctx: Context) -> list[str]:
         return ["[OPTIONS]", *_usage(self.get_params(ctx))]
@@ -81,6 +117,16 @@ class HelpedGroup(TyperGroup):
         self.older.add_to(parser, ctx)
         return parser
 
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        # What is completed may still become the name of a command.
+        if ctx.resilient_parsing and not args:
+            return super().parse_args(ctx, args)
+        return super().parse_args(ctx, self.rewritten(ctx, args))
+
+    def rewritten(self, _ctx: Context, args: list[str]) -> list[str]:
+        """*args* as they are parsed."""
+        return args
+
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         write_params(self.get_params(ctx), ctx, formatter)
         self.format_commands(ctx, formatter)
@@ -96,6 +142,48 @@ class HelpedGroup(TyperGroup):
 
     def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
         write_guide(ctx, formatter)
+
+
+def names_of(command: HelpedCommand | HelpedGroup) -> set[str]:
+    """Every name of an option of *command*, older ones too."""
+    older = [name for names in command.older.names.values() for name in names]
+    return {*older, *(name for param in command.params for name in param.opts)}
+
+
+def as_now(command: HelpedCommand | HelpedGroup, args: Sequence[str]) -> list[str]:
+    """*args* with the present option for each wait; without `--write` if `--dry-run` is there."""
+    options = names_of(command)
+    found: list[str] = []
+    rest = iter(args)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if WITHIN in options and name in WERE_WAITS.keys() - options:
+            value = value if equals else next(rest, "")
+            found += [WITHIN, f"{value}{WERE_WAITS[name]}" if value.isdigit() else value]
+        else:
+            found.append(word)
+    if "--dry-run" in found and "--write" in options and "--dry-run" not in options:
+        return [word for word in found if word not in ("--dry-run", "--write")]
+    return found
+
+
+class PlanGroup(HelpedGroup):
+    """A group whose argument is a plan, or one of its commands."""
+
+    def rewritten(self, ctx: Context, args: list[str]) -> list[str]:
+        """Take a word that is no command for the plan, wherever it stands."""
+        if not args or args[0] not in self.commands:
+            args = as_now(self, args)
+        given, rest, _ = self.make_parser(ctx).parse_args(list(args))
+        if not rest or rest[0] in self.commands or ctx.resilient_parsing:
+            return args
+        if given.get("plan") is not None:
+            ctx.fail(f"{given['plan']} and {rest[0]} are two plans: name one.")
+        close = get_close_matches(rest[0], self.commands)
+        if close and not Path(rest[0]).exists():
+            ctx.fail(f"There is no plan {rest[0]!r}. Did you mean the command {close[0]!r}?")
+        options = [word for word in args[: len(args) - len(rest)] if word != "--"]
+        return self.rewritten(ctx, [*options, "--plan", rest[0], *rest[1:]])
 
 
 def summary_of(command: Command) -> str:
@@ -117,7 +205,11 @@ def write_params(params: Sequence[Parameter], ctx: Context, formatter: HelpForma
         if isinstance(param, TyperOption) and not param.hidden
     ]
     _write(arguments, ARGUMENTS, formatter)
-    _write(options, OPTIONS, formatter)
+    program = ctx.find_root().info_name == "breakglass"
+    _write([row for row in options if not program or row[0] != CONNECTION], OPTIONS, formatter)
+    if program and any(panel == CONNECTION for panel, _ in options):
+        formatter.write_paragraph()
+        formatter.write_text(f"Connection: `{HELP_CONNECTION}`")
 
 
 def write_guide(ctx: Context, formatter: HelpFormatter) -> None:

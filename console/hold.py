@@ -1,4 +1,4 @@
-"""`breakglass hold`: keep the controller from electing uncleanly during triage (R14)."""
+"""`breakglass recover freeze` and `thaw`: whether the controller elects uncleanly (R14)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
 from breakglass.console.guarded import GuardedCommand, Outcomes, say_facts
 from breakglass.console.option_values import Consent
 from breakglass.console.options import (
@@ -26,39 +25,45 @@ if TYPE_CHECKING:
     from breakglass.services.guard.journal import JournalView
     from breakglass.services.recovery.acts.hold import PlannedHold
 
-app = new_app()
+Released = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="JOURNAL", help="Name or path of the journal of a freeze (default: all of them)."
+    ),
+]
 
 
-@app.command()
 @connected_for_writing
-def hold(
+def freeze(
     connection: Connection,
     topics: TopicNames = (),
     release: Annotated[
-        bool, typer.Option("--release", help="Put back the settings that topics had before a hold.")
+        bool, typer.Option("--release", hidden=True, help="As `recover thaw`.")
     ] = False,
     journal: Annotated[
         str | None,
-        typer.Option("--journal", metavar="FILE", help="With --release: release only this hold."),
+        typer.Option(
+            "--journal", hidden=True, metavar="FILE", help="With --release, what to thaw."
+        ),
     ] = None,
     consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
 ) -> None:
-    """Turn unclean election off during triage, so that the controller does not elect by order.
+    """Turn off unclean election, so that the controller elects no replica during triage.
 
-    Where unclean.leader.election.enable is true, the controller elects the first live replica of
-    the assignment at any moment, whatever that loses. A hold sets it to false on the topic and
-    remembers what the topic had before; --release puts that back, also after a kill. Breakglass
-    itself can still elect. Without --topics, the hold covers the topics with offline partitions
-    where unclean election is on. Without --write, the command says which replicas the controller
-    would elect, and ends.
+    If unclean.leader.election.enable is true, the controller can elect the first live replica of
+    the assignment at any moment, whatever that loses. A freeze sets it to false on the topic and
+    keeps the old value in a journal; `recover thaw` puts it back, even after a kill. Breakglass
+    itself can still elect. Without --topics, the freeze covers the topics with offline partitions
+    for which unclean election is on. Without --write, the command lists the replicas that the
+    controller would elect, and ends.
     """
     if release:
         if topics:
-            raise UsageError("--release gives back all that a hold took: name the hold, --journal")
+            raise UsageError("`recover thaw` puts back all that a freeze changed: name its JOURNAL")
         raise typer.Exit(release_holds(connection, journal, consent, as_json=as_json))
     if journal is not None:
-        raise UsageError("--journal names the hold to release: add --release")
+        raise UsageError("--journal names the freeze to end: add --release")
 
     from breakglass.services.recovery.acts.hold import HoldElections
 
@@ -113,6 +118,20 @@ def _document(cluster_id: str, plan: PlannedHold, outcomes: Outcomes) -> dict[st
     }
 
 
+@connected_for_writing
+def thaw(
+    connection: Connection,
+    journal: Released = None,
+    consent: GivenConsent = NO_CONSENT,
+    as_json: AsJson = False,
+) -> None:
+    """Put back the settings that topics had before a freeze.
+
+    Without JOURNAL, the command ends every freeze of this cluster, the newest first.
+    """
+    raise typer.Exit(release_holds(connection, journal, consent, as_json=as_json))
+
+
 def release_holds(
     connection: Connection, journal: str | None, consent: Consent, *, as_json: bool
 ) -> int:
@@ -157,7 +176,7 @@ def _views(connection: Connection, journal: str | None) -> list[JournalView]:
         UsageError: *journal* has none.
         WrongCluster: it is of another cluster.
     """
-    from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
+    from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION
     from breakglass.services.recovery.settings.changes import owed, owing_journals
     from breakglass.services.recovery.timeline.shelf import Shelf
 

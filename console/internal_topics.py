@@ -1,4 +1,4 @@
-"""`breakglass internal-topics`: what internal topics lose by an election, key by key (R17)."""
+"""`breakglass after internal-topics`: what internal topics lose, key by key (R17)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def internal_topics(
             "--source",
             "--from",
             metavar="log:DIR|rescue:DIR",
-            help="Further logs to compare: log folder of a dead broker, or a rescue (repeatable).",
+            help="Log folder of a broker that is down, or a rescue (repeatable).",
         ),
     ] = None,
     while_running: WhileRunning = False,

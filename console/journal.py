@@ -43,15 +43,38 @@ Cluster = Annotated[
 
 @app.command("list")
 @connected
-def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJson = False) -> None:
+def list_journals(
+    connection: Connection,
+    cluster: Cluster = None,
+    observed: Annotated[
+        bool,
+        typer.Option(
+            "--observed",
+            help="List the elections that consoles on this machine saw lose records, in place of "
+            "journals.",
+        ),
+    ] = False,
+    acknowledge: Annotated[
+        bool,
+        typer.Option(
+            "--acknowledge",
+            help="With --observed: acknowledge them; consoles and triage stop showing them.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """List journals, newest first."""
     from breakglass.services.incident.observations import clusters_observed
     from breakglass.services.recovery.timeline.account import Brief, words_of
     from breakglass.services.recovery.timeline.shelf import Shelf
 
     named = _cluster_named(connection, cluster)
+    observing = [named] if named else clusters_observed()
+    if observed or acknowledge:
+        _list_observed(observing, acknowledge=acknowledge, as_json=as_json)
+        return
     found = _all(Shelf(), named)
-    say_observed(*([named] if named else clusters_observed()))
+    say_observed(*observing)
     if as_json:
         from breakglass.services.recovery.timeline.document import list_document
 
@@ -79,33 +102,15 @@ def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJs
             say(f"passed over: {brief.reason}")
 
 
-@app.command()
-def observed(
-    cluster: Cluster = None,
-    acknowledge: Annotated[
-        bool,
-        typer.Option(
-            "--acknowledge", help="Acknowledge them: consoles and triage stop showing them."
-        ),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """List elections that were seen to lose records, newest first.
-
-    Consoles on this machine see such elections while they watch a cluster, and show each election
-    until somebody acknowledges it.
-    """
+def _list_observed(clusters: Sequence[str], *, acknowledge: bool, as_json: bool) -> None:
     from breakglass.services.incident.election_words import sightings
     from breakglass.services.incident.observations import (
         Observations,
-        clusters_observed,
         observation_document,
         unacknowledged,
     )
 
-    stores = [
-        Observations(cluster_id) for cluster_id in ([cluster] if cluster else clusters_observed())
-    ]
+    stores = [Observations(cluster_id) for cluster_id in clusters]
     if acknowledge:
         for store in stores:
             store.acknowledge([observation.key for observation in unacknowledged(store.load())])
@@ -131,10 +136,35 @@ def observed(
 @app.command()
 @connected
 def show(
-    connection: Connection, journal: Named = None, cluster: Cluster = None, as_json: AsJson = False
+    connection: Connection,
+    journals: Journals = None,
+    cluster: Cluster = None,
+    timeline: Annotated[
+        bool,
+        typer.Option(
+            "--timeline", help="Print what happened when, as text to paste into a ticket."
+        ),
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Show the result of each partition of a journal, and the reason."""
-    (account,) = _accounts([journal] if journal else [], connection, cluster)
+    """Show the result of each partition of a journal, and the reason.
+
+    With --timeline, the steps of one or several journals are merged in the order of time.
+    """
+    accounts = _accounts(journals or [], connection, cluster)
+    if timeline:
+        if as_json:
+            from breakglass.services.recovery.timeline.document import timeline_document
+
+            print_json(timeline_document(accounts))
+        else:
+            from breakglass.services.recovery.timeline.text import timeline_text
+
+            print(timeline_text(accounts))
+        return
+    if len(accounts) > 1:
+        raise UsageError("name one journal, or add --timeline, which merges several")
+    (account,) = accounts
     if as_json:
         from breakglass.services.recovery.timeline.document import account_document
 
@@ -144,26 +174,6 @@ def show(
     say(f"{brief.what} by {brief.who}, {time_text(brief.opened_at_ms)}: {brief.result}")
     say(f"journal: {brief.path}")
     print_table(PARTITION_COLUMNS, _partitions(account))
-
-
-@app.command()
-@connected
-def timeline(
-    connection: Connection,
-    journals: Journals = None,
-    cluster: Cluster = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print what happened when, as text to paste into a ticket."""
-    accounts = _accounts(journals or [], connection, cluster)
-    if as_json:
-        from breakglass.services.recovery.timeline.document import timeline_document
-
-        print_json(timeline_document(accounts))
-    else:
-        from breakglass.services.recovery.timeline.text import timeline_text
-
-        print(timeline_text(accounts))
 
 
 @app.command()

@@ -37,9 +37,7 @@ State = Annotated[
 ]
 LabVersion = Annotated[
     str,
-    typer.Option(
-        "--kafka-version", metavar="VERSION", help="Kafka release, such as 4.3.1 or 3.9.2."
-    ),
+    typer.Option("--kafka-version", metavar="VERSION", help="Kafka release to run."),
 ]
 Nodes = Annotated[
     list[int],
@@ -89,7 +87,7 @@ def up(
         print(cluster.bootstrap_servers)
 
 
-@app.command()
+@app.command("list")
 def status(state: State = None, as_json: AsJson = False) -> None:
     """Print the state of every node."""
     cluster = _load(state)
@@ -225,7 +223,9 @@ def resume(nodes: Nodes, state: State = None) -> None:
 @app.command()
 def down(
     state: State = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep data and logs in the folder.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep-data", "--keep", help="Keep data and logs.")
+    ] = False,
 ) -> None:
     """End every process of the lab and delete its data."""
     _load(state).down(keep=keep)

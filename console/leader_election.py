@@ -24,8 +24,8 @@ from breakglass.console.options import (
     AsJson,
     GivenConsent,
     GoneBrokers,
+    KipSeconds,
     Rescue,
-    Seconds,
     VerifyContents,
     connected_for_writing,
 )
@@ -69,7 +69,7 @@ class LeaderElectionRequest:
         typer.Option(
             "--path-to-json-file",
             metavar="FILE",
-            help="File of the partitions; for designated elections with a designatedLeader each.",
+            help="File of partitions, in Kafka's form.",
         ),
     ] = None
     topic: Annotated[
@@ -83,12 +83,12 @@ class LeaderElectionRequest:
     ] = None
     partition: Annotated[
         int | None,
-        typer.Option("--partition", min=0, metavar="N", help="Number of the partition of --topic."),
+        typer.Option("--partition", min=0, metavar="N", help="Number of the partition."),
     ] = None
     everything: Annotated[
         bool, typer.Option("--all-topic-partitions", help="All partitions that need the election.")
     ] = False
-    duration: Seconds
+    duration: KipSeconds
     gone: GoneBrokers
     contents: VerifyContents = Effort.BUDGET
     rescue: Rescue

@@ -1,10 +1,10 @@
-"""The command `breakglass metastore`: the command topic of ksqlDB, its backups, its restore.
+"""The command `breakglass ksql`: the command topic of ksqlDB, its backups, its restore.
 
-Here are the commands that work on the file of a backup alone: `verify`, `compact` and `lines`.
+Here are the commands that work on the file of a backup alone: `verify` and `compact`.
 
-`breakglass metastore backup`: the live backup of KLIP-31, with an eye on the topic itself.
+`breakglass ksql backup`: the live backup of KLIP-31, with an eye on the topic itself.
 
-`breakglass metastore submit`: a statement is written, or handed to a ksqlDB server.
+`breakglass ksql submit`: a statement is written, or handed to a ksqlDB server.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ from breakglass.console.metastore_log import (
     ServerConfig,
     ServiceId,
     StatementText,
-    history,
-    list_objects,
     mended_statement,
+    print_validated,
     reaching,
     service_settings,
-    validate,
+    show,
 )
 from breakglass.console.metastore_restore import restore
 from breakglass.console.options import (
@@ -43,7 +42,7 @@ from breakglass.console.options import (
     GivenConsent,
     connected,
     connected_for_writing,
-    duration,
+    waits,
     with_log_format,
 )
 from breakglass.console.output import print_json, say
@@ -54,7 +53,7 @@ from breakglass.services.model import Unknown
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.services.metastore.acts.submit import HandedStatement
+    from breakglass.services.metastore.acts.command_topic import HandedStatement
     from breakglass.services.metastore.events import Event
     from breakglass.services.metastore.ksql_server import KsqlServer
     from breakglass.services.metastore.log.validator import NothingToDo, Planned
@@ -68,7 +67,7 @@ HandOverTo = Annotated[
     typer.Option(
         "--server",
         metavar="URL",
-        help="Hand the statement to this ksqlDB server (http://HOST:8088).",
+        help="A ksqlDB server, as http://HOST:8088.",
     ),
 ]
 ServerUser = Annotated[
@@ -108,15 +107,12 @@ def submit(
     server_ca: ServerCa = None,
     timeout: Annotated[
         int,
-        duration(
-            "--timeout",
-            example="60s",
-            help="How long the submission may take.",
-            bare="s",
-            least_ms=1000,
-            shown="60s",
-        ),
+        waits("60s", least_ms=1000),
     ] = 60_000,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print what would be done, and change nothing."),
+    ] = False,
     consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
 ) -> None:
@@ -129,12 +125,15 @@ def submit(
     --server, which lets a ksqlDB server plan and write it; the topic is then read to confirm it.
     Ends with 4 when it is unknown whether the statement was written.
     """
-    from breakglass.services.metastore.acts.submit import HandToServer, SubmitStatement
+    from breakglass.services.metastore.acts.command_topic import HandToServer, SubmitStatement
 
     statement = mended_statement(statement)
     chosen = ksql_server(server, server_user, server_password_file, server_ca)
     settings = service_settings(service_id, config)
     reached = reaching(connection, config)
+    if dry_run:
+        print_validated(reached, statement, settings, as_json=as_json)
+        return
     if chosen is None:
         act = SubmitStatement(settings.service_id, statement, timeout / 1000, without_plan)
         _write(GuardedCommand(act, consent, reached), reached, without_plan, as_json)
@@ -160,7 +159,7 @@ def _write(
     without_plan: bool,
     as_json: bool,
 ) -> None:
-    from breakglass.services.metastore.acts.submit import SubmitStatement
+    from breakglass.services.metastore.acts.command_topic import SubmitStatement
     from breakglass.services.metastore.log.validator import NothingToDo
 
     frozen = command.freeze()
@@ -233,7 +232,10 @@ def backup(
     store: Annotated[
         str | None,
         typer.Option(
-            "--store", "--location", metavar="DIR", help="Folder of the backups, on this machine."
+            "--store",
+            "--location",
+            metavar="DIR",
+            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
         ),
     ] = None,
     follow: Annotated[
@@ -308,7 +310,7 @@ def verify(
         typer.Option(
             "--digest",
             metavar="HEX",
-            help="Digest that an earlier verify printed, to compare with.",
+            help="The digest that is expected; another one is refused.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -388,19 +390,19 @@ def compact(
     file: BackupFile,
     out: Annotated[
         Path,
-        typer.Option("--out", "--to", metavar="DIR", help="A new folder for the smaller backup."),
+        typer.Option("--out", "--to", metavar="DIR", help="A new file or folder to write."),
     ],
     as_json: AsJson = False,
 ) -> None:
     """Write a smaller backup, without commands that were terminated or superseded.
 
     Objects, ids and offsets stay as they are. Both backups are replayed, and the new file is
-    written only if they become the same metastore. The topic is not changed; `metastore restore`
+    written only if they become the same metastore. The topic is not changed; `ksql restore`
     restores the new file.
     """
-    from breakglass.services.metastore.compaction import compact as compacted
-    from breakglass.services.metastore.compaction import write_compacted
-    from breakglass.services.metastore.restore.source import Skips, read_source
+    from breakglass.services.metastore.live_backup import compact as compacted
+    from breakglass.services.metastore.live_backup import write_compacted
+    from breakglass.services.metastore.restore.plan import Skips, read_source
 
     source = read_source(file, Skips(), only_read=True)
     told = compacted(source.records)
@@ -415,34 +417,15 @@ def compact(
         say(f"both become the metastore {told.digest}")
 
 
-def lines(file: BackupFile) -> None:
-    """Print the lines of a backup for kafka-console-producer, as KLIP-31 restores them.
-
-    A backup that kafka-console-producer would split wrongly is refused before anything is printed:
-    a name with ':' in it, or a value with a line end. `metastore restore` restores such a
-    backup, and the offsets as well.
-    """
-    from breakglass.services.metastore.lines import producible_lines
-    from breakglass.services.metastore.side_file import verify_backup
-
-    verify_backup(file).require_unchanged()
-    for line in producible_lines(file):
-        sys.stdout.buffer.write(line)
-    sys.stdout.buffer.flush()
-
-
 app = new_app("Back up, verify, restore, read and write the command topic of ksqlDB.")
 app.command()(backup)
 app.command()(verify)
 app.command()(restore)
-app.command("list")(list_objects)
-app.command()(history)
-app.command()(validate)
+app.command()(show)
 app.command()(submit)
 app.command()(compact)
-app.command()(lines)
 
 
 @app.callback()
-def metastore() -> None:
+def ksql() -> None:
     """Back up, verify, restore, read and write the command topic of ksqlDB."""

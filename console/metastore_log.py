@@ -1,4 +1,4 @@
-"""`breakglass metastore list`, `history`, `validate`: the command topic as a log.
+"""`breakglass ksql show`, and `ksql submit --dry-run`: the command topic as a log.
 
 Also which ksqlDB service a command is about: named by its id, or by its server's own properties.
 """
@@ -6,6 +6,7 @@ Also which ksqlDB service a command is about: named by its id, or by its server'
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,7 +46,6 @@ BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
 FileInsteadOfTopic = Annotated[
     Path | None, typer.Argument(metavar="FILE", help="A backup to read in place of the topic.")
 ]
-OldFrom = Annotated[Path | None, typer.Option("--from", hidden=True, help="As the argument FILE.")]
 SkipTerminate = Annotated[
     bool, typer.Option("--skip-terminate-cluster", help="Leave out TERMINATE CLUSTER.")
 ]
@@ -59,13 +59,6 @@ ServerConfig = Annotated[
         help="The service's ksql-server.properties, in place of --service-id.",
     ),
 ]
-
-
-def one_file(file: Path | None, old: Path | None) -> Path | None:
-    """The file of a backup, whichever way it was named. Raises UsageError where both are."""
-    if None not in (file, old):
-        raise UsageError("The backup is named twice: name it once, as an argument.")
-    return file or old
 
 
 def service_settings(service_id: str | None, config: Path | None) -> MetastoreSettings:
@@ -102,20 +95,63 @@ def reaching(connection: Connection, config: Path | None) -> Connection:
 
 
 @connected
-def list_objects(
+def show(
     connection: Connection,
     file: FileInsteadOfTopic = None,
     service_id: ServiceId = None,
     config: ServerConfig = None,
-    old_from: OldFrom = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="List every command in order, with its statement.")
+    ] = False,
+    lines: Annotated[
+        bool,
+        typer.Option(
+            "--lines",
+            help="Print the lines of FILE for kafka-console-producer, as KLIP-31 restores them.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List streams, tables, types and queries, as the commands rebuild them.
+    """Show streams, tables, types and queries, as the commands rebuild them.
 
-    An object whose topic is gone is listed with the reason. Ends with 1 where a command cannot be
-    applied; then the state before that command is shown.
+    An object whose topic is gone is listed with the reason. Ends with 1 if a command cannot be
+    applied; the state before that command is shown. With --lines, a backup that
+    kafka-console-producer would split wrongly is refused before anything is printed: a name with
+    ':' in it, or a value with a line end. `ksql restore` restores such a backup, and the offsets.
     """
-    metastore, found, wrong = _rebuilt(connection, service_id, config, one_file(file, old_from))
+    if lines:
+        if file is None or history or as_json:
+            raise UsageError(
+                "--lines prints the lines of a backup: name its FILE, and no other form"
+            )
+        print_lines(file)
+    elif history:
+        print_history(connection, file, service_id, config, as_json=as_json)
+    else:
+        print_objects(connection, file, service_id, config, as_json=as_json)
+
+
+def print_lines(file: Path) -> None:
+    """Print *file* as kafka-console-producer reads it."""
+    from breakglass.services.metastore.lines import producible_lines
+    from breakglass.services.metastore.side_file import verify_backup
+
+    verify_backup(file).require_unchanged()
+    for line in producible_lines(file):
+        sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+
+
+def print_objects(
+    connection: Connection,
+    file: Path | None,
+    service_id: str | None,
+    config: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print what the commands amount to; ends with 1 where they cannot be read on."""
+    metastore, found, wrong = _rebuilt(connection, service_id, config, file)
     degraded = None if found is None else str(found)
     if as_json:
         told = metastore.document() | {"digest": metastore.digest}
@@ -148,23 +184,18 @@ def list_objects(
     raise typer.Exit(1 if degraded else 0)
 
 
-@connected
-def history(
+def print_history(
     connection: Connection,
-    file: FileInsteadOfTopic = None,
-    service_id: ServiceId = None,
-    config: ServerConfig = None,
-    old_from: OldFrom = None,
-    as_json: AsJson = False,
+    file: Path | None,
+    service_id: str | None,
+    config: Path | None,
+    *,
+    as_json: bool,
 ) -> None:
-    """List every command in order, with its statement.
-
-    Ends with 1 at a command that cannot be read.
-    """
+    """Print every command; ends with 1 at one that cannot be read."""
     entries: list[AppliedCommand] = []
-    backup = one_file(file, old_from)
-    if backup is not None:
-        degraded = _replayed(backup, entries).degraded
+    if file is not None:
+        degraded = _replayed(file, entries).degraded
     else:
         settings = service_settings(service_id, config)
         log = _read(reaching(connection, config), settings.service_id, entries)
@@ -196,26 +227,18 @@ def history(
     raise typer.Exit(1 if degraded else 0)
 
 
-@connected
-def validate(
-    connection: Connection,
-    statement: StatementText,
-    service_id: ServiceId = None,
-    config: ServerConfig = None,
-    as_json: AsJson = False,
+def print_validated(
+    connection: Connection, statement: str, settings: MetastoreSettings, *, as_json: bool
 ) -> None:
-    """Say whether a statement could be submitted now.
-
-    Ends with 2 if it could not.
-    """
+    """Print whether *statement* could be submitted now. Raises UsageError: it could not."""
     from breakglass.services.metastore.log.reader import CommandLog
     from breakglass.services.metastore.log.validator import NameValidator
     from breakglass.services.metastore.log.writer import TopicsNow
 
-    statement = mended_statement(statement)
-    settings = service_settings(service_id, config)
-    reached = reaching(connection, config)
-    with CommandLog(reached.access(), settings.service_id) as log, reached.reading() as client:
+    with (
+        CommandLog(connection.access(), settings.service_id) as log,
+        connection.reading() as client,
+    ):
         log.catch_up(deadline_after(patience.JOB))
         validator = NameValidator(TopicsNow(client))
         planned = validator.validate(statement, log.metastore.snapshot(), {})
@@ -244,7 +267,7 @@ def _rebuilt(
 
 def _replayed(file: Path, entries: list[AppliedCommand]) -> Replay:
     from breakglass.services.metastore.log.reader import Replay
-    from breakglass.services.metastore.restore.source import Skips, read_source
+    from breakglass.services.metastore.restore.plan import Skips, read_source
 
     replay = Replay(entries.append)
     source = read_source(file, Skips(), only_read=True)

@@ -1,4 +1,4 @@
-"""`breakglass metastore restore`: put a command topic back from a backup, under guard."""
+"""`breakglass ksql restore`: put a command topic back from a backup, under guard."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import typer
 from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.metastore_log import (
-    OldFrom,
+    BackupFile,
     ServerConfig,
     SkipTerminate,
-    one_file,
     reaching,
 )
 from breakglass.console.options import (
@@ -40,11 +39,9 @@ MOST_SAID = 20
 @connected_for_writing
 def restore(
     connection: Connection,
-    file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="The backup.", show_default=False)
-    ] = None,
+    backup: BackupFile,
     service_id: Annotated[
-        str | None, typer.Option(metavar="S", help="ksql.service.id (default: the backup's own).")
+        str | None, typer.Option(metavar="S", help="ksql.service.id of the service.")
     ] = None,
     config: ServerConfig = None,
     skip_incompatible: Annotated[
@@ -64,20 +61,17 @@ def restore(
     ] = False,
     server: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="URL", help="A ksqlDB server to ask, by /info, whether it runs (repeatable)."
-        ),
+        typer.Option(metavar="URL", help="A ksqlDB server, as http://HOST:8088."),
     ] = None,
     store: Annotated[
         Path | None,
         typer.Option(
-            "--store",
             "--snapshots",
+            "--store",
             metavar="DIR",
             help="Folder for a backup of the present topic (default: snapshots, beside FILE).",
         ),
     ] = None,
-    old_from: OldFrom = None,
     dry_run: DryRun = False,
     consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
@@ -87,15 +81,13 @@ def restore(
     Stop every ksqlDB server of the service first, and start them afterwards. Every line of the
     backup is checked first. The present topic is backed up to a file, which can be restored in the
     same way. All commands become visible at once; then they are read back and compared. If the
-    restore is killed, run the same command again to continue.
+    restore is killed, run the same command again to continue. Each --server is asked, by /info,
+    whether it still runs.
     """
-    from breakglass.services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
+    from breakglass.services.metastore.acts.command_topic import SNAPSHOTS, RestoreCommandTopic
     from breakglass.services.metastore.ksql_server import server_url
-    from breakglass.services.metastore.restore.source import Skips, read_source
+    from breakglass.services.metastore.restore.plan import Skips, read_source
 
-    backup = one_file(file, old_from)
-    if backup is None:
-        raise UsageError("Name the backup: breakglass metastore restore FILE.")
     settings = service_of_backup(backup, service_id, config)
     reached = reaching(connection, config)
     skips = Skips(skip_incompatible, skip_terminate_cluster)
@@ -173,7 +165,7 @@ def say_plan(plan: MetastoreRestorePlan) -> None:
         say(f"a server seems to run: {server}")
     for server in plan.servers.unseen:
         say(f"? {server}")
-    from breakglass.services.metastore.restore.source import changed_query_ids, reusable_query_ids
+    from breakglass.services.metastore.restore.plan import changed_query_ids, reusable_query_ids
 
     changed = [
         f"{key} began a query with number {before} and begins it with {after}"
@@ -192,7 +184,7 @@ def _say_some(told: Sequence[str], before: str) -> None:
 
 def document(plan: MetastoreRestorePlan) -> dict[str, Any]:
     """The plan as one JSON object."""
-    from breakglass.services.metastore.restore.source import changed_query_ids, reusable_query_ids
+    from breakglass.services.metastore.restore.plan import changed_query_ids, reusable_query_ids
 
     source = plan.source
     return {

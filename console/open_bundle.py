@@ -1,4 +1,4 @@
-"""`breakglass open`: the console on a bundle, or a list of what is in it."""
+"""`breakglass bundle open`: the console on a bundle, or a list of what is in it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ NOTED = 3
 @app.command("open")
 @with_groups
 def open_file(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle of `breakglass capture`.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A bundle of `breakglass bundle capture`.")
+    ],
     listing: Annotated[
         bool, typer.Option("--list", help="Print what is in the bundle, and what is not.")
     ] = False,

@@ -15,7 +15,7 @@ from breakglass.services.words.moments import moment_in
 
 if TYPE_CHECKING:
     from breakglass.services.snapshot import ClusterSnapshot
-    from breakglass.services.topic_backup.store.key import Key
+    from breakglass.services.topic_backup.store.blobs import Key
     from breakglass.services.topic_backup.store.store import Store
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ def store_of(address: str, key_from: str | None) -> Store:
 
 def key_of(key_from: str | None) -> Key | None:
     """The key that `--key` names. Raises as `store_of`."""
-    from breakglass.services.topic_backup.store.key import read_key
+    from breakglass.services.topic_backup.store.blobs import read_key
 
     return read_key(key_from) if key_from is not None else None
 

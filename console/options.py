@@ -23,11 +23,13 @@ from collections.abc import Callable
 from dataclasses import is_dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
+from typer.main import get_command
 
 from breakglass.console import completion
+from breakglass.console.help import CONNECTION, HelpedCommand
 from breakglass.console.option_values import Consent, amount, broker_ids, names_in
 from breakglass.console.output import LogFormat, log_as, waits_said
 from breakglass.console.wiring import Connection
@@ -35,7 +37,8 @@ from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.session import Effort
 from breakglass.services.words.amounts import duration_ms, rate_bytes, size_bytes
 
-PANEL = "Connection"
+if TYPE_CHECKING:
+    from typer._click import Context
 
 Gone = Annotated[
     list[str] | None,
@@ -105,9 +108,11 @@ Journals = Annotated[
         "(repeatable; also BREAKGLASS_JOURNALS).",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON lines; the last sums up.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
+]
 
 Topics = Annotated[
     list[str] | None,
@@ -115,17 +120,17 @@ Topics = Annotated[
         "--topics",
         "--topic",
         metavar="A,B",
-        help="Only these topics (repeatable).",
+        help="Names of topics (repeatable).",
         autocompletion=completion.topics,
     ),
 ]
 """Read it with `option_values.names_in`."""
+PLAN_HELP = "A plan of `plan make`, or a file in Kafka's form."
 PlanOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--plan", metavar="FILE", help="A plan of `plan make`, or a file in Kafka's form."
-    ),
+    Path | None, typer.Option("--plan", metavar="PLAN", hidden=True, help=PLAN_HELP)
 ]
+"""Of a group, which has a plan or a command as its argument."""
+GivenPlan = Annotated[Path | None, typer.Argument(metavar="PLAN", help=PLAN_HELP)]
 KafkaVersion = Annotated[
     str, typer.Option("--kafka-version", metavar="VERSION", help="Kafka release to run.")
 ]
@@ -145,8 +150,8 @@ Phrases = Annotated[
 RescueStore = Annotated[
     Path | None,
     typer.Option(
-        "--store",
         "--rescue-to",
+        "--store",
         "--to",
         metavar="DIR",
         help="Folder for the rescued records (default: your state folder).",
@@ -159,7 +164,7 @@ BackupStore = Annotated[
         "--from",
         "--to",
         metavar="URL",
-        help="Folder of the backup, or s3://BUCKET/PREFIX",
+        help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
     ),
 ]
 KeyFrom = Annotated[
@@ -233,6 +238,18 @@ def _amount(
     )
 
 
+def waits(shown: str, *, least_ms: int = 1) -> Any:
+    """The one option for waits. Its older names are read by `console.help`."""
+    return duration(
+        "--within",
+        example="30s",
+        help="How long to wait for brokers, groups or servers.",
+        least_ms=least_ms,
+        shown=shown,
+    )
+
+
+Within = Annotated[int, waits("30s")]
 WhileRunning = Annotated[
     bool, typer.Option("--while-running", help="Read a log folder although its broker runs.")
 ]
@@ -256,7 +273,11 @@ def _topic_names(topics: Topics = None) -> tuple[str, ...]:
     return names_in(topics)
 
 
-def _seconds(recovery_duration_ms: Duration = DURATION_MS) -> float:
+def _seconds(within: Within = DURATION_MS) -> float:
+    return within / 1000
+
+
+def _kip_seconds(recovery_duration_ms: Duration = DURATION_MS) -> float:
     return recovery_duration_ms / 1000
 
 
@@ -280,6 +301,8 @@ GoneBrokers = Annotated[tuple[int, ...], _brokers_gone]
 TopicNames = Annotated[tuple[str, ...], _topic_names]
 Seconds = Annotated[float, _seconds]
 """That brokers have to answer."""
+KipSeconds = Annotated[float, _kip_seconds]
+"""The same, in the words of KIP-1275."""
 SECONDS = DURATION_MS / 1000
 GivenConsent = Annotated[Consent, _consent]
 NO_CONSENT = Consent()
@@ -293,7 +316,7 @@ def _connection(
             "--bootstrap-server",
             metavar="HOST:PORT,...",
             help="Brokers to connect to first.",
-            rich_help_panel=PANEL,
+            rich_help_panel=CONNECTION,
         ),
     ] = None,
     command_config: Annotated[
@@ -303,7 +326,7 @@ def _connection(
             "--admin.config",
             metavar="FILE",
             help="Client properties with Kafka's own keys.",
-            rich_help_panel=PANEL,
+            rich_help_panel=CONNECTION,
         ),
     ] = None,
     profile: Annotated[
@@ -312,7 +335,7 @@ def _connection(
             "--profile",
             metavar="NAME",
             help="A profile from your config folder.",
-            rich_help_panel=PANEL,
+            rich_help_panel=CONNECTION,
             autocompletion=completion.profiles,
         ),
     ] = None,
@@ -323,7 +346,7 @@ def _connection(
             metavar="ID=HOST:PORT",
             help="Address of a broker, in place of the advertised one (repeatable); @FILE has "
             "several.",
-            rich_help_panel=PANEL,
+            rich_help_panel=CONNECTION,
         ),
     ] = None,
     listener: Annotated[
@@ -332,7 +355,7 @@ def _connection(
             "--listener",
             metavar="NAME",
             help="The brokers' listener to use.",
-            rich_help_panel=PANEL,
+            rich_help_panel=CONNECTION,
         ),
     ] = None,
     native_rpc: Annotated[
@@ -341,12 +364,15 @@ def _connection(
             "--native-rpc",
             metavar="auto|off|KEY",
             help="Whether to use KIP-1275's own requests.",
-            rich_help_panel=PANEL,
+            rich_help_panel=CONNECTION,
             autocompletion=completion.native_rpc,
         ),
     ] = "auto",
     write: Annotated[
-        bool, typer.Option("--write", help="Allow this command to change the cluster.")
+        bool,
+        typer.Option(
+            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
+        ),
     ] = False,
 ) -> Connection:
     from breakglass.services.connection.sources import ConnectionOptions
@@ -355,6 +381,26 @@ def _connection(
         bootstrap_server, command_config, profile, tuple(broker_address or ()), listener
     )
     return Connection(options, native_rpc, write)
+
+
+def connection_help(context: Context) -> str:
+    """The options of a connection, and which of them wins."""
+    app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+    @app.command(cls=HelpedCommand, add_help_option=False)
+    @connected
+    def connection(_: Connection) -> None:
+        """Name the cluster, and how to reach it, in any command that asks brokers.
+
+        An option overrides its environment variable, and that overrides the profile:
+        BREAKGLASS_BOOTSTRAP_SERVER, BREAKGLASS_COMMAND_CONFIG, BREAKGLASS_PROFILE,
+        BREAKGLASS_BROKER_ADDRESS and BREAKGLASS_LISTENER. One broker that answers is enough: it
+        names the others. `breakglass doctor` checks the connection, and what its user may do.
+        """
+
+    command = get_command(app)
+    _usage, _, text = command.get_help(type(context)(command)).partition("\n\n")
+    return text
 
 
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 app = new_app(
     "Make, read, edit, check and compare recovery plans.\n\nA plan names the leader to elect for "
-    "each offline partition, with the evidence for that choice. `breakglass recover --plan FILE` "
+    "each offline partition, with the evidence for that choice. `breakglass recover PLAN` "
     "holds the elections of a plan."
 )
 
@@ -68,20 +68,19 @@ def make(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="New file for the plan (default: stdout)."),
+        typer.Option("--out", metavar="FILE", help="A new file or folder to write."),
     ] = None,
     duration: Seconds = SECONDS,
     verify_contents: VerifyContents = Effort.BUDGET,
     journals: Journals = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="With --out: print what the plan elects, as JSON.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Propose a leader for every offline partition.
 
     This command only reads. The plan goes to stdout, or to the new file that --out names. stderr
-    says what the plan elects, what it leaves out, and why. A partition is left out when no leader
-    can be recommended for it. Ends with 1 when no leader can be recommended at all.
+    says what the plan elects, what it leaves out, and why; with --out, --json prints the same. A
+    partition is left out when no leader can be recommended for it. Ends with 1 when no leader can
+    be recommended at all.
     """
     from breakglass.console.evidence import final, say_remembered
     from breakglass.services.recovery.plan.file import rendered, write_plan
@@ -152,7 +151,7 @@ def show(path: PlanFile, each: Each = False, as_json: AsJson = False) -> None:
 KAFKAS_OWN_TOOL = (
     "Kafka's own kafka-leader-election.sh reads this file, but elects by the assignment's order "
     "and not by designatedLeader: it elects these leaders only where each already stands first "
-    "among the live replicas of its assignment; `breakglass recover --plan` sees to that."
+    "among the live replicas of its assignment; `breakglass recover` sees to that."
 )
 """R24."""
 
@@ -228,11 +227,7 @@ DIFF_COLUMNS = columns(
 )
 CHECK_COLUMNS = columns("Topic-partition", "Leader", "Status", "Reason")
 
-app.command("set")(plan_edits.set_leaders)
-app.command()(plan_edits.exclude)
-app.command()(plan_edits.prefer)
-app.command()(plan_edits.never)
-app.command("least-loss")(plan_edits.least_loss)
+app.command()(plan_edits.edit)
 app.command()(plan_edits.approve)
 
 
@@ -291,13 +286,14 @@ def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
             "--without-waiting leaves them out, --gone ID says that broker never returns with its "
             "disk."
         )
-    _say_left_out(made, out)
+    say_left_out(made, out)
     say(f"digest: {made.spoken_digest}")
     if out is not None:
         say(f"Written to {out}: read it with `breakglass plan show {out}`.")
 
 
-def _say_left_out(made: Plan, out: Path | None) -> None:
+def say_left_out(made: Plan, out: Path | None) -> None:
+    """Say which partitions the plan leaves out, why, and how one of them is decided by hand."""
     from breakglass.services.recovery.plan.candidates import candidates
 
     by_reason: dict[str, list[PartitionRecord]] = {}
@@ -311,4 +307,4 @@ def _say_left_out(made: Plan, out: Path | None) -> None:
         first = records[0]
         able = next((one.broker for one in candidates(first) if one.eligible), None)
         if able is not None and first.verdict in ("SAFE", "LOSS", "FORK"):
-            say(f"decided by hand: breakglass plan set {out or 'FILE'} {first.partition}={able}")
+            say(f"decided by hand: breakglass plan edit {out or 'FILE'} {first.partition}={able}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.plan.document import Plan
     from breakglass.services.recovery.plan.edit import PlanDifference
 
-PlanFile = Annotated[Path, typer.Argument(metavar="FILE", help="The plan.")]
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The file of the plan.")]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="NEW", help="Write to a new file, and leave FILE unchanged."),
+    typer.Option("--out", metavar="NEW", help="A new file or folder to write."),
 ]
 CHANGES_SAID = 20
 
@@ -54,110 +55,122 @@ def opened(path: Path) -> PlanText:
     return PlanText(path, text, plan)
 
 
-def set_leaders(
-    path: PlanFile,
+class Words(StrEnum):
+    """What the words after the plan are; `plan exclude` and `plan never` were commands."""
+
+    SET = "set"
+    EXCLUDE = "exclude"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChanges:
+    """What one call changes."""
+
     leaders: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="TOPIC-PARTITION=BROKER...", help="orders-3=1, or 'orders-*=1'."),
-    ],
-    out: Out = None,
-    as_json: AsJson = False,
-) -> None:
-    """Designate leaders by hand, and print what that loses.
-
-    stderr says what each choice loses before and after the edit. You may set a replica that could
-    not be read; its election then needs a separate consent, to an unknown loss. A replica that
-    cannot be elected is refused with the reason, and nothing is written.
-    """
-    from breakglass.services.recovery.plan import edit as plan_edit
-
-    def change(plan: Plan) -> Plan:
-        return plan_edit.set_leaders(plan, leaders_named(leaders, plan.records))
-
-    _edit(path, change, out, as_json=as_json)
-
-
-def exclude(
-    path: PlanFile,
-    partitions: Annotated[
-        list[str], typer.Argument(metavar="TOPIC-PARTITION...", help="orders-3, or 'orders-*'.")
-    ],
+    ] = None
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude",
+            metavar="TOPIC-PARTITION",
+            help="Leave a partition out; the plan keeps its evidence (repeatable).",
+        ),
+    ] = None
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Why; the plan keeps it.")
-    ] = "left out by hand",
-    out: Out = None,
-    as_json: AsJson = False,
-) -> None:
-    """Leave partitions out of a plan; the plan keeps their evidence.
+    ] = "left out by hand"
+    prefer: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--prefer",
+            "--broker",
+            metavar="ID",
+            help="Elect this broker wherever its log is as good and loses the same (4,7, or "
+            "repeated).",
+        ),
+    ] = None
+    rack: Annotated[
+        str | None,
+        typer.Option(
+            "--prefer-rack", "--rack", metavar="NAME", help="Prefer all brokers of this rack."
+        ),
+    ] = None
+    never: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--never",
+            metavar="ID",
+            help="Elect the next best replica wherever this broker was chosen; name all of them "
+            "in one call (4,7, or repeated).",
+        ),
+    ] = None
+    least_loss: Annotated[
+        bool,
+        typer.Option(
+            "--least-loss",
+            help="Elect the replica that loses the fewest records, whatever its rank.",
+        ),
+    ] = False
+    words: Annotated[Words, typer.Option("--words", hidden=True, help="What words name.")] = (
+        Words.SET
+    )
 
-    `plan set` adds them to the plan again.
-    """
-    from breakglass.services.recovery.plan import edit as plan_edit
+    def __post_init__(self) -> None:
+        if not any(
+            (self.leaders, self.without, self.prefer, self.rack, self.never, self.least_loss)
+        ):
+            raise UsageError(
+                "say what to change: TOPIC-PARTITION=BROKER, --exclude, --prefer, --prefer-rack, "
+                "--never or --least-loss"
+            )
 
-    def change(plan: Plan) -> Plan:
-        return plan_edit.exclude_all(plan, partitions_named(partitions, plan.records), reason)
+    def applied(self, plan: Plan, in_rack: Callable[[str], frozenset[int]]) -> Plan:
+        """*plan* with them: the rules first, then the leaders that are named."""
+        from breakglass.services.recovery.plan import edit as plan_edit
 
-    _edit(path, change, out, as_json=as_json)
+        words, listed = self.words, list(self.leaders or ())
+        never = [*(self.never or ()), *(listed if words is Words.NEVER else ())]
+        without = [*(self.without or ()), *(listed if words is Words.EXCLUDE else ())]
+        preferred = frozenset(broker_ids(self.prefer, "--prefer"))
+        if self.least_loss:
+            plan = plan_edit.least_loss(plan)
+        if preferred or self.rack is not None:
+            of_rack = frozenset() if self.rack is None else in_rack(self.rack)
+            plan = plan_edit.prefer(plan, of_rack | preferred)
+        if never:
+            plan = plan_edit.never(plan, *broker_ids(never, "--never"))
+        if without:
+            found = partitions_named(without, plan.records)
+            plan = plan_edit.exclude_all(plan, found, self.reason)
+        if listed and words is Words.SET:
+            plan = plan_edit.set_leaders(plan, leaders_named(listed, plan.records))
+        return plan
 
 
 @connected
-def prefer(
+def edit(
     connection: Connection,
     path: PlanFile,
-    broker: Annotated[
-        list[str] | None,
-        typer.Option("--broker", metavar="ID", help="Broker id (4,7, or repeated)."),
-    ] = None,
-    rack: Annotated[
-        str | None, typer.Option("--rack", metavar="NAME", help="All brokers of this rack.")
-    ] = None,
+    changes: PlanChanges,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """Elect the given brokers wherever that costs no records.
+    """Change a plan, and print what that changes in leaders and losses.
 
-    A given broker replaces the chosen leader of a partition where its log is as good and loses the
-    same.
+    `plan edit PLAN orders-3=1` designates a leader by hand, and adds a partition that was left out.
+    You may set a replica that could not be read; its election then needs a separate consent, to an
+    unknown loss. A replica that cannot be elected is refused with the reason. Rules apply first:
+    --least-loss, --prefer, --never, --exclude, then the leaders that you set. If one of them is
+    refused, nothing is written. Any edit voids the approvals. With --out, PLAN stays as it is.
     """
-    from breakglass.services.recovery.plan import edit as plan_edit
-
-    named = broker_ids(broker, "--broker")
-    if not named and rack is None:
-        raise UsageError("name brokers by --broker, a rack by --rack, or both")
 
     def change(plan: Plan) -> Plan:
-        of_rack = frozenset() if rack is None else _brokers_in(connection, plan, path, rack)
-        return plan_edit.prefer(plan, of_rack | frozenset(named))
+        return changes.applied(plan, lambda rack: _brokers_in(connection, plan, path, rack))
 
     _edit(path, change, out, as_json=as_json)
-
-
-def never(
-    path: PlanFile,
-    brokers: Annotated[
-        list[str],
-        typer.Argument(metavar="BROKER...", help="Ids of all brokers that must not lead."),
-    ],
-    out: Out = None,
-    as_json: AsJson = False,
-) -> None:
-    """Elect other brokers wherever the given brokers were chosen.
-
-    Each of these partitions gets the next best replica of its ranking. A partition that only the
-    given brokers could lead is left out. Name all these brokers in one call, because an earlier
-    call is not remembered.
-    """
-    from breakglass.services.recovery.plan import edit as plan_edit
-
-    named = broker_ids(brokers, "BROKER")
-    _edit(path, lambda plan: plan_edit.never(plan, *named), out, as_json=as_json)
-
-
-def least_loss(path: PlanFile, out: Out = None, as_json: AsJson = False) -> None:
-    """Elect the replica that loses the fewest records, whatever its rank."""
-    from breakglass.services.recovery.plan import edit as plan_edit
-
-    _edit(path, plan_edit.least_loss, out, as_json=as_json)
 
 
 def approve(
@@ -169,7 +182,9 @@ def approve(
     digest: Annotated[
         str | None,
         typer.Option(
-            "--digest", metavar="DIGEST", help="Refuse a plan with another digest (short or whole)."
+            "--digest",
+            metavar="DIGEST",
+            help="The digest that is expected; another one is refused.",
         ),
     ] = None,
     out: Out = None,

@@ -1,12 +1,13 @@
 """`breakglass recover`: hold the elections of a plan, under guard.
 
 `breakglass recover resume`: finish or undo what an interrupted recovery left.
-`breakglass recover min-isr`: the controller forgets a last leader that is back EMPTY (R3).
-`breakglass recover add-replica`: records that wait for a replica in sync become readable (R50).
+`breakglass recover forget-leader`: the controller forgets a last leader that is back EMPTY (R3).
+`breakglass after add-replica`: records that wait for a replica in sync become readable (R50).
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,11 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.documents import given_up_brokers, outcomes_document, rescued_partitions
+from breakglass.console.evidence import appraised, final, say_remembered
 from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand, Outcomes, say_facts
+from breakglass.console.help import PlanGroup
+from breakglass.console.hold import freeze, put_back, thaw
 from breakglass.console.options import (
     AsJson,
     GivenConsent,
@@ -38,18 +42,24 @@ from breakglass.console.output import (
     report,
     say,
 )
-from breakglass.console.report import report as report_ledger
+from breakglass.console.plan import say_left_out
+from breakglass.console.plan_edits import opened
+from breakglass.console.triage import show
 from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
-from breakglass.services.errors import UsageError, WrongCluster
+from breakglass.services.errors import Refused, UsageError, WrongCluster
+from breakglass.services.guard.consent import Price, total_price
 from breakglass.services.guard.journal import read
+from breakglass.services.recovery.judgement.assessment import Verb
 from breakglass.services.session import Effort
+from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from breakglass.console.electing import Electing
     from breakglass.services.guard.journal import JournalView
+    from breakglass.services.model import TopicPartition
     from breakglass.services.recovery.acts.forget_leaders import PlannedForgetting
     from breakglass.services.recovery.acts.resume import Resumption
     from breakglass.services.recovery.execution.target import ElectionTarget
@@ -62,7 +72,7 @@ T = TypeVar("T")
 
 
 @connected_for_writing
-def min_isr(
+def forget_leader(
     connection: Connection,
     *,
     topics: TopicNames,
@@ -163,13 +173,16 @@ def _guarded(
 
 
 app = new_app(
-    "Hold the elections of a plan, under guard.\n\nEvery partition is read again before its "
+    "Elect the leaders of a plan, under guard.\n\nWithout PLAN, on a terminal, the command shows "
+    "what is offline and what to start or stop first, makes a plan, shows what it loses, and asks "
+    "for the phrase. Every partition is read again before its "
     "election. A partition that changed since the plan was made is skipped, with the reason. A "
     "partition that already has a leader counts as a success. For a file in Kafka's form, the "
     "command reads evidence now, and shows it before it asks for consent. Elections go in batches, "
     "and each new leader confirms its own election."
 )
-app.info.subcommand_metavar = "[COMMAND]"
+app.info.cls = PlanGroup
+app.info.subcommand_metavar = "[PLAN | COMMAND]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,16 +204,104 @@ def recover(connection: Connection, context: typer.Context, asked: RecoveryByPla
     """Hold the elections of a plan, under guard."""
     if context.invoked_subcommand is not None:
         return
-    if asked.plan is None:
-        raise UsageError("name the plan: breakglass recover --plan FILE")
-    raise typer.Exit(recover_plan(connection, asked.plan, asked))
+    if asked.plan is not None:
+        raise typer.Exit(recover_plan(connection, asked.plan, asked))
+    if asked.as_json or asked.consent.given or not sys.stdin.isatty():
+        raise UsageError(
+            "name the plan: breakglass recover PLAN; on a terminal and without --consent and "
+            "--json, `breakglass recover` makes one and asks"
+        )
+    made = plan_led_through(connection, asked)
+    raise typer.Exit(0 if made is None else recover_plan(connection, made, asked))
+
+
+LEAVE, WITHOUT = "q", "e"
+
+
+def plan_led_through(connection: Connection, asked: RecoveryByPlan) -> Path | None:
+    """Show what is offline and what to do first, and make a plan of what is decided; None: of none.
+
+    Raises Refused: the operator ends it.
+    """
+    from breakglass.services.recovery.plan.file import write_plan
+    from breakglass.services.recovery.plan.make import make_plan, totals_of
+    from breakglass.services.recovery.triage import triage
+
+    by_plan = {Verb.ELECT, Verb.DECIDE, Verb.AWAIT, Verb.INELIGIBLE}
+    with connection.reading() as client:
+        while True:
+            found = final(
+                triage(
+                    client,
+                    asked.duration,
+                    native_choice=connection.native_rpc,
+                    gone=asked.gone,
+                    contents=asked.contents,
+                )
+            )
+            show(found, each=False, replicas=False)
+            say_remembered(found)
+            if not found.assessments:
+                return None
+            actions = {one.action for one in found.assessments}
+            first = sorted(str(action) for action in actions if action.verb not in by_plan)
+            if not first or _answer(
+                f"First: {', '.join(first)}, as said above. Then press Enter to look again, type "
+                f"{WITHOUT} to plan elections without that, or {LEAVE} to leave:"
+            ).startswith(WITHOUT):
+                break
+    snapshot = found.snapshot
+    notes = tuple(f"b{broker} was declared gone" for broker in asked.gone)
+    plan = make_plan(found.assessments, snapshot.cluster_id, snapshot.observed_at_ms, notes=notes)
+    plan = forks_decided(plan)
+    say_left_out(plan, None)
+    say(f"The plan {totals_of(plan)}.")
+    if not plan.leaders:
+        raise Refused("the plan elects no leader: decide the partitions above by `plan edit`")
+    folder = state_folder() / "plans"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"{snapshot.cluster_id}-{snapshot.observed_at_ms}.json"
+    write_plan(plan, path)
+    say(f"plan: {path}; `breakglass recover {path} --write` carries it out")
+    return path
+
+
+def forks_decided(plan: Plan) -> Plan:
+    """*plan* with the leader that the operator chooses where each choice loses records."""
+    from breakglass.console.plan_table import named
+    from breakglass.services.recovery.plan.candidates import candidates
+    from breakglass.services.recovery.plan.edit import set_leaders
+
+    forks: dict[tuple[str, tuple[int, ...]], list[TopicPartition]] = {}
+    for record in plan.left_out:
+        able = tuple([one.broker for one in candidates(record) if one.eligible])
+        if record.verdict == "FORK" and able:
+            forks.setdefault((record.partition.topic, able), []).append(record.partition)
+    for (_, able), partitions in forks.items():
+        say(f"{named(partitions)}  FORK: each choice loses records that another replica has")
+        for number, broker in enumerate(able, 1):
+            losses = [plan.records[one].loss_of(broker) for one in partitions]
+            price = total_price([Price(loss.total, loss.approximate) for loss in losses])
+            say(f"  {number}  b{broker} loses {price}")
+        chosen = _answer(
+            f"Type the number to elect, or press Enter to leave it out; {LEAVE} leaves:"
+        )
+        if chosen.isdigit() and 0 < int(chosen) <= len(able):
+            plan = set_leaders(plan, dict.fromkeys(partitions, able[int(chosen) - 1]))
+    return plan
+
+
+def _answer(question: str) -> str:
+    say(question)
+    line = sys.stdin.readline()
+    if not line or line.strip().startswith(LEAVE):
+        raise Refused("ended on request, before any election")
+    return line.strip()
 
 
 def recover_plan(connection: Connection, path: Path, asked: RecoveryByPlan) -> int:
     """Carry out the plan in *path*; returns the exit code."""
     from breakglass.console.electing import Electing
-    from breakglass.console.evidence import appraised
-    from breakglass.console.plan_edits import opened
     from breakglass.services.recovery.execution.routes import route_for
     from breakglass.services.recovery.guarded.election_quote import priced
     from breakglass.services.recovery.guarded.subject import skipped_of
@@ -277,15 +378,12 @@ def _show(appraisal: Appraisal, read: Plan) -> None:
 class JournalResumption:
     """The options of one call."""
 
-    named: Annotated[
+    journal: Annotated[
         str | None,
         typer.Argument(
             metavar="JOURNAL",
             help="Name or path of a journal (default: the newest unfinished one).",
         ),
-    ] = None
-    journal: Annotated[
-        str | None, typer.Option("--journal", metavar="FILE", help="As the argument JOURNAL.")
     ] = None
     undo: Annotated[
         bool,
@@ -299,15 +397,13 @@ class JournalResumption:
 
 @connected_for_writing
 def resume(connection: Connection, asked: JournalResumption) -> None:
-    """Finish or undo what an interrupted recovery left; put back the settings that a hold changed.
+    """Finish or undo an interrupted recovery, or put back the settings that a freeze changed.
 
     The journal may come from a colleague. The command asks the cluster for the outcome of each
     step. Elections that were held are confirmed, and their assignment orders are restored. The
     remaining partitions are elected at the price that was agreed to, or left with the reason.
     Without --write, the command says what is left, and ends.
     """
-    if asked.named and asked.journal and asked.named != asked.journal:
-        raise UsageError(f"{asked.named} and --journal {asked.journal} are two journals: name one")
     raise typer.Exit(resume_journal(connection, asked))
 
 
@@ -322,11 +418,9 @@ def resume_journal(connection: Connection, asked: JournalResumption) -> int:
 
     with StopSignal() as stop, connection.reading() as client:
         cluster_id = client.describe(deadline_after(patience.SNAPSHOT)).cluster_id
-        view = _journal_to_resume(cluster_id, asked.named or asked.journal)
+        view = _journal_to_resume(cluster_id, asked.journal)
         if view is not None and view.plan is None and owed(view):
             # Put topic settings back, which is what both resuming and undoing are there.
-            from breakglass.console.hold import put_back
-
             code, outcomes = put_back(connection, view.path, asked.consent, quiet=asked.as_json)
             if asked.as_json:
                 print_json({"schema": 1, "journal": view.path, "outcomes": outcomes.documents})
@@ -381,7 +475,7 @@ def _journal_to_resume(cluster_id: str, name: str | None) -> JournalView | None:
     # Elections come first: a released hold would let the controller elect among them.
     open_ones += [view for view in owing_journals(cluster_id) if view.plan is None]
     for journal in open_ones[1:]:
-        say(f"left for another time: --journal {journal.path}")
+        say(f"left for another time: breakglass recover resume {journal.path}")
     return open_ones[0] if open_ones else None
 
 
@@ -433,7 +527,9 @@ def _remains_rows(found: Remains, *, undo: bool) -> Iterable[tuple[object, ...]]
         yield left.partition, None, f"nothing that resume can: {left.reason}"
 
 
-app.command("resume")(resume)
-app.command("report")(report_ledger)
-app.command("min-isr")(min_isr)
-app.command("add-replica")(add_replica)
+app.command()(resume)
+app.command()(freeze)
+app.command()(thaw)
+app.command("forget-leader")(forget_leader)
+add_replica_app = new_app()
+add_replica_app.command("add-replica")(add_replica)

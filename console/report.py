@@ -1,4 +1,4 @@
-"""`breakglass recover report`: the ledger of an incident, for its review."""
+"""`breakglass report`: the ledger of an incident, for its review."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from breakglass.console.commands import new_app
 from breakglass.console.exits import FAILED
 from breakglass.console.options import AsJson, connected
 from breakglass.console.output import Column, print_json_stream, print_lines, print_table, say
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.timeline.shelf import Shelf
 
 
+app = new_app()
+
+
+@app.command()
 @connected
 def report(
     connection: Connection,
@@ -53,7 +58,7 @@ def report(
         typer.Option(
             "--rescued",
             metavar="DIR",
-            help="Folder of a rescue that was made beside the recovery, by `rescue` (repeatable).",
+            help="Folder with rescues (repeatable).",
         ),
     ] = None,
     as_html: Annotated[

@@ -16,8 +16,8 @@ from breakglass.console.option_values import require_topics
 from breakglass.console.options import (
     SECONDS,
     AsJson,
+    GivenPlan,
     Journals,
-    PlanOption,
     RescueStore,
     Seconds,
     TopicNames,
@@ -55,15 +55,14 @@ app = new_app()
 class RescueRequest:
     """The options of one call."""
 
-    plan: PlanOption = None
+    plan: GivenPlan = None
     source: Annotated[
         list[str] | None,
         typer.Option(
             "--source",
             "--from",
             metavar="log:DIR",
-            help="In place of a plan: a log folder of a broker that is down, or of one replica "
-            "(repeatable).",
+            help="Log folder of a broker that is down, or a rescue (repeatable).",
         ),
     ] = None
     before_return: Annotated[
@@ -83,7 +82,7 @@ class RescueRequest:
         rate(
             "--max-rate",
             "--rate-limit",
-            help="Maximum read rate from all brokers together, or unlimited.",
+            help="Maximum rate of reading, or unlimited.",
             shown="50MiB/s",
         ),
     ] = None
@@ -131,7 +130,7 @@ def rescue(connection: Connection, wanted: RescueRequest) -> None:
     ways = (wanted.plan is not None, bool(wanted.source), wanted.before_return is not None)
     if sum(ways) != 1:
         raise UsageError(
-            "name a plan, a log folder or a broker: --plan FILE, --source log:DIR, or "
+            "name a plan, a log folder or a broker: rescue PLAN, --source log:DIR, or "
             "--before-return BROKER"
         )
     if wanted.source:

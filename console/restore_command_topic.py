@@ -28,7 +28,7 @@ from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
     from breakglass.services.metastore.restore.execution import RestoredMetastore
-    from breakglass.services.metastore.restore.source import RestoreSource
+    from breakglass.services.metastore.restore.plan import RestoreSource
     from breakglass.services.metastore.settings import KsqlServerConfig
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ def _agreed() -> bool:
 
 
 def _loaded(file: Path, skip_incompatible: bool, skip_terminate: bool) -> RestoreSource:
-    from breakglass.services.metastore.restore.source import Skips, read_source
+    from breakglass.services.metastore.restore.plan import Skips, read_source
 
     print("Loading backup file ...")
     began = time.monotonic()
@@ -111,7 +111,7 @@ def _restored(
     server: KsqlServerConfig, source: RestoreSource, phrases: tuple[str, ...]
 ) -> RestoredMetastore:
     from breakglass.services.connection.sources import ConnectionOptions
-    from breakglass.services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
+    from breakglass.services.metastore.acts.command_topic import SNAPSHOTS, RestoreCommandTopic
 
     connection = Connection(ConnectionOptions(), "auto", True).with_file(server.client_file)
     act = RestoreCommandTopic(lambda: source, server.settings, source.file.parent / SNAPSHOTS)

@@ -1,4 +1,4 @@
-"""`breakglass return`: whether a dead broker may be started under the present leaders."""
+"""`breakglass can-start`: whether a dead broker may be started under the present leaders."""
 
 from __future__ import annotations
 
@@ -23,26 +23,21 @@ if TYPE_CHECKING:
 app = new_app()
 
 
-@app.command("return")
+@app.command("can-start")
 @connected
-def dead_broker_return(
+def can_start(
     connection: Connection,
     source: Annotated[
         list[str],
-        typer.Option(
-            "--source",
-            "--from",
-            metavar="log:DIR",
-            help="A folder of the broker's log.dirs; name each folder (repeatable).",
-        ),
+        typer.Argument(metavar="DIR...", help="Every folder of the broker's log.dirs."),
     ],
     rescued: Annotated[
         list[Path] | None,
         typer.Option(
-            "--store",
             "--rescued",
+            "--store",
             metavar="DIR",
-            help="Folder with rescues, besides those that you rescued to (repeatable).",
+            help="Folder with rescues (repeatable).",
         ),
     ] = None,
     beside: Annotated[
@@ -57,7 +52,7 @@ def dead_broker_return(
     while_running: WhileRunning = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a dead broker would lose if it started now, from its log folders on disk.
+    """Check what a dead broker would lose if it started now, from its log folders on disk.
 
     A broker that starts as a follower cuts its logs to those of the present leaders; where it leads
     as soon as it starts, the other replicas are cut to its log. The broker is safe to start when
@@ -102,7 +97,12 @@ def dead_broker_return(
 def _opened(sources: Sequence[str], *, while_running: bool) -> list[BrokerFolder]:
     from breakglass.services.recovery.rescue.broker_folder import open_log_folder
 
-    folders = [open_log_folder(source, while_running=while_running) for source in sources]
+    folders = [
+        open_log_folder(
+            source if source.startswith("log:") else f"log:{source}", while_running=while_running
+        )
+        for source in sources
+    ]
     aside = [name for folder in folders for name in folder.aside]
     for name in aside[:SHOWN_ASIDE]:
         say(f"passed over: {inert(name)}")

@@ -48,7 +48,10 @@ def serve_dashboard(
     theme: Theme = None,
     store: StoreAddresses = None,
     records: Annotated[
-        bool, typer.Option("--records", help="Show what the records of backups hold, too.")
+        bool,
+        typer.Option(
+            "--show-records", "--records", help="Show what the records of backups hold, too."
+        ),
     ] = False,
     behind_tls: Annotated[
         bool,

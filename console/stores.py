@@ -17,15 +17,14 @@ from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
     from breakglass.services.topic_backup.connector import ConnectorKind, ConnectorSettings
-    from breakglass.services.topic_backup.store.key import Key
+    from breakglass.services.topic_backup.store.blobs import Key
 
 StoreAddresses = Annotated[
     list[str] | None,
     typer.Option(
         "--store",
         metavar="[KIND:]URL",
-        help="A place of backups: backup:URL (or URL alone), checkpoint:URL or metastore:DIR "
-        "(repeatable).",
+        help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
     ),
 ]
 

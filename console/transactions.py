@@ -1,4 +1,4 @@
-"""`breakglass transactions`: transactions that lost their markers, and how they end (R18, R28)."""
+"""`breakglass after transactions`: transactions that lost their markers (R18, R28)."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ Sources = Annotated[
         "--source",
         "--from",
         metavar="log:DIR|rescue:DIR",
-        help="Log folder of a dead broker, or rescue, that may have lost markers or decisions "
-        "(repeatable).",
+        help="Log folder of a broker that is down, or a rescue (repeatable).",
     ),
 ]
 

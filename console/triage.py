@@ -68,7 +68,7 @@ def triage(
 
     Start here in an incident; this command only reads. On a terminal rows appear as soon as brokers
     answer; into a pipe goes the last table alone. The command names each broker that stays silent,
-    and waits for it until --recovery-duration-ms has passed.
+    and waits for it until --within has passed.
     """
     from breakglass.services.recovery import triage as service
 

@@ -1,6 +1,7 @@
 """Recovery without an operator, on a lab: what each verdict says is done, to the end.
 
-`breakglass demo` and `breakglass drill --auto` do so. No consent is typed: the lab is their own.
+`breakglass lab demo` and `breakglass lab drill --auto` do so. No consent is typed: the lab is
+their own.
 """
 
 from __future__ import annotations

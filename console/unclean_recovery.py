@@ -56,8 +56,7 @@ class UncleanRecoveryRequest:
         typer.Option(
             "--recovery-duration-ms",
             min=1,
-            help="Time for brokers to report their logs, in milliseconds; a broker that reports "
-            "later is not elected.",
+            help="Time for brokers to answer, in milliseconds.",
         ),
     ] = DURATION_MS
     attempts: Annotated[
@@ -83,7 +82,7 @@ class UncleanRecoveryRequest:
     path: Annotated[
         Path | None,
         typer.Option(
-            "--path-to-json-file", metavar="FILE", help="Recover the partitions that a file names."
+            "--path-to-json-file", metavar="FILE", help="File of partitions, in Kafka's form."
         ),
     ] = None
     all_offline: Annotated[
@@ -125,6 +124,11 @@ def unclean_recovery(
 
     The options are those of KIP-1275's kafka-unclean-recovery. --automated-recovery also needs
     --write and your consent.
+
+    A partition with the verdict FORK, BOMB or STUCK, or with a barrier, is left to the operator.
+    `breakglass triage` says what to do first. To elect a leader all the same, name it as its
+    designatedLeader in a file, and give that to `breakglass leader-election` with
+    --election-type DESIGNATED --path-to-json-file FILE.
     """
     if wanted.automated:
         connection.require_write("--automated-recovery")
@@ -138,7 +142,13 @@ def kafka_unclean_recovery(connection: Connection, wanted: UncleanRecoveryReques
 
     At least one of --show-replica-info, --manual-recovery-output-file and --automated-recovery is
     required, and exactly one of --path-to-json-file and --all-offline-partitions.
-    --automated-recovery is the consent.
+    --automated-recovery is the consent. A broker that reports its log after --recovery-duration-ms
+    is not elected.
+
+    A partition with the verdict FORK, BOMB or STUCK, or with a barrier, is left to the operator.
+    `breakglass triage` says what to do first. To elect a leader all the same, name it as its
+    designatedLeader in a file, and give that to kafka-elect-leaders --election-type DESIGNATED
+    --path-to-json-file FILE.
     """
     armed = connection.armed() if wanted.automated else connection
     raise typer.Exit(recover(armed, wanted, Consent(implied=True)))
@@ -311,9 +321,11 @@ class _Call:
         from breakglass.services.recovery.plan.partition_file import Election, write_elections
 
         chosen = [assessment for assessment in found.assessments if assessment.designee is not None]
-        write_elections(
-            [Election(assessment.partition, assessment.designee) for assessment in chosen], path
-        )
+        # Its own reader, as Kafka's, refuses an empty list.
+        if chosen:
+            write_elections(
+                [Election(assessment.partition, assessment.designee) for assessment in chosen], path
+            )
         for assessment in found.assessments:
             partition = assessment.partition
             if assessment.designee is None:
@@ -322,7 +334,10 @@ class _Call:
                 self.electing.leave(partition, refused, reason, "no leader can be named")
             elif not assessment.automatable:
                 say(f"{partition}  review this one: {'; '.join(assessment.barriers)}")
-        say(f"{len(chosen):,} partitions written to {path}")
+        if chosen:
+            say(f"{len(chosen):,} partitions written to {path}")
+        else:
+            say(f"{path} was not written: the list would be empty")
 
 
 def main() -> int:

@@ -79,7 +79,7 @@ class Connection:
 
         Raises: BadConnectionSettings, MalformedInput, StorageError.
         """
-        from breakglass.services.connection.known_addresses import KnownAddresses
+        from breakglass.services.connection.endpoint import KnownAddresses
         from breakglass.services.connection.sources import connection_settings, without_variables
         from breakglass.services.session import ReadAccess
 

@@ -205,8 +205,8 @@ NEXT = {
     Status.COMPLETED: "`breakglass checkpoint restore {id} --store {url}`",
     Status.ONGOING: "a worker copies it; if the worker died: `breakglass checkpoint finish {id}`",
     Status.INCOMPLETE: "`breakglass checkpoint finish {id}` resumes it",
-    Status.FAILED: "take a checkpoint with a new id; `breakglass checkpoint delete {id}`",
-    Status.DOES_NOT_EXIST: "`breakglass checkpoint delete {id}`",
+    Status.FAILED: "take a checkpoint with a new id; `breakglass checkpoint prune {id}`",
+    Status.DOES_NOT_EXIST: "`breakglass checkpoint prune {id}`",
 }
 
 DAMAGED = "bring the files back from another copy of the store, or take a checkpoint with a new id"
@@ -442,7 +442,7 @@ class CheckpointsScreen(Page):
             act = DeleteCheckpoint(BackupStore(url), found.id)
             self.app.push_screen(DeletePage(self.context, act))
         else:
-            self._copy_command(f"delete {found.id}", url)
+            self._copy_command(f"prune {found.id}", url)
 
     def _take(self, url: str, given: str | None) -> None:
         from breakglass.screens.guard.acts import TakePage

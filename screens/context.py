@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.model import TopicPartition
     from breakglass.services.session import Power, ReadAccess
-    from breakglass.services.topic_backup.store.key import Key
+    from breakglass.services.topic_backup.store.blobs import Key
 
 REFRESH_SECONDS = 2.0
 NEVER = 0.0

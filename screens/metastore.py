@@ -21,9 +21,9 @@ from breakglass.screens.page import Page
 from breakglass.screens.refreshing import found_or_why, in_thread
 from breakglass.screens.widgets.facts import Fact, Facts, fact
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
+from breakglass.services.metastore.glance import ServiceLook, ServiceWatch, command_topics
 from breakglass.services.metastore.lines import CommandPair, CommandStanding
 from breakglass.services.metastore.log.reader import AppliedCommand
-from breakglass.services.metastore.looking import ServiceLook, ServiceWatch, command_topics
 from breakglass.services.metastore.metastore import PersistentQuery, StreamOrTable
 from breakglass.services.metastore.settings import default_folder, service_of
 from breakglass.services.model import Unknown
@@ -325,7 +325,7 @@ class MetastoreScreen(Page):
             service = service_of(look.topic) or ""
             self.app.push_screen(RestoreMetastorePage(self.context, service, look.backup.file))
         else:
-            words = f"breakglass metastore restore '{look.backup.file}' --write"
+            words = f"breakglass ksql restore '{look.backup.file}' --write"
             self.app.post_message(CopyAsked(words, "the command that restores this backup"))
 
     @on(LineTable.Moved, "#commands")

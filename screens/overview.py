@@ -37,7 +37,7 @@ from breakglass.services.health.brokers import BrokerHealth
 from breakglass.services.health.counts import NOT_READ, Moves, Sample, Trouble
 from breakglass.services.health.figure import Figure
 from breakglass.services.health.monitor import Health
-from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir
+from breakglass.services.kafka.cluster.log_dirs import BrokerLogDir
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, Silent, Unknown, known
 from breakglass.services.recovery.judgement.succession import quorum_lost
@@ -381,7 +381,7 @@ class BrokerDetails(Overlay):
 
     def _read(self) -> Mapping[str, str | None] | Unknown:
         """In a thread: ask the broker for its settings."""
-        from breakglass.services.kafka.cluster.broker_settings import read_broker_settings
+        from breakglass.services.kafka.cluster.settings import read_broker_settings
 
         bundle, broker = self.context.bundle, self._row.health.id
         if bundle is not None:

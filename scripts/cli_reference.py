@@ -1,4 +1,4 @@
-"""Write ``docs/cli.md`` from the commands' own help; ``--check`` says whether it is current."""
+"""Write `docs/cli.md` and `docs/cli/` from the commands' own help, or `--check` them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from breakglass.console.cli import app
-from breakglass.console.commands import Deferred
+from breakglass.console.commands import COMMANDS, Deferred
+from breakglass.console.options import connection_help
 
 if TYPE_CHECKING:
     from typer._click import Command, Context
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+NOTE = "Written by `make docs` from the commands' own help; do not edit.\n"
 WIDTH = 88
 HEAD = """# Commands
 
@@ -68,23 +70,59 @@ def _context(command: Command, name: str, parent: Context | None) -> Context:
     return command.make_context(name, [], parent, **settings)
 
 
-def page() -> str:
-    """Return the text of the page."""
-    sections = (
-        f"\n## {context.command_path}\n\n```text\n{context.get_help().rstrip()}\n```\n"
-        for context in commands()
+def pages() -> dict[str, str]:
+    """The text of each page below ``docs``: the list of commands, then a page for each section."""
+    program, *found = commands()
+    texts: dict[str, list[str]] = {}
+    sections = {entry.name: entry.section or COMMANDS[1].section for entry in COMMANDS}
+    for context in found:
+        section = sections[context.command_path.split()[1]]
+        texts.setdefault(section, []).append(_told(context))
+    listed = "".join(
+        f"- [{section}](cli/{section.lower()}.md): {_names(section)}\n" for section in texts
     )
-    return HEAD + "".join(sections)
+    index = f"{HEAD}\n{listed}{_told(program)}\n## Connection\n{_fenced(connection_help(program))}"
+    return {
+        "cli.md": index,
+        **{
+            f"cli/{section.lower()}.md": f"# Commands: {section.lower()}\n\n{NOTE}{''.join(parts)}"
+            for section, parts in texts.items()
+        },
+    }
+
+
+def _names(section: str) -> str:
+    return ", ".join(f"`{entry.name}`" for entry in COMMANDS if entry.section == section)
+
+
+def _told(context: Context) -> str:
+    return f"\n## {context.command_path}\n{_fenced(context.get_help())}"
+
+
+def _fenced(text: str) -> str:
+    return f"\n```text\n{text.rstrip()}\n```\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with ``--check`` compare; returns the exit code."""
-    current = PAGE.exists() and PAGE.read_text(encoding="utf-8") == page()
+    """Write the pages, or with ``--check`` compare; returns the exit code."""
+    wanted = pages()
+    there = {str(path.relative_to(DOCS)) for path in (DOCS / "cli").glob("*.md")} | {"cli.md"}
+    stale = [
+        name
+        for name, text in wanted.items()
+        if not (DOCS / name).exists() or (DOCS / name).read_text(encoding="utf-8") != text
+    ]
+    stale += sorted(there - wanted.keys())
     if "--check" in arguments:
-        if not current:
-            print("docs/cli.md is not what the commands' help says; run `make docs`.")
-        return not current
-    PAGE.write_text(page(), encoding="utf-8")
+        if stale:
+            print(f"docs/{stale[0]} is not what the commands' help says; run `make docs`.")
+        return int(bool(stale))
+    (DOCS / "cli").mkdir(exist_ok=True)
+    for name in stale:
+        if name in wanted:
+            (DOCS / name).write_text(wanted[name], encoding="utf-8")
+        else:
+            (DOCS / name).unlink()
     return 0
 
 

@@ -17,9 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.find_uv import find_uv
-from scripts.package_index import uv_settings
-from scripts.uv_wheel import NoUv
+from scripts.uv import NoUv, find_uv, uv_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 INPUTS = ("pyproject.toml", "requirements/dev.txt", "scripts/environment.py")

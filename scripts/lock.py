@@ -15,8 +15,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from scripts.find_uv import find_uv
-from scripts.package_index import uv_settings
+from scripts.uv import find_uv, uv_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "requirements"

@@ -1,8 +1,8 @@
-"""Write ``docs/options.md``: our options beside those of Kafka, Kafka Backup and ksqlDB.
+"""Write ``docs/options.md``: our options, and their counterparts in Kafka, Kafka Backup and ksqlDB.
 
-What our options are called is read from the commands, which keys a connector's file is read for
-from its reader, and the rest from ``option_names.toml``. ``--check`` says whether the page is
-current. A row whose option no command has, or whose difference has no reason, ends the script.
+The names of our options come from the commands, the keys of a connector from their reader, and the
+rest from ``option_names.toml``. ``--check`` says whether the page is current. The script fails on a
+row with an option that no command has, or with a difference that has no reason.
 """
 
 from __future__ import annotations
@@ -16,21 +16,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from breakglass.services.metastore.settings import TAKEN
 from breakglass.services.topic_backup.connector import KEYS
 from scripts.cli_reference import commands
 
 NAMES = Path(__file__).with_name("option_names.toml")
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "options.md"
-CONNECTION = ("--profile", "--broker-address", "--listener", "--native-rpc")
-EVERYWHERE = ("--bootstrap-server", "--command-config", *CONNECTION, "--json", "--consent")
-"""Options that are in so many commands that the lists of each command leave them out."""
-HEAD = """# Options beside those of other tools
+HEAD = """# Options and their counterparts
 
-Written by `make docs` from the commands, from the reader of a connector's properties, and from
-`scripts/option_names.toml`; do not edit.
+Which option of Breakglass does what an option of Kafka's tools, of Kafka Backup or of ksqlDB does.
+[The commands](cli.md) list all options. `make docs` writes this page; do not edit it.
 
-"Same name" and "older name" mean that theirs can be typed here as well.
+"Same name" and "older name" mean that you can type the other tool's name.
 """
 OPTION = re.compile(r"`((?:[a-z]+[a-z -]*?)) (--[a-z-]+)`")
 COMMAND = re.compile(r"`([a-z][a-z -]*)`")
@@ -84,36 +80,24 @@ def page() -> str:
     """Return the text of the page. Raises Mistake."""
     ours = options()
     told = tomllib.loads(NAMES.read_text(encoding="utf-8"))
-    rows = [_counterpart(row, ours) for row in told["counterpart"]]
-    matched = {pair for row in rows for pair in row.pairs}
     lines = [
         HEAD,
-        "## Our options and theirs\n",
+        "## Kafka's tools\n",
         *_table(
-            ("Option", "Commands", "Theirs", "How"), (line for row in rows for line in row.cells)
+            ("Option", "Commands", "Counterpart", "How"),
+            (cells for row in told["counterpart"] for cells in _counterpart(row, ours)),
         ),
-        "\n## Options without a counterpart\n",
-        "Neither Kafka's tools nor Kafka Backup have them. "
-        f"{_listed((*CONNECTION, '--json'))} are in many commands, and are left out below.\n",
-        *_table(("Command", "Options"), _alone(ours, matched)),
         "\n## Specifications",
     ]
     for specification in told["specification"]:
         lines += [f"\n### {specification['title']}\n"]
         cells = [_specified(row, ours) for row in specification["rows"]]
-        lines += _table(("Theirs", "Here", "How"), cells)
-    lines += ["\n## Keys of Kafka Backup\n", *_table(("Key", "Connector", "Here"), _keys())]
+        lines += _table(("There", "Here", "How"), cells)
+    lines += ["\n## Keys of Kafka Backup\n", *_table(("Keys", "Connector", "Here"), _keys())]
     return "\n".join(lines) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    cells: list[tuple[str, str, str, str]]
-    pairs: frozenset[tuple[str, str]]
-    """Command and first name of each option that has the counterpart."""
-
-
-def _counterpart(row: Mapping[str, Any], ours: Sequence[OptionNames]) -> _Row:
+def _counterpart(row: Mapping[str, Any], ours: Sequence[OptionNames]) -> Iterator[tuple[str, ...]]:
     option, only = row["option"], row.get("commands")
     found = [
         names for names in ours if option in names.every and (only is None or names.command in only)
@@ -123,11 +107,11 @@ def _counterpart(row: Mapping[str, Any], ours: Sequence[OptionNames]) -> _Row:
     where = ", ".join(f"`{names.command}`" for names in found)
     if len(found) > 6:
         where = f"{len(found)} commands"
-    cells = [
-        (f"`{option}`", where, _shown(their), _how(their, found, row.get("because")))
-        for their in row["theirs"]
-    ]
-    return _Row(cells, frozenset((names.command, names.shown[0]) for names in found))
+    alike: dict[str, list[str]] = {}
+    for their in row["theirs"]:
+        alike.setdefault(_how(their, found, row.get("because")), []).append(_shown(their))
+    for how, theirs in alike.items():
+        yield f"`{option}`", where, ", ".join(theirs), how
 
 
 def _how(their: str, found: Sequence[OptionNames], because: str | None) -> str:
@@ -136,32 +120,12 @@ def _how(their: str, found: Sequence[OptionNames], because: str | None) -> str:
         return f"different: {because}"
     if all(name in names.every for names in found):
         return "same name" if all(name in names.shown for names in found) else "older name"
-    taken = {key.name: key.option for key in KEYS if key.option}
-    if taken.get(name) in {spelled for names in found for spelled in names.every}:
-        return "read from `--connector-config`"
-    if name in TAKEN:
-        return "read from `--config-file`"
-    raise Mistake(f"{their}: neither same nor older nor read from a file: say why, in `because`")
+    raise Mistake(f"{their}: neither same nor older: say why, in `because`")
 
 
 def _shown(their: str) -> str:
     tool, _, name = their.partition(": ")
-    is_name = name.startswith("-") or tool in ("connector", "ksql-server.properties")
-    return f"{tool}: `{name}`" if is_name else f"{tool}: {name}"
-
-
-def _alone(ours: Sequence[OptionNames], matched: set[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    by_command: dict[str, list[str]] = {}
-    for names in ours:
-        first = names.shown[0]
-        if (names.command, first) not in matched and first not in EVERYWHERE:
-            by_command.setdefault(names.command, []).append(first)
-    for command, firsts in by_command.items():
-        yield f"`{command or 'breakglass'}`", _listed(firsts)
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+    return f"{tool}: `{name}`"
 
 
 def _specified(row: Mapping[str, str], ours: Sequence[OptionNames]) -> tuple[str, str, str]:
@@ -177,6 +141,7 @@ def _specified(row: Mapping[str, str], ours: Sequence[OptionNames]) -> tuple[str
 
 
 def _keys() -> Iterator[tuple[str, str, str]]:
+    alike: dict[tuple[str, str], list[str]] = {}
     for key in KEYS:
         kind = "both" if key.kind is None else str(key.kind)
         if key.option:
@@ -186,8 +151,10 @@ def _keys() -> Iterator[tuple[str, str, str]]:
             here = f"must be {value}: {key.because}"
         else:
             here = f"no effect: {key.because}"
-        yield f"`{key.name}`", kind, here
-    yield "any other", "both", "no effect, and said so"
+        alike.setdefault((kind, here), []).append(f"`{key.name}`")
+    for (kind, here), names in alike.items():
+        yield ", ".join(names), kind, here
+    yield "any other", "both", "no effect; named on stderr"
 
 
 def _table(titles: tuple[str, ...], rows: Any) -> Iterator[str]:

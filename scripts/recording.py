@@ -129,7 +129,7 @@ def cut(written: Sequence[tuple[float, bytes]]) -> Iterator[tuple[float, str]]:
 
 def cast_of(written: Sequence[tuple[float, bytes]]) -> str:
     """The lines of a cast."""
-    header = {"version": 2, "width": COLUMNS, "height": LINES, "title": "breakglass demo"}
+    header = {"version": 2, "width": COLUMNS, "height": LINES, "title": "breakglass lab demo"}
     events = ([at, "o", text] for at, text in cut(written))
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (header, *events))
 

@@ -24,12 +24,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("bookkeeping", "console", "screens", "services")
 OTHERS = ("benchmarks", "breakglass", "docs", "requirements", "scripts", "share", "tests", "themes")
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs")
+DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "SUPPORT.md", "docs")
 WORDS = re.compile(
     r"\b(told|anew|whoever|meanwhile|go(?:es|ing)? on with|(?:is|are) held|held against|"
     r"how manieth|so manieth|of the past)\b",
     re.IGNORECASE,
 )
+PHRASES = re.compile(
+    r"\b(?:(?:is|are|was|were|be|been) (?:said|heard)|nobody|beside|one of which)\b"
+    r"|\btoo(?=[.;:](?:\s|$))"
+    r"|(?:(?<=[.:;] )|^)(?-i:Of) (?:an?|the|each|every|these|those|all|what|which|some|one)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What a reader stumbles over. Its counts only go down: there are still many in the product."""
+QUOTED = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 BUDGETS = ROOT / "scripts" / "shape.toml"
 FEWEST_LINES = 60
 MANY_PARAMETERS = 8
@@ -144,25 +152,25 @@ def _folder(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def words_read(module: Module) -> Iterator[str]:
-    """Unwanted words in the strings of *module* that are no docstrings."""
+def texts_read(module: Module) -> Iterator[str]:
+    """The strings of *module* that are no docstrings."""
     documents = set(_docstrings(module))
     for node in module.nodes:
         if id(node) in documents or not isinstance(node, ast.Constant):
             continue
         if isinstance(node.value, str):
-            yield from _words(node.value)
+            yield node.value
 
 
-def words_within(module: Module) -> Iterator[str]:
-    """Unwanted words in the docstrings and comments of *module*."""
+def texts_within(module: Module) -> Iterator[str]:
+    """The docstrings and comments of *module*."""
     documents = set(_docstrings(module))
     for node in module.nodes:
         if isinstance(node, ast.Constant) and id(node) in documents:
-            yield from _words(str(node.value))
+            yield str(node.value)
     for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
         if token.type == tokenize.COMMENT:
-            yield from _words(token.string)
+            yield token.string
 
 
 def _docstrings(module: Module) -> Iterator[int]:
@@ -175,8 +183,9 @@ def _docstrings(module: Module) -> Iterator[int]:
                     yield id(statement.value)
 
 
-def _words(text: str) -> Iterator[str]:
-    return (match.group().lower() for match in WORDS.finditer(text))
+def _found(pattern: re.Pattern[str], place: str, texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        yield from (f"{place}: {match.group().lower()}" for match in pattern.finditer(text))
 
 
 def documents() -> Iterator[Path]:
@@ -273,8 +282,17 @@ def figures(found: list[Module]) -> dict[str, list[str] | int]:
     """By name, the places that are counted, or the count alone."""
     lines = sum(module.lines for module in found)
     tests = [path.read_text().count("\n") for path in sorted((ROOT / "tests").rglob("*.py"))]
-    read = [f"{module.name}: {word}" for module in found for word in words_read(module)]
-    read += [f"{path.name}: {word}" for path in documents() for word in _words(path.read_text())]
+    read = [(module.name, [*texts_read(module)]) for module in found]
+    within = [(module.name, [*texts_within(module)]) for module in found]
+    pages = [(path.name, [path.read_text(encoding="utf-8")]) for path in documents()]
+    prose = [(name, [QUOTED.sub("", text) for text in texts]) for name, texts in pages]
+    unwanted = {
+        "unwanted words that users read": (WORDS, read + pages),
+        "unwanted words in docstrings and comments": (WORDS, within),
+        "unwanted phrases in strings": (PHRASES, read),
+        "unwanted phrases in pages": (PHRASES, prose),
+        "unwanted phrases in docstrings and comments": (PHRASES, within),
+    }
     of_each = {
         "private functions used once": functions_used_once,
         "imports inside functions": inner_imports,
@@ -296,10 +314,10 @@ def figures(found: list[Module]) -> dict[str, list[str] | int]:
         "packages that import each other": list(circles(found)),
         "public class names shared": list(shared_classes(found)),
         "files named by pages and missing": list(missing_files()),
-        "unwanted words that users read": read,
-        "unwanted words in docstrings and comments": [
-            f"{module.name}: {word}" for module in found for word in words_within(module)
-        ],
+        **{
+            name: [place for one, texts in those for place in _found(pattern, one, texts)]
+            for name, (pattern, those) in unwanted.items()
+        },
         **{name: [place for one in found for place in of(one)] for name, of in of_each.items()},
     }
 

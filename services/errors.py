@@ -227,7 +227,7 @@ class DamagedBackup(StorageError):
     def __init__(self, file: str, position: int, reason: str, *, torn: bool = False) -> None:
         super().__init__(
             f"{file}, byte {position}: {reason}; take the file from another copy, or write every "
-            "record that can be proved to a new one with `breakglass backup reindex --out DIR`."
+            "record that can be proved to a new one with `breakglass backup repair --out DIR`."
         )
         self.file = file
         self.position = position

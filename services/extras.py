@@ -6,7 +6,11 @@ A failed import of an extra's package is shown as that sentence (`console.exits`
 
 from __future__ import annotations
 
+import json
+import sys
+from contextlib import suppress
 from importlib.util import find_spec
+from pathlib import Path
 
 from breakglass.services.errors import MissingExtra
 
@@ -37,9 +41,26 @@ def need(extra: str) -> None:
 def missing(extra: str, package: str) -> MissingExtra:
     """The error that says how to install *extra*, as *package* is missing."""
     return MissingExtra(
-        f"This needs more than is installed ({package} is missing): "
-        f"run `pip install 'breakglass[{extra}]'`."
+        f"This needs more than is installed ({package} is missing): run `{how_to_install(extra)}`."
     )
+
+
+def how_to_install(extra: str) -> str:
+    """The command that adds *extra* to this installation, from where it was installed."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    origin = None
+    with suppress(PackageNotFoundError):
+        origin = json.loads(distribution("breakglass").read_text("direct_url.json") or "null")
+    url = origin["url"] if origin else ""
+    if origin and origin.get("dir_info", {}).get("editable"):
+        return f"make -C {url.removeprefix('file://')} setup"
+    extras = ",".join(sorted({extra, *(one for one in EXTRAS if not lacking(one))}))
+    wanted = f"'breakglass[{extras}]{f' @ {url}' if url else ''}'"
+    for sign, tool in (("uv-receipt.toml", "uv tool"), ("pipx_metadata.json", "pipx")):
+        if (Path(sys.prefix) / sign).exists():
+            return f"{tool} install --force {wanted}"
+    return f"{sys.executable} -m pip install {wanted}"
 
 
 def in_vain(error: BaseException) -> MissingExtra | None:

@@ -316,3 +316,20 @@ class PartitionEvidence:
             if log.broker == broker:
                 return log
         return None
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode, as an unsigned number of 32 bits."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value
+
+
+def log_of(key: str, topic: str, partitions: int) -> TopicPartition:
+    """The partition of an internal *topic* that has a group or a transactional id."""
+    # Utils.abs(hashCode) % partitions, where the sign bit alone becomes 0.
+    value = java_hash(key)
+    value = value - 2**32 if value >= 2**31 else value
+    return TopicPartition(topic, (0 if value == -(2**31) else abs(value)) % partitions)

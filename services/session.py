@@ -13,17 +13,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from breakglass.services.connection.known_addresses import KnownAddresses
-from breakglass.services.connection.plaintext import Plaintext
-from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.connection.endpoint import KnownAddresses
+from breakglass.services.connection.settings import ConnectionSettings, Plaintext
 
 if TYPE_CHECKING:
+    from breakglass.services.kafka.admin_client import GroupClient, SettingClient, TopicClient
     from breakglass.services.kafka.election_client import ElectionClient
-    from breakglass.services.kafka.group_client import GroupClient
     from breakglass.services.kafka.marker_client import MarkerClient
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.kafka.setting_client import SettingClient
-    from breakglass.services.kafka.topic_client import TopicClient
     from breakglass.services.kafka.transaction_end_client import TransactionEndClient
     from breakglass.services.kafka.wire.connection import Security
     from breakglass.services.kafka.wire.sender import Sender
@@ -107,7 +104,7 @@ class Power:
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from breakglass.services.kafka.group_client import GroupClient
+        from breakglass.services.kafka.admin_client import GroupClient
         from breakglass.services.kafka.wire import api_keys
 
         with self._armed(cluster_id, api_keys.GROUPS) as sender:
@@ -120,7 +117,7 @@ class Power:
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from breakglass.services.kafka.setting_client import SettingClient
+        from breakglass.services.kafka.admin_client import SettingClient
         from breakglass.services.kafka.wire import api_keys
 
         with self._armed(cluster_id, api_keys.SETTINGS) as sender:
@@ -146,7 +143,7 @@ class Power:
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from breakglass.services.kafka.topic_client import TopicClient
+        from breakglass.services.kafka.admin_client import TopicClient
         from breakglass.services.kafka.wire import api_keys
 
         with self._armed(cluster_id, api_keys.TOPICS) as sender:
@@ -159,7 +156,7 @@ class Power:
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from breakglass.services.kafka.topic_client import TopicClient
+        from breakglass.services.kafka.admin_client import TopicClient
         from breakglass.services.kafka.wire import api_keys
 
         with self._armed(cluster_id, api_keys.COMMAND_TOPIC) as sender:

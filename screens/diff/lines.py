@@ -30,7 +30,7 @@ from breakglass.services.divergence.entry import (
 from breakglass.services.divergence.replicas import Facing
 from breakglass.services.divergence.text import Span, differences
 from breakglass.services.model import EpochHistory, ReplicaLog, Unknown
-from breakglass.services.topic_backup.batches import ControlType, Marker
+from breakglass.services.record_batches import ControlType, Marker
 from breakglass.services.words.figures import count, epochs_text
 from breakglass.services.words.inert import CUT, bounded
 from breakglass.services.words.record_text import TextForm, preview

@@ -38,7 +38,7 @@ from breakglass.services.divergence.entry import (
 )
 from breakglass.services.divergence.text import Span, differences, lines_beside
 from breakglass.services.errors import BreakglassError
-from breakglass.services.topic_backup.record import TimestampType
+from breakglass.services.record_batches import TimestampType
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import time_text
 from breakglass.services.words.record_text import ALL, INDENT, TextForm, TextLimits, preview, shown

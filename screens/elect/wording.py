@@ -203,12 +203,12 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
         told = (
             f"Group {lag.group} committed {lag.committed:,} on {lag.partition}, whose log ends at "
             f"{lag.log_end:,}: clients without epochs meet OFFSET_OUT_OF_RANGE; o, or `breakglass "
-            f"groups reset`, mends it."
+            f"after groups reset`, mends it."
             for lag in aftermath.groups_past_end
         )
         yield from _some(told, len(aftermath.groups_past_end), "groups past the end")
         yield from (
-            f"When this was read, {reason}. `breakglass groups past-end` looks again."
+            f"When this was read, {reason}. `breakglass after groups list` looks again."
             for reason in aftermath.groups_unread
         )
     if progress.journal is not None:

@@ -18,7 +18,7 @@ class GroupsPage(ActPage):
     TITLE = "Groups past the end"
     ABOUT = (
         "Sets committed offsets past the end of their log, or past a cut, to where the log that "
-        "the group has read ends, as `breakglass groups reset` does. Groups with running "
+        "the group has read ends, as `breakglass after groups reset` does. Groups with running "
         "consumers are refused. The journal keeps what was committed before."
     )
     UNSAVED = "Offsets of groups are being moved."
@@ -31,7 +31,7 @@ class AddReplicasPage(ActPage):
     TITLE = "Add replicas"
     ABOUT = (
         "Adds a replica on a live broker to partitions with fewer than min.insync.replicas in "
-        "sync, as `breakglass recover add-replica` does: the rest of their records becomes "
+        "sync, as `breakglass after add-replica` does: the rest of their records becomes "
         "readable once it has copied the log. No replica is taken from an assignment."
     )
     UNSAVED = "Replicas are being added."
@@ -50,7 +50,7 @@ class HoldPage(SettingPage):
     ABOUT = (
         "Keeps the controller from electing by order while you look: it sets "
         "unclean.leader.election.enable to false on topics with offline partitions where it is "
-        "true. What was there comes back by r in the Journal, or by `breakglass hold --release`."
+        "true. What was there comes back by r in the Journal, or by `breakglass recover thaw`."
     )
 
 
@@ -135,8 +135,8 @@ class RestoreMetastorePage(ActPage):
     CHANGES = "topic"
 
     def __init__(self, context: Context, service_id: str, file: Path) -> None:
-        from breakglass.services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
-        from breakglass.services.metastore.restore.source import Skips, read_source
+        from breakglass.services.metastore.acts.command_topic import SNAPSHOTS, RestoreCommandTopic
+        from breakglass.services.metastore.restore.plan import Skips, read_source
         from breakglass.services.metastore.settings import MetastoreSettings
 
         source, settings = partial(read_source, file, Skips()), MetastoreSettings(service_id)

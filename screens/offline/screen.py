@@ -289,7 +289,7 @@ class OfflineScreen(FilteredPage):
 
     def action_hold(self) -> None:
         """Keep unclean elections from coming, whatever is marked: the act finds its topics."""
-        if self._armed("hold"):
+        if self._armed("recover freeze"):
             from breakglass.screens.guard.acts import HoldPage
             from breakglass.services.recovery.acts.hold import HoldElections
 
@@ -297,7 +297,7 @@ class OfflineScreen(FilteredPage):
 
     def action_forget(self) -> None:
         """Let the controller forget the last leaders of the topics that are meant."""
-        if self._armed("recover min-isr"):
+        if self._armed("recover forget-leader"):
             from breakglass.screens.guard.acts import ForgetPage
             from breakglass.services.recovery.acts.forget_leaders import ForgetLeaders
 

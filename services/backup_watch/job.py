@@ -43,7 +43,7 @@ _FILE, _LOCK = ".json", ".lock"
 
 
 class JobProgress(Protocol):
-    """The progress of a copy, as services/pipeline/report.py reports it."""
+    """The progress of a copy, as services/pipeline/backup_context.py reports it."""
 
     @property
     def topic(self) -> str: ...

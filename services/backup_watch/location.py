@@ -20,8 +20,7 @@ from uuid import UUID
 from breakglass.services.backup_watch.job import Life, SeenJob
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import read_leader_ends
-from breakglass.services.kafka.replicas.list_offsets import READ_COMMITTED
+from breakglass.services.kafka.replicas.list_offsets import READ_COMMITTED, read_leader_ends
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.topic_backup.layout import folder_name
@@ -29,7 +28,7 @@ from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 
 if TYPE_CHECKING:
     from breakglass.services.topic_backup.catalog import HeldTopic
-    from breakglass.services.topic_backup.store.key import Key
+    from breakglass.services.topic_backup.store.blobs import Key
 
 ABSENT = Unknown("the cluster has no such partition")
 RECREATED = Unknown("the topic was created again since: this is a backup of the one before")

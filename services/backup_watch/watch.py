@@ -39,7 +39,7 @@ from breakglass.services.model import Unknown, known
 from breakglass.services.topic_backup.status import PartitionStatus
 
 if TYPE_CHECKING:
-    from breakglass.services.topic_backup.store.key import Key
+    from breakglass.services.topic_backup.store.blobs import Key
 
 EVERY_MS = 5_000
 """Minimum time between two reads of a location; it also waits ten times the last read's duration.

@@ -13,9 +13,10 @@ from breakglass.services.divergence.entry import Content, RecordEntry
 from breakglass.services.divergence.source import Reading, Source
 from breakglass.services.errors import UsageError
 from breakglass.services.model import TopicPartition
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import BytesAs, Record, as_json
+from breakglass.services.topic_backup.record import BytesAs, as_json
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 JSON_LINES = (".jsonl", ".ndjson")

@@ -15,11 +15,15 @@ from typing import Any, TypeAlias
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import ask_brokers, offset_of
-from breakglass.services.kafka.replicas.list_offsets import EARLIEST, LATEST, list_offsets
+from breakglass.services.kafka.replicas.list_offsets import (
+    EARLIEST,
+    LATEST,
+    ask_brokers,
+    list_offsets,
+    offset_of,
+)
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
-from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.catalog import held_topics
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import (
@@ -29,14 +33,15 @@ from breakglass.services.topic_backup.layout import (
     segment_index_name,
 )
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
+from breakglass.services.topic_backup.notes import Verified, read_verified
 from breakglass.services.topic_backup.segment_index import open_index
-from breakglass.services.topic_backup.store.key import Key
+from breakglass.services.topic_backup.store.blobs import Key
 from breakglass.services.topic_backup.store.store import open_store
 from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary, SegmentSummary
 
-NO_INDEX = Unknown("it has no index: `breakglass backup reindex --write` makes one")
+NO_INDEX = Unknown("it has no index: `breakglass backup repair --write` makes one")
 GONE = "gone"
-NO_MANIFEST = Unknown("without a manifest nobody noted it")
+NO_MANIFEST = Unknown("without a manifest it is not recorded")
 NO_SIZE = Unknown("its broker does not say how large it is")
 
 Figure: TypeAlias = int | Unknown | None
@@ -252,7 +257,7 @@ class TopicContents:
     """The content of a topic's folder."""
 
     partitions: tuple[PartitionNode, ...]
-    verified: verified.Verified | None
+    verified: Verified | None
     commit: int | None
     """None: Kafka Backup made the folder, without a manifest."""
 
@@ -280,10 +285,10 @@ def partitions_in(topic: TopicNode, key: Key | None = None) -> TopicContents:
     )
 
 
-def _verified(folder: Folder) -> verified.Verified | None:
+def _verified(folder: Folder) -> Verified | None:
     """The last verification; None if there is none or it cannot be read."""
     try:
-        return verified.read(folder)
+        return read_verified(folder)
     except BreakglassError:
         return None
 

@@ -78,18 +78,18 @@ from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.observations import Observations
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.kafka.cluster.group_offsets import (
+    OFFSETS_TOPIC,
     CommittedOffsets,
     describing,
     read_committed,
 )
-from breakglass.services.kafka.cluster.shown_settings import (
+from breakglass.services.kafka.cluster.settings import (
     ShownSetting,
     broker_settings_set,
     topic_settings_set,
 )
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.broker_errors import unread
+from breakglass.services.kafka.wire.answers import unread
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Denied, PartitionEvidence, TopicSettings, Unknown
 from breakglass.services.recovery.judgement.assessment import Assessment

@@ -136,7 +136,7 @@ def _circumstances(cluster: BundledCluster, gone: Sequence[int]) -> Circumstance
 
 
 def open_bundle(path: Path) -> BundleContents:
-    """Open the bundle at *path*. Nothing is written, and nobody is asked.
+    """Open the bundle at *path*. Writes nothing, and connects to nothing.
 
     Raises:
         MalformedInput: it is no bundle, damaged, or contradicts itself.

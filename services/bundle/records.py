@@ -31,12 +31,11 @@ from breakglass.services.divergence.entry import (
 )
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.health.backups import BackupGlance
-from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir
-from breakglass.services.kafka.cluster.shown_settings import ShownSetting
+from breakglass.services.kafka.cluster.log_dirs import BrokerLogDir
+from breakglass.services.kafka.cluster.settings import ShownSetting
 from breakglass.services.model import TopicPartition, TopicSettings, Unknown
+from breakglass.services.record_batches import Marker, TimestampType
 from breakglass.services.snapshot import ClusterDescription, Quorum
-from breakglass.services.topic_backup.batches import Marker
-from breakglass.services.topic_backup.record import TimestampType
 from breakglass.services.topic_backup.status import TopicStatus
 
 CLUSTER = "cluster.json"
@@ -198,7 +197,7 @@ class BundledRecords:
 
 
 MOST_CONTENT = 8 * 1024
-"""Bytes that are kept of a key, a value or a header's value; more are asked for by nobody."""
+"""Bytes that are kept of a key, a value or a header's value; no reader asks for more."""
 MOST_NAME = 256
 """Characters that are kept of a header's name."""
 MOST_CONTENTS = 1024 * 1024
@@ -213,7 +212,7 @@ class ContentRules:
     """Which contents of records go into a bundle, and what is blacked out in them."""
 
     topics: Sequence[str] = ()
-    """Patterns (``orders*``) of topics whose contents are asked for; empty: nobody's."""
+    """Patterns (``orders*``) of topics whose contents are asked for; empty: none."""
     redacted: Sequence[str] = ()
     """Patterns of names, in lower case: JSON fields and headers whose values are withheld. Where
     there is a pattern, contents that are no JSON object or list are withheld whole, because no

@@ -205,8 +205,7 @@ class Sources(Protocol):
     def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, CopyPartition]:
         """How each partition is copied, by its number.
 
-        Raises:
-            BreakglassError: there is no source; the checkpoint has failed.
+        Raises BreakglassError: there is no source; the checkpoint has failed.
         """
 
 
@@ -394,8 +393,7 @@ class Coordinator:
 
         A completed checkpoint of another incarnation is kept: it is a backup of that incarnation.
 
-        Raises:
-            Refused: it is of other topics; an incomplete checkpoint is recorded as failed.
+        Raises Refused: it is of other topics; an incomplete checkpoint is recorded as failed.
         """
         if (take.cluster_id, take.incarnation) == (scope.cluster_id, scope.incarnation):
             return

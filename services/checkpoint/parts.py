@@ -49,7 +49,7 @@ def alone(address: str, node: int, folder: Path, id: int) -> Iterator[None]:
     path = private_folder(folder) / f"checkpoint-{digest}-{node}-{id}.lock"
     busy = (
         f"node {node} is at work on checkpoint {id}, in another process: wait until that has "
-        f"ended; `breakglass checkpoint status {id}` says how far it is."
+        f"ended; `breakglass checkpoint show {id}` says how far it is."
     )
     descriptor = _locked(path, busy)
     try:

@@ -12,7 +12,7 @@ from shlex import quote
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
-from breakglass.services.checkpoint.protocol.flows import (
+from breakglass.services.checkpoint.protocol.lineage import (
     CheckpointEvidence,
     Committing,
     FlowCycle,
@@ -161,8 +161,7 @@ class Explanation:
     def require_level(self) -> Level:
         """The strongest level whose promise holds.
 
-        Raises:
-            Refused: no promise holds; the message says what is missing for the first level.
+        Raises Refused: no promise holds; the message says what is missing for the first level.
         """
         first = self.levels[0]
         strongest = self.strongest
@@ -189,8 +188,7 @@ def require_declared(wanted: WantedCheckpoint | TakeDocument, evidence: Checkpoi
     missing would be restored without offsets. The prefixes of the logs have to say what led to
     their records, even if nothing was written while the checkpoint was taken.
 
-    Raises:
-        Refused: a group is not named, or a record has an unknown cause.
+    Raises Refused: a group is not named, or a record has an unknown cause.
     """
     faults = list(group_faults(evidence.groups, wanted.groups))
     if wanted.level in (Level.COORDINATED, Level.VERIFIED):

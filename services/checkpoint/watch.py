@@ -54,8 +54,7 @@ class SoFar:
 def so_far(store: BackupStore, found: StoredCheckpoint) -> dict[int, SoFar]:
     """The progress of each partition that is being copied, by its number.
 
-    Raises:
-        StorageError: the store does not answer.
+    Raises StorageError: the store does not answer.
     """
     parts = [
         partition

@@ -15,7 +15,7 @@ from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
 from breakglass.services.checkpoint.promises import Explanation, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.flows import (
+from breakglass.services.checkpoint.protocol.lineage import (
     GroupEvidence,
     GroupFlow,
     TopicEvidence,
@@ -64,8 +64,7 @@ def same_again(found: StoredCheckpoint) -> str:
 def policies(given: Iterable[str] | None) -> dict[str, GroupPolicy]:
     """The groups that the options name, each with its policy.
 
-    Raises:
-        UsageError: a group is not written NAME=POLICY, or is named twice.
+    Raises UsageError: a group is not written NAME=POLICY, or is named twice.
     """
     found: dict[str, GroupPolicy] = {}
     for text in given or ():
@@ -82,8 +81,7 @@ def policies(given: Iterable[str] | None) -> dict[str, GroupPolicy]:
 def flows_in(given: Iterable[str] | None) -> tuple[GroupFlow, ...]:
     """The flows that the options name.
 
-    Raises:
-        UsageError: a flow is not written GROUP:INPUTS>OUTPUTS, or an input of a group is in two.
+    Raises UsageError: a flow is not written GROUP:INPUTS>OUTPUTS, or an input of a group is in two.
     """
     found: list[GroupFlow] = []
     for text in given or ():
@@ -308,8 +306,7 @@ class SettingsGiven:
 def settings_given(plan: CheckpointPlan) -> tuple[SettingsGiven, ...]:
     """The settings of each topic of *plan* after the restore, and the settings that it lacks.
 
-    Raises:
-        StorageError: the copy cannot be read.
+    Raises StorageError: the copy cannot be read.
     """
     saved = {copy.topic: copy.identity().config for copy in plan.copies}
     return tuple(

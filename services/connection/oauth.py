@@ -19,7 +19,7 @@ from urllib.parse import quote_plus, urlsplit
 from breakglass.services.clock import NOTICE_SECONDS, WAITS
 from breakglass.services.connection.sasl import TokenEndpoint, TokenFile, UnsecuredToken
 from breakglass.services.connection.secret import Secret
-from breakglass.services.connection.tls_context import client_context
+from breakglass.services.connection.tls import client_context
 from breakglass.services.errors import AuthenticationFailed, NoIdentityProvider, Unreachable
 from breakglass.services.regular_file import SETTINGS_BYTES, read_regular
 from breakglass.services.words.inert import bounded, bounded_url

@@ -245,7 +245,8 @@ def _kerberos(properties: Properties) -> KerberosLogin:
         )
     if importlib.util.find_spec("gssapi") is None:
         raise properties.error(
-            key, "GSSAPI (Kerberos) needs the Python package gssapi; install it beside Breakglass"
+            key,
+            "GSSAPI (Kerberos) needs the Python package gssapi; install it with Breakglass",
         )
     entry = parse_jaas(properties.secret(JAAS) or Secret(""))
     in_jaas = entry.text("serviceName") if isinstance(entry, JaasEntry) else None

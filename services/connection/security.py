@@ -16,8 +16,7 @@ from breakglass.services.connection.sasl import (
 )
 from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.connection.tls import TlsSettings
-from breakglass.services.connection.tls_context import client_context
+from breakglass.services.connection.tls import TlsSettings, client_context
 from breakglass.services.errors import (
     AuthenticationFailed,
     BadConnectionSettings,

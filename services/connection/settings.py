@@ -5,10 +5,11 @@ Modules that read key stores, passwords and tokens are imported only if a cluste
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from breakglass.services.connection.endpoint import Endpoint, parse_endpoints
 from breakglass.services.connection.properties import Properties
@@ -17,6 +18,7 @@ from breakglass.services.errors import BadConnectionSettings
 if TYPE_CHECKING:
     from breakglass.services.connection.sasl import SaslSettings
     from breakglass.services.connection.tls import TlsSettings
+
 
 __all__ = [
     "ConnectionSettings",
@@ -135,3 +137,15 @@ def _is_of_security(key: str) -> bool:
     from breakglass.services.connection.tls import TLS_KEYS
 
     return key in TLS_KEYS or key in SASL_KEYS or key in OAUTH_KEYS
+
+
+class Plaintext:
+    """Leaves a socket as it is, like `ClientSecurity` with neither TLS nor SASL."""
+
+    def wrap(self, sock: socket.socket, host: str) -> socket.socket:  # noqa: ARG002
+        """The socket itself."""
+        return sock
+
+    def sasl(self, host: str, seconds: float) -> tuple[str, Any] | None:  # noqa: ARG002
+        """No login."""
+        return None

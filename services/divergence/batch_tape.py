@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from breakglass.services.divergence.source import Reach
-from breakglass.services.topic_backup.batches import (
+from breakglass.services.record_batches import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
     LENGTH_END,

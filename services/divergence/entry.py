@@ -12,8 +12,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 
-from breakglass.services.topic_backup.batches import Marker
-from breakglass.services.topic_backup.record import Headers, Record, TimestampType
+from breakglass.services.record_batches import Headers, Marker, Record, TimestampType
 
 LENGTH = struct.Struct(">q")
 

@@ -49,14 +49,14 @@ from breakglass.services.errors import (
     StorageError,
     UsageError,
 )
-from breakglass.services.regular_file import open_regular, read_regular
-from breakglass.services.topic_backup.batches import (
+from breakglass.services.record_batches import (
     BATCH_HEADER,
     BatchHeader,
     RecordBatch,
     decode_batch,
     read_headers,
 )
+from breakglass.services.regular_file import open_regular, read_regular
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.topic_backup.layout import MAX_INT64
 

@@ -14,9 +14,9 @@ from breakglass.services.divergence.entry import Keep, RecordEntry, content_of
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
 from breakglass.services.metastore.lines import LineProblem, read_lines
+from breakglass.services.record_batches import TimestampType
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
-from breakglass.services.topic_backup.record import TimestampType
 
 MARK_EVERY = 1_000
 """Number of commands between two marks from which the file can be read."""

@@ -51,6 +51,7 @@ from breakglass.services.errors import (
     MalformedMessage,
     UsageError,
 )
+from breakglass.services.kafka.cluster.log_dirs import read_log_dirs
 from breakglass.services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
     EARLIEST,
@@ -61,16 +62,20 @@ from breakglass.services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from breakglass.services.kafka.replicas.log_dirs import read_log_dirs
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.record_batches import (
+    ControlType,
+    Marker,
+    TimestampType,
+    decode_batch,
+    read_headers,
+)
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
-from breakglass.services.topic_backup.batches import ControlType, Marker, decode_batch, read_headers
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import listing, records_name
 from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.reader import PartitionReader, pieces_of
-from breakglass.services.topic_backup.record import TimestampType
 from breakglass.services.topic_backup.segment_bytes import SegmentExtent
 from breakglass.services.topic_backup.segment_index import open_index
 from breakglass.services.topic_backup.segment_reader import FoundRecord
@@ -80,7 +85,7 @@ from breakglass.services.topic_backup.summary import EpochStart, PartitionSummar
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.pipeline.restore.offset_map import CommittedRun
-    from breakglass.services.topic_backup.store.key import Key
+    from breakglass.services.topic_backup.store.blobs import Key
 
 
 def open_backup(name: str, folder: Folder, partition: int) -> BackupSource:
@@ -597,7 +602,7 @@ def _state(client: ReadClient, partition: TopicPartition, deadline: Deadline) ->
 def _leader(state: PartitionState) -> int:
     if state.leader is None:
         raise ClusterError(
-            f"{state.partition} is offline, so nobody reads it as a topic: compare its replicas, "
+            f"{state.partition} is offline, so it cannot be read as a topic: compare its replicas, "
             f"as replica:{state.assignment[0]}/{state.partition.topic}/{state.partition.partition}"
         )
     return state.leader

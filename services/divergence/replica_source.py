@@ -35,7 +35,7 @@ from breakglass.services.kafka.replicas.replica_records import Aborted, BatchChu
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import EpochHistory, TopicPartition, Unknown
-from breakglass.services.topic_backup.batches import BatchHeader, decode_batch
+from breakglass.services.record_batches import BatchHeader, decode_batch
 
 MAX_BATCH_BYTES = 64 * 1024 * 1024
 """A batch that decompresses to more is shown as unreadable, with that reason."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from breakglass.services.extras import how_to_install
 from breakglass.services.model import NotOffered, Unknown
 from breakglass.services.words.figures import size_text
 
@@ -156,7 +157,7 @@ def machine_checks(facts: MachineFacts) -> Iterator[Check]:
         yield _note(
             f"extra {extra}",
             f"not installed ({', '.join(packages)})",
-            f"where it is needed: pip install 'breakglass[{extra}]'",
+            f"where it is needed: {how_to_install(extra)}",
         )
     yield _java(facts)
     yield _terminal(facts.terminal)
@@ -206,7 +207,7 @@ def _space(facts: MachineFacts) -> Check:
         return _todo(
             name,
             f"{size_text(free)} free in {place}",
-            "free space, or name a larger disk: `breakglass rescue --store DIR`",
+            "free space, or name a larger disk: `breakglass rescue --rescue-to DIR`",
         )
     return _ok(name, f"{size_text(free)} free in {place}")
 

@@ -32,7 +32,7 @@ from breakglass.services.errors import BreakglassError, PipelineError
 from breakglass.services.extras import EXTRAS, lacking
 from breakglass.services.kafka.cluster.describe_cluster import read_controller_time
 from breakglass.services.kafka.wire import api_keys
-from breakglass.services.kafka.wire.broker_errors import cluster_error, unread
+from breakglass.services.kafka.wire.answers import cluster_error, unread
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import NotOffered, Unknown

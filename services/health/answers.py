@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from breakglass.services.errors import BreakglassError, Unreachable
-from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir, read_broker_log_dirs
-from breakglass.services.kafka.wire.broker_errors import unread
+from breakglass.services.kafka.cluster.log_dirs import BrokerLogDir, read_broker_log_dirs
+from breakglass.services.kafka.wire.answers import unread
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import Unknown

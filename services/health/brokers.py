@@ -12,7 +12,7 @@ from breakglass.services.model import Unknown
 from breakglass.services.snapshot import Broker, ClusterSnapshot
 
 if TYPE_CHECKING:
-    from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir
+    from breakglass.services.kafka.cluster.log_dirs import BrokerLogDir
 
 LogDirs: TypeAlias = "Figure[tuple[BrokerLogDir, ...]]"
 NOTHING = BrokerCounts(0, 0, 0)

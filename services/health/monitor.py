@@ -137,7 +137,7 @@ class Monitor:
         return () if self._snapshot is None else self._snapshot.brokers
 
     def seen(self, snapshot: ClusterSnapshot) -> Health:
-        """Take in a snapshot that was just read; asks nobody.
+        """Take in a snapshot that was just read; sends nothing.
 
         Counting 100,000 partitions takes a tenth of a second: not for a thread that draws.
         """

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.reading_allowance import Allowance
+from breakglass.services.kafka.replicas.limits import Allowance
 from breakglass.services.model import LogContents, PartitionEvidence, ReplicaLog, TopicPartition
 from breakglass.services.recovery.evidence.contents import ContentsReading
 from breakglass.services.session import Effort

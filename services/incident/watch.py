@@ -25,9 +25,9 @@ from breakglass.services.incident.returned import compare_with_memory
 from breakglass.services.incident.row import IncidentRow, judged_again, judged_rows, remembered
 from breakglass.services.incident.witness import Witness
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
-from breakglass.services.kafka.cluster.snapshot_memory import SnapshotMemory
-from breakglass.services.kafka.replicas.reading_allowance import Allowance
-from breakglass.services.kafka.wire.bootstrap import session_closing
+from breakglass.services.kafka.read_client import SnapshotMemory
+from breakglass.services.kafka.replicas.limits import Allowance
+from breakglass.services.kafka.wire.connection import session_closing
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import NativeRpc
 from breakglass.services.kafka.wire.sender import ANY_BROKER

@@ -12,17 +12,17 @@ from typing import Any
 
 from breakglass.services.errors import UsageError
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.wire.answers import (
     ELECTION_NOT_NEEDED,
     NETWORK_EXCEPTION,
     REQUEST_TIMED_OUT,
     UNKNOWN_SERVER_ERROR,
+    by_topic,
     cluster_error,
     describe_error,
     retriable,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.grouping import by_topic
 from breakglass.services.kafka.wire.messages.kip1275 import (
     DESIGNATED_SINCE,
     ElectionType,
@@ -232,8 +232,7 @@ def _whole(code: int, doing: str, needs: str, message: str = "") -> Reply | None
     A broker that the controller does not answer returns REQUEST_TIMED_OUT at the top level
     (ForwardingManager.scala).
 
-    Raises:
-        ClusterError: the error is not transient.
+    Raises ClusterError: the error is not transient.
     """
     if not code:
         return None

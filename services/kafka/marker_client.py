@@ -12,9 +12,9 @@ from typing import Any
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import Unreachable
-from breakglass.services.kafka.replicas.leader_ends import ask_brokers, by_leader
-from breakglass.services.kafka.topic_client import TopicClient
-from breakglass.services.kafka.wire.broker_errors import cluster_error, retriable
+from breakglass.services.kafka.admin_client import TopicClient
+from breakglass.services.kafka.replicas.list_offsets import ask_brokers, by_leader
+from breakglass.services.kafka.wire.answers import cluster_error, retriable
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import PartitionState, TopicPartition
@@ -51,8 +51,7 @@ class MarkerClient:
 
         Partitions that did not answer, or have no leader, are left out: write to them again.
 
-        Raises:
-            NotAuthorized, ClusterError: a partition refuses for good.
+        Raises NotAuthorized, ClusterError: a partition refuses for good.
         """
         from kafka.protocol.producer import ProduceResponse
 

@@ -1,4 +1,7 @@
-"""The read-only client: it reads the cluster's snapshot and each broker's replicas."""
+"""The read-only client: it reads the cluster's snapshot and each broker's replicas.
+
+A snapshot reuses the previous snapshot's answers if their bytes are the same.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,30 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
-from breakglass.services.kafka.cluster.broker_settings import read_controllers, read_listener
 from breakglass.services.kafka.cluster.describe_cluster import (
     describe_cluster,
     describe_quorum,
     heard_by_controllers,
     require_same_cluster,
 )
+from breakglass.services.kafka.cluster.log_dirs import read_log_dirs
 from breakglass.services.kafka.cluster.partitions import (
+    Pages,
     read_newest_partitions,
     read_partitions,
     read_reassignments,
 )
-from breakglass.services.kafka.cluster.snapshot_memory import SnapshotMemory
-from breakglass.services.kafka.cluster.topic_settings import read_topic_settings, settings_answer
-from breakglass.services.kafka.replicas.log_dirs import read_log_dirs
+from breakglass.services.kafka.cluster.settings import (
+    SettingsAnswer,
+    read_controllers,
+    read_listener,
+    read_topic_settings,
+    settings_answer,
+)
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReader
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
@@ -40,9 +48,40 @@ from breakglass.services.model import (
 from breakglass.services.snapshot import ClusterDescription, ClusterSnapshot
 
 if TYPE_CHECKING:
-    from breakglass.services.kafka.replicas.contents_reader import ContentsReader
-    from breakglass.services.kafka.replicas.reading_allowance import Allowance
+    from breakglass.services.kafka.replicas.contents import ContentsReader
+    from breakglass.services.kafka.replicas.limits import Allowance
     from breakglass.services.kafka.wire.messages.kip1275 import ReplicaLogInfoMessages
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Last(Generic[K, V]):
+    """The last value that was made, and the key that it was made from."""
+
+    def __init__(self) -> None:
+        self._held: tuple[K, V] | None = None
+
+    def of(self, key: K, make: Callable[[K], V]) -> V:
+        """The value of *key*: the last value if the key is the same."""
+        if self._held is None or self._held[0] != key:
+            self._held = (key, make(key))
+        return self._held[1]
+
+
+class SnapshotMemory:
+    """The answers to one question that is repeated; not for use by two threads."""
+
+    def __init__(self) -> None:
+        self.pages = Pages()
+        self.topics: Last[tuple[tuple[PartitionState, ...]], tuple[str, ...]] = Last()
+        """Those with offline partitions; a tuple within a tuple is compared as one value."""
+        self.settings: Last[tuple[str, ...], SettingsAnswer] = Last()
+        self.moving: Last[
+            tuple[tuple[PartitionState, ...], dict[TopicPartition, Reassignment] | Unknown],
+            tuple[PartitionState, ...],
+        ] = Last()
 
 
 MOST_OTHERS = 8
@@ -88,8 +127,7 @@ class ReadClient:
 
         A change that goes to a broker that is cut off from them has no answer.
 
-        Raises:
-            Unreachable: no bootstrap server answers.
+        Raises Unreachable: no bootstrap server answers.
         """
         found = self.describe(deadline)
         if isinstance(describe_quorum(self.sender, deadline), Silent):
@@ -222,7 +260,7 @@ class ReadClient:
     def contents_on(
         self, broker: int, allowance: Allowance, stop: Callable[[], bool]
     ) -> ContentsReader:
-        from breakglass.services.kafka.replicas.contents_reader import ContentsReader
+        from breakglass.services.kafka.replicas.contents import ContentsReader
 
         return ContentsReader(self.sender, broker, allowance, stop)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from breakglass.services.kafka.wire.broker_errors import AUTHORIZATION_CODES, describe_error
+from breakglass.services.kafka.wire.answers import AUTHORIZATION_CODES, describe_error
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
@@ -50,7 +50,7 @@ class TransactionEndClient:
             Unreachable: the leader could not be connected to; nothing was sent.
             OutcomeUnknown: no answer; the marker may or may not have been written.
         """
-        from breakglass.services.kafka.wire.messages.transaction_markers import (
+        from breakglass.services.kafka.wire.messages.other import (
             VERSION,
             WriteTxnMarkersResponse,
         )
@@ -61,7 +61,7 @@ class TransactionEndClient:
             WriteTxnMarkersResponse,
             deadline,
             f"writing the {marker.word} marker of producer {marker.producer_id} to {partition}",
-            "run `breakglass transactions list` to see whether it is still open",
+            "run `breakglass after transactions list` to see whether it is still open",
             max_version=VERSION,
         )
         codes = [
@@ -77,7 +77,7 @@ class TransactionEndClient:
 
 
 def _request(partition: TopicPartition, marker: EndMarker) -> Any:
-    from breakglass.services.kafka.wire.messages.transaction_markers import WriteTxnMarkersRequest
+    from breakglass.services.kafka.wire.messages.other import WriteTxnMarkersRequest
 
     marker_class = WriteTxnMarkersRequest.WritableTxnMarker
     topic = marker_class.WritableTxnMarkerTopic(

@@ -25,7 +25,7 @@ from breakglass.services.metastore.lines import (
     read_lines,
     split,
 )
-from breakglass.services.metastore.private_files import fingerprint, private_append, remove_if_there
+from breakglass.services.metastore.settings import fingerprint, private_append, remove_if_there
 from breakglass.services.metastore.side_file import (
     SUFFIX,
     Chain,
@@ -399,8 +399,7 @@ class Appender:
 
         Returns whether some records may have a `problem`.
 
-        Raises:
-            StorageError: the disk rejects the write, or another program writes to the file.
+        Raises StorageError: the disk rejects the write, or another program writes to the file.
         """
         if fingerprint(self._path) != self._fingerprint:
             raise StorageError(

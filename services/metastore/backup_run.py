@@ -21,7 +21,7 @@ from breakglass.services.kafka.cluster.describe_cluster import require_same_clus
 from breakglass.services.kafka.cluster.partitions import read_partitions
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.list_offsets import OffsetError
-from breakglass.services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
+from breakglass.services.kafka.wire.answers import OFFSET_NOT_AVAILABLE
 from breakglass.services.kafka.wire.deadline import Deadline, persist
 from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
 from breakglass.services.metastore.events import (
@@ -36,8 +36,7 @@ from breakglass.services.metastore.events import (
 )
 from breakglass.services.metastore.glance import note_alarm, write_status
 from breakglass.services.metastore.live_backup import BackedUpTopic, LiveBackup
-from breakglass.services.metastore.private_files import lock_file, locked, private_folder
-from breakglass.services.metastore.settings import Style, newest
+from breakglass.services.metastore.settings import Style, lock_file, locked, newest, private_folder
 from breakglass.services.metastore.side_file import SUFFIX, LineCheck, side_header
 from breakglass.services.metastore.topic import (
     Alarm,

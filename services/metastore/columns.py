@@ -21,7 +21,7 @@ from breakglass.services.metastore.appender import BlockFindings, CommandBlock, 
 from breakglass.services.metastore.lines import END, SEPARATOR, CommandRecord, Headers
 from breakglass.services.metastore.side_file import Noted
 from breakglass.services.pipeline.batches.columns import NULL, RecordColumns, Spans, taken
-from breakglass.services.pipeline.batches.varints import Bytes, Longs, NotByColumns
+from breakglass.services.pipeline.batches.table import Bytes, Longs, NotByColumns
 
 AT_ONCE = 1_000
 """Commands whose lines are built together."""
@@ -44,11 +44,7 @@ class CommandColumns(CommandBlock):
 
     @classmethod
     def of(cls, columns: RecordColumns) -> CommandColumns:
-        """The records of *columns*.
-
-        Raises:
-            NotByColumns: a header name is not text.
-        """
+        """The records of *columns*. Raises NotByColumns: a header name is not text."""
         lines = np.frombuffer(columns.data, np.uint8).copy()
         lines[columns.values.begins - 1] = ord(SEPARATOR)
         lines[columns.values.ends] = ord(END)

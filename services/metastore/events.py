@@ -118,7 +118,7 @@ class Shorter(Event):
     def __str__(self) -> str:
         return (
             f"the topic ends after {self.commands:,} commands and {self.file} holds "
-            f"{self.missing:,} more: compare them, then `breakglass metastore restore` puts them "
+            f"{self.missing:,} more: compare them, then `breakglass ksql restore` puts them "
             "back"
         )
 

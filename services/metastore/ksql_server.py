@@ -326,7 +326,7 @@ class KsqlServer:
         return headers
 
     def _context(self) -> ssl.SSLContext:
-        # As in `connection.tls_context`: the default context of Python 3.13 and newer refuses
+        # As in `connection.tls`: the default context of Python 3.13 and newer refuses
         # certificates without key identifiers, which openssl makes by default; Java takes them.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if self.ca is None:

@@ -191,7 +191,7 @@ def producible_lines(file: Path) -> Iterator[bytes]:
             if problem:
                 raise Refused(
                     f"{file.name} line {line.number} {problem}, so kafka-console-producer would "
-                    "write another command: use `breakglass metastore restore` for this one"
+                    "write another command: use `breakglass ksql restore` for this one"
                 )
         data.seek(0)
         yield from (line for line in data if line.strip())

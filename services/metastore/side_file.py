@@ -50,7 +50,7 @@ from breakglass.services.metastore.lines import (
     checked,
     read_lines,
 )
-from breakglass.services.metastore.private_files import is_locked, lock_file
+from breakglass.services.metastore.settings import is_locked, lock_file
 from breakglass.services.model import Unknown
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
@@ -474,7 +474,7 @@ class MetastoreVerification:
         else:
             return
         raise MalformedInput(
-            f"{self.file}: {what} (`breakglass metastore verify` names every line): back up the "
+            f"{self.file}: {what} (`breakglass ksql verify` names every line): back up the "
             "topic again, or take both files from another copy. To use the lines as they are, move "
             "the side file away: then nothing shows whether commands are missing."
         )

@@ -30,7 +30,7 @@ from breakglass.services.errors import (
     Unreachable,
 )
 from breakglass.services.kafka.cluster.partitions import read_partitions
-from breakglass.services.kafka.cluster.topic_settings import TOPIC_RESOURCE
+from breakglass.services.kafka.cluster.settings import TOPIC_RESOURCE
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
@@ -40,14 +40,13 @@ from breakglass.services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from breakglass.services.kafka.wire.broker_errors import UNKNOWN_TOPIC_OR_PARTITION, cluster_error
+from breakglass.services.kafka.wire.answers import UNKNOWN_TOPIC_OR_PARTITION, cluster_error, only
 from breakglass.services.kafka.wire.deadline import LONGEST_PAUSE_SECONDS, NEVER, Deadline
-from breakglass.services.kafka.wire.grouping import only
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.metastore.events import Event
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.topic_backup.record import Record
+from breakglass.services.record_batches import Record
 
 if TYPE_CHECKING:
     from breakglass.services.metastore.columns import CommandColumns
@@ -260,7 +259,7 @@ def dangers(state: TopicState | None, topic: str, topic_id: str | None) -> Itera
         yield Alarm(
             Danger.TOPIC_MISSING,
             f"topic {topic} is gone: stop every ksqlDB server of the service before one creates it "
-            "empty, then `breakglass metastore restore`",
+            "empty, then `breakglass ksql restore`",
             {"topic_id": topic_id},
         )
         return
@@ -488,13 +487,12 @@ def stable_log(topic: str, state: TopicState) -> StableLog | None:
 def whole_fetches(client: ReadClient, log: StableLog) -> Generator[PolledCommands, None, None]:
     """The commands of *log*, as far as whole fetches can read them.
 
-    Raises:
-        LogCut: the topic was replaced, or its log was truncated during the read.
+    Raises LogCut: the topic was replaced, or its log was truncated during the read.
     """
     if not log.worthwhile:
         return
     from breakglass.services.pipeline.batches.reader import BatchReader
-    from breakglass.services.pipeline.batches.varints import NotByColumns
+    from breakglass.services.pipeline.batches.table import NotByColumns
 
     reader = BatchReader(
         client,

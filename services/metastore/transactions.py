@@ -19,9 +19,9 @@ from breakglass.services.errors import (
     TimedOut,
     Unreachable,
 )
-from breakglass.services.kafka.producing.partition_writer import PartitionProducer
-from breakglass.services.kafka.producing.transaction import (
+from breakglass.services.kafka.producer import (
     Fenced,
+    PartitionProducer,
     ProducerIdentity,
     TransactionClient,
 )
@@ -31,7 +31,7 @@ from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.topic import PARTITION
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.batches import MAGIC
+from breakglass.services.record_batches import MAGIC
 
 T = TypeVar("T")
 

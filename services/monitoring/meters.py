@@ -1,4 +1,4 @@
-"""Every metric of `breakglass exporter`: its name, its labels, and what its figure means.
+"""Every metric of `breakglass serve metrics`: its name, its labels, and what its figure means.
 
 A metric is only written where its figure is known: what could not be read has no sample, and never
 the sample 0. Moments are in seconds of Unix time, so that a file that nobody writes any more shows

@@ -10,14 +10,16 @@ from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, UsageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup_context import BackupRun
-from breakglass.services.pipeline.generations import (
+from breakglass.services.pipeline.report import (
+    BackupReport,
     Generation,
+    PartitionReport,
+    TopicReport,
     following,
     latest,
     name_before,
     set_aside,
 )
-from breakglass.services.pipeline.report import BackupReport, PartitionReport, TopicReport
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import (
     CopyStretch,
@@ -34,12 +36,20 @@ from breakglass.services.pipeline.stored_segments import stored_segments
 from breakglass.services.pipeline.topic_copy import LostDeletions, TopicCopy
 from breakglass.services.pipeline.verify import LISTED, PartitionVerified, compared
 from breakglass.services.recovery.group_standing import GroupStanding, read_standing
-from breakglass.services.topic_backup import group_history, unsaid, verified
+from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.assembler import Assembler, assembling
 from breakglass.services.topic_backup.catalog import BEGUN
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import missing_of
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
+from breakglass.services.topic_backup.notes import (
+    UNSAID,
+    Unsaid,
+    forget,
+    note_unsaid,
+    read_unsaid,
+    read_verified,
+)
 from breakglass.services.topic_backup.store.store import Store
 from breakglass.services.topic_backup.summary import (
     UNVOUCHED,
@@ -47,7 +57,6 @@ from breakglass.services.topic_backup.summary import (
     PartitionSummary,
     Unproved,
 )
-from breakglass.services.topic_backup.unsaid import Unsaid
 from breakglass.services.topic_backup.verification import lacks_last
 
 NAMED = 3
@@ -109,7 +118,7 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
     if report.new_generation and generation.others_aside:
         set_aside(how.store, latest(how.store, source.name))
     folder = how.store.folder(generation.name, how.form)
-    left = unsaid.read(folder)
+    left = read_unsaid(folder)
     report.new_generation = report.new_generation or left.new_generation
     report.other_log = report.other_log or left.other_log
     if report.new_generation:
@@ -119,7 +128,7 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
         older = None if assembler.committed else _before(run, source, generation)
         if report.new_generation and not assembler.committed:
             first = Unsaid({}, {}, report.new_generation, report.other_log)
-            unsaid.note(folder, first)
+            note_unsaid(folder, first)
         against = require_joined(run, source, assembler)
         had = _partitions_before(assembler.committed or older, generation)
         todo = []
@@ -282,7 +291,7 @@ def left_unproved(doubts: Sequence[Unproved], found: PartitionVerified) -> tuple
 def known_damages(assembler: Assembler) -> Iterator[str]:
     """What is known to be damaged behind which the run goes on (B29)."""
     folder, commit = assembler.folder, assembler.committed
-    last, names = verified.read(folder), folder.names()
+    last, names = read_verified(folder), folder.names()
     if last is not None and not last.whole:
         against = f" against {last.against}" if last.against else ""
         yield f"its last verification{against} found damage or differences: verify it again"
@@ -351,13 +360,12 @@ def _topic(run: BackupRun, source: TopicSource, standing: GroupStanding) -> Topi
 def said(store: Store, report: BackupReport) -> None:
     """Remove the notes of what *report* says, once an operator has it.
 
-    Raises:
-        StorageError: a note cannot be removed.
+    Raises StorageError: a note cannot be removed.
     """
     for topic in report.topics:
         news = any(part.lost or part.unproved for part in topic.partitions)
         if not topic.error and (news or topic.new_generation):
-            unsaid.forget(store.folder(topic.place.name))
+            forget(store.folder(topic.place.name), UNSAID)
 
 
 def _copied(

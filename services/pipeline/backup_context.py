@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from breakglass.services.errors import StorageError
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.pipeline.generations import NewGeneration
 from breakglass.services.pipeline.part_writer import Budget
-from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.report import CopyProgress, NewGeneration
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
 from breakglass.services.topic_backup.store.form import StoredForm

@@ -14,25 +14,26 @@ from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.errors import EvidenceChanged, TimedOut
-from breakglass.services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.wire.answers import (
     OFFSET_OUT_OF_RANGE,
     cluster_error,
     retriable,
+    unbelievable,
 )
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.kafka.wire.grouping import unbelievable
 from breakglass.services.kafka.wire.memory import read_large_batches
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.batches import (
+from breakglass.services.record_batches import (
     MAGIC,
     BatchHeader,
     ControlType,
+    Record,
     decode_batch,
+    message_header,
+    message_records,
     read_headers,
 )
-from breakglass.services.topic_backup.older_messages import message_header, message_records
-from breakglass.services.topic_backup.record import Record
 
 CONSUMER = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1

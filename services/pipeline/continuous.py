@@ -24,12 +24,12 @@ from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, NotNow, Unreachable, UsageError
-from breakglass.services.kafka.replicas.leader_ends import ask_brokers
 from breakglass.services.kafka.replicas.list_offsets import (
     LATEST,
     LEADER_ONLY,
     READ_COMMITTED,
     ListedOffset,
+    ask_brokers,
     list_offsets,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -38,8 +38,7 @@ from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.backup import OpenTopic, back_up, begun, opened
 from breakglass.services.pipeline.backup_context import BackupRun, Meter, Tell, repeating
 from breakglass.services.pipeline.batches.tasks import copy_by_tasks, divided, range_of
-from breakglass.services.pipeline.generations import Generation
-from breakglass.services.pipeline.report import BackupReport, TopicReport
+from breakglass.services.pipeline.report import BackupReport, Generation, TopicReport
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import CopyStretch, WantedTopics, read_sources
 from breakglass.services.topic_backup.part import SegmentPart
@@ -226,8 +225,7 @@ class Stream:
 def require_spark(run: BackupRun) -> None:
     """Check that Spark's JVM answers.
 
-    Raises:
-        PipelineError: the JVM has ended, so that no job can run.
+    Raises PipelineError: the JVM has ended, so that no job can run.
     """
     context = run.context()
     with jvm_errors("backing up"):

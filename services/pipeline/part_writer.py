@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import Folder, storage_errors
 from breakglass.services.topic_backup.part import SegmentPart, part_names, run_part_names
-from breakglass.services.topic_backup.record import Record, encode
+from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.segment_reader import MAGIC
 
 if TYPE_CHECKING:

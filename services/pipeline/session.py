@@ -20,22 +20,20 @@ from platformdirs import user_cache_path
 
 from breakglass.services.errors import PipelineError, UsageError
 from breakglass.services.extras import missing
-from breakglass.services.pipeline.gateway import (
+from breakglass.services.pipeline.java import (
+    NICENESS,
+    ClassArchive,
     Gateway,
     Launch,
+    class_archive,
     errors_file,
+    find_java,
+    java_home,
     log_file,
     logging_option,
     private_folder,
     scripted,
     to_check,
-)
-from breakglass.services.pipeline.java import (
-    NICENESS,
-    ClassArchive,
-    class_archive,
-    find_java,
-    java_home,
 )
 from breakglass.services.rights import open_new
 from breakglass.services.words.inert import bounded_url
@@ -173,8 +171,7 @@ def require_login(wanted: WantedSpark, context: SparkContext) -> None:
     In one JVM Spark makes a secret of its own, which is in its memory alone. Elsewhere the secret
     belongs to the master and the workers, and only their operator can say that none is needed.
 
-    Raises:
-        UsageError: nothing says whether there is a login, and encryption.
+    Raises UsageError: nothing says whether there is a login, and encryption.
     """
     conf = context.getConf()
     wanted_keys = [LOGIN] if conf.get(TLS) == "true" else [LOGIN, ENCRYPTION]
@@ -185,8 +182,8 @@ def require_login(wanted: WantedSpark, context: SparkContext) -> None:
     raise UsageError(
         f"Spark on {bounded_url(wanted.master, SHOWN)} would get records and passwords, and "
         f"{' and '.join(missing)} not set: set both to true, with spark.authenticate.secret, in "
-        "the spark-defaults.conf of master, workers and this machine, or to false where nobody "
-        "else reaches them."
+        "the spark-defaults.conf of master, workers and this machine, or to false if only you "
+        "reach them."
     )
 
 
@@ -343,8 +340,7 @@ class Spark:
     def context(self) -> SparkContext:
         """The context that runs jobs, the same for every thread.
 
-        Raises:
-            PipelineError: Spark or Java is missing, or Spark does not start.
+        Raises PipelineError: Spark or Java is missing, or Spark does not start.
         """
         began = time.monotonic()
         context = self._started()

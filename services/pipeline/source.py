@@ -13,9 +13,8 @@ from uuid import UUID
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import UsageError
-from breakglass.services.kafka.cluster.topic_settings import read_topic_values
+from breakglass.services.kafka.cluster.settings import read_topic_values
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import Unanswered, ask_brokers, by_leader
 from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
@@ -23,6 +22,9 @@ from breakglass.services.kafka.replicas.list_offsets import (
     READ_COMMITTED,
     ListedOffset,
     OffsetError,
+    Unanswered,
+    ask_brokers,
+    by_leader,
     list_offsets,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -53,8 +55,7 @@ class WantedTopics:
     def choose(self, existing: Iterable[str]) -> list[str]:
         """The topics, in order.
 
-        Raises:
-            UsageError: a name does not exist, or the pattern is invalid.
+        Raises UsageError: a name does not exist, or the pattern is invalid.
         """
         there = set(existing)
         absent = sorted(set(self.names) - there)

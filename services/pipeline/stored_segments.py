@@ -120,8 +120,7 @@ class StoredSegment:
 
         The salvaging reader finds the records of a salvaged segment.
 
-        Raises:
-            DamagedBackup, StorageError: the records cannot be read, or are not those committed.
+        Raises DamagedBackup, StorageError: the records cannot be read, or are not those committed.
         """
         read: Iterator[FoundRecord]
         if self.salvaged:
@@ -180,8 +179,7 @@ def together(entries: Longs) -> Iterator[Longs]:
 def entries_of(index: SegmentIndex, start: int, end: int) -> Longs:
     """The entries number *start* to *end*, a row each.
 
-    Raises:
-        DamagedBackup, StorageError: the index cannot be read.
+    Raises DamagedBackup, StorageError: the index cannot be read.
     """
     return np.frombuffer(index.some(start, end), ">i8").reshape(-1, FIELDS).astype(np.int64)
 
@@ -191,8 +189,7 @@ def require_adjacent(entries: Longs, begin: int, size: int) -> None:
 
     The first is at position *begin*, and the last ends within *size* bytes.
 
-    Raises:
-        FalseIndex: they are not.
+    Raises FalseIndex: they are not.
     """
     ends = entries[:, 1] + entries[:, 2]
     rising = (np.diff(entries[:, 0]) > 0).all() and (entries[:, 2] >= OFFSET_BYTES).all()
@@ -206,8 +203,7 @@ def require_offsets(entries: Longs, data: Bytes, begin: int) -> None:
 
     *data* are the bytes of the records file from position *begin* on; *entries* are adjacent.
 
-    Raises:
-        FalseIndex: one begins with another offset.
+    Raises FalseIndex: one begins with another offset.
     """
     places = entries[:, 1] - begin
     found = np.zeros(len(entries), np.int64)
@@ -230,8 +226,7 @@ class MappedSegment:
 
         A salvaged segment may yield several runs: bytes between its records are left out.
 
-        Raises:
-            DamagedBackup, StorageError: the records cannot be read.
+        Raises DamagedBackup, StorageError: the records cannot be read.
         """
         if self._segment.salvaged:
             yield from self._salvaged(start, end)
@@ -315,8 +310,7 @@ class FetchedSegment:
     def runs(self, start: int, end: int) -> Iterator[RecordRun]:
         """The records with offsets in ``[start, end)``, in runs that fit in memory.
 
-        Raises:
-            DamagedBackup, StorageError: the records cannot be read.
+        Raises DamagedBackup, StorageError: the records cannot be read.
         """
         try:
             if (index := self._index) is not None:
@@ -333,8 +327,7 @@ class FetchedSegment:
     def _by_index(self, index: SegmentIndex, start: int, end: int) -> Iterator[RecordRun]:
         """The records by the index, as far as the records file agrees.
 
-        Raises:
-            FalseIndex: it does not; records may be missing after the last run.
+        Raises FalseIndex: it does not; records may be missing after the last run.
         """
         segment = self._segment
         low, at = self._next, self._next_at
@@ -376,8 +369,7 @@ class FetchedSegment:
     def _fetched(self, entries: Longs, count: int) -> Iterator[RecordRun]:
         """The records of the first *count* of adjacent *entries*.
 
-        Raises:
-            FalseIndex: one of them, or the record that follows it, begins with another offset.
+        Raises FalseIndex: one of them, or the record that follows it, begins with another offset.
         """
         ends = entries[:, 1] + entries[:, 2]
         at = 0
@@ -450,8 +442,7 @@ def require_unchanged(segments: Sequence[StoredSegment], spans: Iterable[tuple[i
 
     They are mapped, so that what was restored, and compared, is what they held at that moment.
 
-    Raises:
-        DamagedBackup: one has other bytes than were committed.
+    Raises DamagedBackup: one has other bytes than were committed.
     """
     for segment in segments:
         if segment.salvaged or not isinstance(segment.folder, LocalFolder):

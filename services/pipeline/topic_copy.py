@@ -36,9 +36,9 @@ from breakglass.services.pipeline.source import (
     read_sources,
     unseen_cut,
 )
-from breakglass.services.topic_backup import unsaid
 from breakglass.services.topic_backup.assembler import Assembler
 from breakglass.services.topic_backup.folder import Folder, storage_errors
+from breakglass.services.topic_backup.notes import Unsaid, note_unsaid
 from breakglass.services.topic_backup.part import (
     Addition,
     Missing,
@@ -444,8 +444,7 @@ class TopicCopy:
     def _with_deletions(self, copied: CopiedStretch) -> CopiedStretch:
         """*copied* with the look at the log that it goes to, and what the time it took may hide.
 
-        Raises:
-            LostDeletions: keys in the backup may have been deleted, and their deletions removed.
+        Raises LostDeletions: keys in the backup may have been deleted, and their deletions removed.
         """
         source, stretch = self._source, copied.stretch
         held = self._assembler.partition(stretch.number)
@@ -483,8 +482,7 @@ class TopicCopy:
     def _require_same(self, copied: Sequence[CopiedStretch]) -> None:
         """Check that the copied log is still the log of the topic (B2).
 
-        Raises:
-            ClusterError: the topic was deleted or recreated, or its log was cut.
+        Raises ClusterError: the topic was deleted or recreated, or its log was cut.
         """
         now = self._now(copied_stretch.stretch for copied_stretch in copied)
         if now is None or now.identity.topic_id != self._source.identity.topic_id:
@@ -508,7 +506,7 @@ class TopicCopy:
         for one in copied:
             self._reports[one.stretch.source.partition].lost += one.lost
             self._reports[one.stretch.source.partition].unproved += one.unproved
-        left = unsaid.Unsaid(
+        left = Unsaid(
             {part.partition.partition: part.lost for part in report.partitions if part.lost},
             {
                 part.partition.partition: part.unproved
@@ -519,7 +517,7 @@ class TopicCopy:
             report.other_log,
         )
         if left:
-            unsaid.note(self._assembler.folder, left)
+            note_unsaid(self._assembler.folder, left)
 
     def _report(self, copied: CopiedStretch) -> None:
         report: PartitionReport = self._reports[copied.stretch.source.partition]

@@ -243,8 +243,7 @@ def compare_range(
 def compare_topic(run: BackupRun, sides: TopicSides, ranges: Ranges) -> list[PartitionVerified]:
     """The differences between *ranges* of the topic and the stored segments, by task.
 
-    Raises:
-        PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
+    Raises PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
     """
     if not ranges:
         return []
@@ -302,8 +301,7 @@ def compared(
 ) -> dict[int, PartitionVerified]:
     """The comparison of *ranges* of the topic with the *stored* segments, by partition.
 
-    Raises:
-        PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
+    Raises PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
     """
     logs = {log.partition.partition: log for log in topic.partitions}
     some = {number: (start, end) for number, (start, end) in ranges.items() if start < end}

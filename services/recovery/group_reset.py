@@ -11,8 +11,8 @@ from enum import StrEnum
 
 from breakglass.services.errors import BreakglassError, OutcomeUnknown
 from breakglass.services.guard.journal_view import JournalStep, JournalView
+from breakglass.services.kafka.admin_client import GroupClient
 from breakglass.services.kafka.cluster.group_offsets import read_offsets_of
-from breakglass.services.kafka.group_client import GroupClient
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown

@@ -20,11 +20,15 @@ from breakglass.services import patience
 from breakglass.services.divergence.replica_source import parting
 from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.journal_view import JournalView
-from breakglass.services.kafka.cluster.group_offsets import GroupOffsets, describing, read_committed
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, offline_offsets
+from breakglass.services.kafka.cluster.group_offsets import (
+    OFFSETS_TOPIC,
+    GroupOffsets,
+    describing,
+    offline_offsets,
+    read_committed,
+)
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import ask_brokers, by_leader
-from breakglass.services.kafka.replicas.list_offsets import list_offsets
+from breakglass.services.kafka.replicas.list_offsets import ask_brokers, by_leader, list_offsets
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
     EpochHistory,
@@ -457,8 +461,8 @@ def doubts(
         if partition.topic == OFFSETS_TOPIC and lossy is not None:
             yield (
                 f"groups of {partition} may have lost what they had committed, by the election of "
-                f"journal {lossy.journal}: `breakglass internal-topics --source log:DIR` compares "
-                "it with a dead broker's log folder"
+                f"journal {lossy.journal}: `breakglass after internal-topics --source log:DIR` "
+                "compares it with a dead broker's log folder"
             )
 
 

@@ -10,8 +10,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
-from breakglass.services.kafka.cluster.group_offsets import find_coordinator, read_offsets_of
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, offline_offsets
+from breakglass.services.kafka.cluster.group_offsets import (
+    OFFSETS_TOPIC,
+    find_coordinator,
+    offline_offsets,
+    read_offsets_of,
+)
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown

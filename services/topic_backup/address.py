@@ -14,9 +14,9 @@ from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.mending import MendedTopic, mend
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
-from breakglass.services.topic_backup.reindex import Reindexed, reindex, segments_of
+from breakglass.services.topic_backup.segment_index import Reindexed, reindex, segments_of
+from breakglass.services.topic_backup.store.blobs import Key
 from breakglass.services.topic_backup.store.form import has_manifest
-from breakglass.services.topic_backup.store.key import Key
 from breakglass.services.topic_backup.store.store import Store, open_store
 from breakglass.services.topic_backup.summary import PartitionSummary
 
@@ -77,8 +77,7 @@ class IndexesAt:
 def indexes_at(address: str, key: Key | None = None) -> IndexesAt:
     """The indexes of the topic at *address*, or of the one partition that it names.
 
-    Raises:
-        UsageError: there is no backup at *address*, or it is encrypted and *key* is None.
+    Raises UsageError: there is no backup at *address*, or it is encrypted and *key* is None.
     """
     topic, last = _split(address)
     one = None
@@ -120,8 +119,7 @@ def _place(address: str, key: Key | None) -> tuple[Store, str]:
 def _topic_folder(address: str, key: Key | None) -> Folder:
     """The existing folder of a topic.
 
-    Raises:
-        UsageError: there is no folder at *address*, or its name is not valid for a topic.
+    Raises UsageError: there is no folder at *address*, or its name is not valid for a topic.
     """
     store, name = _place(address, key)
     if not store.names(name):

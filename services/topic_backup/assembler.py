@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Self
 
 from breakglass.services.errors import DamagedBackup, UsageError
-from breakglass.services.topic_backup import partition_index, pending, verified
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
 from breakglass.services.topic_backup.layout import (
     PartitionFiles,
@@ -39,6 +38,13 @@ from breakglass.services.topic_backup.manifest import (
     says_more,
     write_manifest,
 )
+from breakglass.services.topic_backup.notes import (
+    PENDING,
+    forget,
+    note_pending,
+    note_verified,
+    verified_commit,
+)
 from breakglass.services.topic_backup.part import (
     Addition,
     extended,
@@ -47,7 +53,6 @@ from breakglass.services.topic_backup.part import (
     run_folder,
 )
 from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
-from breakglass.services.topic_backup.reindex import write_partition_index
 from breakglass.services.topic_backup.resume import oldest_missing, resume
 from breakglass.services.topic_backup.segment_bytes import (
     OTHER_BYTES,
@@ -56,8 +61,13 @@ from breakglass.services.topic_backup.segment_bytes import (
     fits,
     moved_entries,
 )
+from breakglass.services.topic_backup.segment_index import (
+    SegmentEntry,
+    encode_partition_index,
+    write_partition_index,
+)
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
-from breakglass.services.topic_backup.store.runs_folder import RunsFolder
+from breakglass.services.topic_backup.store.store import RunsFolder
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 from breakglass.services.topic_backup.topic_writer import check_same, claim, merged
 from breakglass.services.topic_backup.verification import lacks_last
@@ -98,8 +108,7 @@ class Assembler(ABC):
     def add(self, additions: Sequence[Addition]) -> None:
         """Append new segments, which are no part of the backup before the commit.
 
-        Raises:
-            StorageError: a file cannot be read or written.
+        Raises StorageError: a file cannot be read or written.
         """
 
     @property
@@ -167,7 +176,7 @@ class TopicAssembler(Assembler):
                     joined = appended(self.folder, last, segment)
                     if joined is None and self.committed is not None:
                         commit = self.committed.commit
-                        verified.note(self.folder, commit, "files", None, whole=False)
+                        note_verified(self.folder, commit, "files", None, whole=False)
                         name = self.folder.where(records_name(last.prefix))
                         self.damages.append(
                             f"{name}: {OTHER_BYTES}; offsets from {last.first_offset} on"
@@ -195,7 +204,7 @@ class TopicAssembler(Assembler):
         new = {name: self.folder.size(name) for name in names if name not in self._noted}
         if new:
             self._noted |= new
-            pending.note(self.folder, next_commit(self.committed), self._noted)
+            note_pending(self.folder, next_commit(self.committed), self._noted)
 
     def commit(self) -> TopicManifest:
         # The manifest comes last: it must name only files whose names are durable.
@@ -205,12 +214,12 @@ class TopicAssembler(Assembler):
             self._index(number, summary)
         manifest = next_manifest(self.committed, self.identity, self._partitions)
         # The manifest that was verified last is not to be put back over this one.
-        number = max(manifest.commit, verified.newest_commit(self.folder) + 1)
+        number = max(manifest.commit, verified_commit(self.folder) + 1)
         manifest = replace(manifest, commit=number)
         write_manifest(self.folder, manifest)
         self.committed = manifest
         if self._noted:
-            pending.forget(self.folder)
+            forget(self.folder, PENDING)
             self._noted = {}
         return manifest
 
@@ -286,10 +295,8 @@ class TopicAssembler(Assembler):
             for segment in summary.segments
             if self.folder.size(records_name(segment.prefix)) is not None
         ]
-        wanted = [
-            partition_index.SegmentEntry(summary.prefix, summary.start_offset) for summary in there
-        ]
-        size = len(partition_index.encode(wanted))
+        wanted = [SegmentEntry(summary.prefix, summary.start_offset) for summary in there]
+        size = len(encode_partition_index(wanted))
         before = self.committed.partition(number) if self.committed else None
         name = partition_index_name(number)
         if before == summary and self.folder.size(name) == size:

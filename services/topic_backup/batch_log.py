@@ -14,7 +14,7 @@ from itertools import islice
 from typing import BinaryIO
 
 from breakglass.services.errors import DamagedBackup
-from breakglass.services.topic_backup.batches import RecordBatch
+from breakglass.services.record_batches import RecordBatch
 from breakglass.services.topic_backup.folder import AppendFolder, Folder, storage_errors
 from breakglass.services.topic_backup.layout import batch_log_name
 from breakglass.services.topic_backup.summary import BatchLogSummary
@@ -82,8 +82,7 @@ class BatchLog:
         Lines after *committed* stay up to *next_offset*, where the next record will be written. An
         incomplete line is cut off, and so are lines of batches whose records were all cut off.
 
-        Raises:
-            DamagedBackup: the file is shorter than was committed, or has other bytes.
+        Raises DamagedBackup: the file is shorter than was committed, or has other bytes.
         """
         self._name = batch_log_name(partition)
         self._digest = hashlib.sha256()

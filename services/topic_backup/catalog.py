@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from breakglass.services.errors import BreakglassError, Refused, UsageError
-from breakglass.services.topic_backup import pending
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
 from breakglass.services.topic_backup.layout import (
     folder_name,
@@ -15,6 +14,7 @@ from breakglass.services.topic_backup.layout import (
     listing,
 )
 from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.notes import began_empty
 from breakglass.services.topic_backup.store.form import has_manifest
 from breakglass.services.topic_backup.store.store import LocalStore, Store
 from breakglass.services.topic_backup.verification import has_lost_manifest
@@ -177,5 +177,5 @@ def _is_held(store: Store, name: str) -> bool:
     if has_manifest(names) or has_lost_manifest(names):
         return True
     folder = store.folder(name)
-    began_empty = isinstance(folder, LocalFolder) and pending.began_empty(folder)
-    return bool(listing(names)) and not began_empty
+    empty = isinstance(folder, LocalFolder) and began_empty(folder)
+    return bool(listing(names)) and not empty

@@ -98,22 +98,22 @@ KEYS: tuple[ConnectorKey, ...] = (
     ConnectorKey("name", because="no connector is registered anywhere"),
     ConnectorKey("tasks.max", because="--master says how many tasks run at once"),
     ConnectorKey("tasks.max.enforce", because="--master says how many tasks run at once"),
-    ConnectorKey("admin.*", because="one client asks everything, with the settings of cluster.*"),
+    ConnectorKey("admin.*", because="one client does everything, with the settings of cluster.*"),
     ConnectorKey("consumer.override.*", because="the client has the settings of cluster.*"),
     ConnectorKey("producer.override.*", because="the client has the settings of cluster.*"),
     ConnectorKey("admin.override.*", because="the client has the settings of cluster.*"),
     ConnectorKey("key.converter.*", because=_AS_THEY_ARE),
     ConnectorKey("value.converter.*", because=_AS_THEY_ARE),
     ConnectorKey("header.converter.*", because=_AS_THEY_ARE),
-    ConnectorKey("transforms.*", because="it is of a transform, and none runs"),
-    ConnectorKey("predicates.*", because="it is of a transform, and none runs"),
+    ConnectorKey("transforms.*", because="no transform runs here"),
+    ConnectorKey("predicates.*", because="no transform runs here"),
     ConnectorKey("errors.*", because=_NO_SKIPPING),
     ConnectorKey("config.action.reload", because=_WORKER),
     ConnectorKey("config.providers*", because="env, file and directory need no declaration"),
     ConnectorKey("connector.plugin.version", because=_WORKER),
-    ConnectorKey("exactly.once.support", because="a restore writes in transactions by itself"),
-    ConnectorKey("transaction.boundary*", because="--batch-records says how large they are"),
-    ConnectorKey("topic.creation.*", because="topics get the settings that the backup has of them"),
+    ConnectorKey("exactly.once.support", because="a restore writes in transactions anyway"),
+    ConnectorKey("transaction.boundary*", because="--batch-records sets their size"),
+    ConnectorKey("topic.creation.*", because="topics get their saved settings"),
     ConnectorKey(
         "allow.old.kafka.connect.version.unsafe",
         because="no Connect runs here",
@@ -121,7 +121,7 @@ KEYS: tuple[ConnectorKey, ...] = (
     ),
     ConnectorKey("bootstrap.servers", because=f"{_WORKER}; cluster.bootstrap.servers is read"),
     ConnectorKey("plugin.path", because=_WORKER),
-    ConnectorKey("offset.*", because=f"{_WORKER}; --progress keeps how far a restore is"),
+    ConnectorKey("offset.*", because=f"{_WORKER}; --progress stores how far a restore is"),
     ConnectorKey("offsets.storage.topic", because=_WORKER),
 )
 
@@ -182,7 +182,9 @@ def connector_settings(
         told = f"is {pattern!r}, no regular expression ({error}): write .* for every topic"
         raise known.error("topics.regex", told) from None
     if topics and pattern:
-        raise known.error("topics.regex", "is given beside topics; Connect takes one of the two")
+        raise known.error(
+            "topics.regex", "is given together with topics; Connect takes one of the two"
+        )
     size = known.text("max.segment.size.bytes") if sink else None
     return ConnectorSettings(
         store=known.text(place),

@@ -73,8 +73,7 @@ def storage_errors(where: str) -> Iterator[None]:
 def inside(folder: Path, name: str) -> Path:
     """The path of *name* below *folder*; *name* may come from an untrusted document.
 
-    Raises:
-        StorageError: the path is outside *folder*.
+    Raises StorageError: the path is outside *folder*.
     """
     parts = name.split("/")
     if not name or "\0" in name or any(part in ("", ".", "..") for part in parts):
@@ -97,8 +96,7 @@ def file_size(path: Path) -> int | None:
 def file_state(path: Path) -> State | None:
     """The state of the file at *path*; None if it does not exist.
 
-    Raises:
-        StorageError: the state cannot be read.
+    Raises StorageError: the state cannot be read.
     """
     with storage_errors(str(path)):
         try:
@@ -111,8 +109,7 @@ def file_state(path: Path) -> State | None:
 def read_whole(folder: Folder, name: str, most: int) -> bytes:
     """Read a whole file of at most *most* bytes, without allocating its claimed size first.
 
-    Raises:
-        StorageError: the file cannot be read, or is larger.
+    Raises StorageError: the file cannot be read, or is larger.
     """
     with folder.open(name) as file:
         return read_bounded(file, folder.where(name), most)
@@ -190,8 +187,7 @@ class Folder(Protocol):
     def lock(self) -> AbstractContextManager[None]:
         """Keep other writers out, if the folder can be locked.
 
-        Raises:
-            AlreadyRunning: another process is writing to the folder.
+        Raises AlreadyRunning: another process is writing to the folder.
         """
 
     def manifest(self) -> str | None:
@@ -200,8 +196,7 @@ class Folder(Protocol):
     def commit(self, version: int, content: bytes, /) -> None:
         """Write the manifest of the next commit, atomically and durably.
 
-        Raises:
-            AlreadyRunning: another process has made that commit.
+        Raises AlreadyRunning: another process has made that commit.
         """
 
 
@@ -312,8 +307,7 @@ class LocalFolder:
     def lock(self) -> Iterator[None]:
         """Lock the folder for its only writer; the kernel unlocks it when the process ends.
 
-        Raises:
-            AlreadyRunning: another process is writing to the folder.
+        Raises AlreadyRunning: another process is writing to the folder.
         """
         with storage_errors(self.where()):
             require_own_way(self.path)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from breakglass.services.errors import BreakglassError, UsageError
 from breakglass.services.model import Unknown
-from breakglass.services.topic_backup import consumer_offsets, partition_index
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.group_history import read_offsets
 from breakglass.services.topic_backup.layout import (
     PartitionFiles,
     Segment,
@@ -26,7 +26,7 @@ from breakglass.services.topic_backup.layout import (
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
 from breakglass.services.topic_backup.reader import LeftOut, PartitionReader
 from breakglass.services.topic_backup.segment_bytes import SegmentExtent, altered
-from breakglass.services.topic_backup.segment_index import open_index
+from breakglass.services.topic_backup.segment_index import open_index, read_partition_index
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary, SegmentTally
 
@@ -254,7 +254,7 @@ def _indexed(folder: Folder, segment: Segment) -> _Indexed | Unknown:
     index = open_index(folder, segment.prefix)
     if index is None:
         name = segment_index_name(segment.prefix)
-        return Unknown(f"{name} is missing or no index: `backup reindex` makes it")
+        return Unknown(f"{name} is missing or no index: `backup repair` makes it")
     with index:
         last = index.last
         if last is None:
@@ -265,9 +265,9 @@ def _indexed(folder: Folder, segment: Segment) -> _Indexed | Unknown:
 def _missing(folder: Folder, number: int, present: Collection[Segment]) -> Iterator[str]:
     """The segments that the partition's index names and the folder has not."""
     try:
-        named = partition_index.read(folder, number)
+        named = read_partition_index(folder, number)
     except BreakglassError as error:
-        yield f"{error}; `backup reindex` makes the index again"
+        yield f"{error}; `backup repair` makes the index again"
         return
     there = {segment.start_offset for segment in present}
     for entry in named:
@@ -279,7 +279,7 @@ def _groups(folder: Folder, partitions: Collection[int]) -> int | Unknown:
     groups: set[str] = set()
     for number in partitions:
         try:
-            groups |= consumer_offsets.read(folder, number).keys()
+            groups |= read_offsets(folder, number).keys()
         except BreakglassError as error:
             return Unknown(str(error))
     return len(groups)

@@ -3,6 +3,11 @@
 Each change is a separate small file, so that an object store needs no append and an older state
 can be restored. The manifest has the SHA-256 of each state, so that one that is missing, or that
 was replaced, is noticed; a state has those of Kafka Backup's files, which cannot have one.
+
+Reads and writes the committed offsets of consumer groups on one partition, as a JSON object.
+
+Source: OffsetSink.java of itadventurer/kafka-backup, which writes a Java HashMap through Jackson.
+Readers ignore the order of keys; it is reproduced so that files are identical byte for byte.
 """
 
 from __future__ import annotations
@@ -17,11 +22,11 @@ from typing import Any
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError, MalformedInput
-from breakglass.services.topic_backup import consumer_offsets
+from breakglass.services.model import java_hash
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, read_whole
 from breakglass.services.topic_backup.layout import consumer_offsets_name, listing
 from breakglass.services.topic_backup.manifest import next_manifest, read_manifest, write_manifest
-from breakglass.services.topic_backup.store.runs_folder import RunsFolder
+from breakglass.services.topic_backup.store.store import RunsFolder
 
 PREFIX = "breakglass_groups_"
 MOST_BYTES = 256 * 1024 * 1024
@@ -89,8 +94,7 @@ def states(folder: Folder) -> dict[int, str | None]:
 def read_state(folder: Folder, at_ms: int, written: str | None = None) -> GroupState:
     """The state that was saved at *at_ms*, as it was *written* by its SHA-256.
 
-    Raises:
-        MalformedInput: the file is not that state, is missing or was changed.
+    Raises MalformedInput: the file is not that state, is missing or was changed.
     """
     name = _name(at_ms)
     where = f"{folder.where(name)}, offsets of groups of {moment(at_ms)}"
@@ -155,8 +159,7 @@ def newest_offsets(folder: Folder, numbers: Collection[int]) -> dict[int, dict[s
 
     Kafka Backup's file, which Kafka Backup never takes a group out of, has the others: `gone`.
 
-    Raises:
-        MalformedInput: a file cannot be read, or was changed.
+    Raises MalformedInput: a file cannot be read, or was changed.
     """
     state = newest_state(folder) or GroupState({})
     found = {}
@@ -168,9 +171,7 @@ def newest_offsets(folder: Folder, numbers: Collection[int]) -> dict[int, dict[s
         # A run that was killed leaves the file behind the state.
         known = number in state.sums
         found[number] = (
-            dict(state.partitions.get(number, {}))
-            if known
-            else consumer_offsets.read(folder, number)
+            dict(state.partitions.get(number, {})) if known else read_offsets(folder, number)
         )
     return found
 
@@ -185,7 +186,7 @@ def gone(folder: Folder, numbers: Collection[int]) -> list[str]:
         name
         for number in numbers
         if number in state.sums
-        for name in consumer_offsets.read(folder, number)
+        for name in read_offsets(folder, number)
         if name not in state.partitions.get(number, {})
     }
     return sorted(names)
@@ -212,7 +213,7 @@ def damages(folder: Folder) -> Iterator[tuple[str, str]]:
             yield name, f"{OTHER_BYTES}; {REWRITTEN}"
             continue
         try:
-            held = consumer_offsets.read(folder, number)
+            held = read_offsets(folder, number)
         except BreakglassError as error:
             yield name, str(error)
             continue
@@ -261,7 +262,7 @@ def update(
     names = set(folder.names())
     absent = {number for number in offsets if consumer_offsets_name(number) not in names}
     for number in absent:
-        consumer_offsets.update(folder, number, {})
+        update_offsets(folder, number, {})
     known = states(folder)
     if None in known.values():
         # Names those of an older release, so that what a killed run leaves is none of them.
@@ -344,7 +345,7 @@ def copy(folder: Folder, target: Folder, numbers: Sequence[int]) -> None:
         _write(target, again, last, known, 0, lost)
     for number in numbers:
         if target.size(consumer_offsets_name(number)) is None:
-            consumer_offsets.update(target, number, {})
+            update_offsets(target, number, {})
 
 
 def _commit(folder: Folder, known: Mapping[int, str | None]) -> None:
@@ -386,14 +387,14 @@ def _write(
             continue
         proved = last.proves(folder, number)
         if proved:
-            new[number] = consumer_offsets.encoded(consumer_offsets.read(folder, number), groups)
+            new[number] = updated_offsets(read_offsets(folder, number), groups)
         else:
             # The groups of a file that was changed, as far as states have them.
             all_known: dict[str, int] = {}
             for one in known.items():
                 readable = _readable(folder, [one]) or GroupState({})
                 all_known |= readable.partitions.get(number, {})
-            new[number] = consumer_offsets.encoded({}, all_known | groups)
+            new[number] = updated_offsets({}, all_known | groups)
         found = (_sum(new[number]), _sum_of(folder, number) if proved else None)
         sums[number] = tuple(dict.fromkeys(one for one in found if one))
     document = {"schema": SCHEMA, "at_ms": at_ms, **asdict(replace(state, sums=sums))}
@@ -424,7 +425,7 @@ def _sum_of(folder: Folder, number: int) -> str | None:
     name = consumer_offsets_name(number)
     if folder.size(name) is None:
         return None
-    return _sum(read_whole(folder, name, consumer_offsets.MAX_FILE_BYTES))
+    return _sum(read_whole(folder, name, MAX_FILE_BYTES))
 
 
 def _sum(content: bytes) -> str:
@@ -440,3 +441,84 @@ def _with_sum(document: Mapping[str, Any]) -> bytes:
 
 def _name(at_ms: int) -> str:
     return f"{PREFIX}{at_ms:013d}.json"
+
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""Enough for a million groups."""
+SMALLEST_TABLE = 16
+"""Buckets of a new HashMap; the number doubles when the map is three quarters full."""
+
+
+def encode_offsets(offsets: Mapping[str, int]) -> bytes:
+    """*offsets* as Jackson writes them, in their order."""
+    text = json.dumps(dict(offsets), ensure_ascii=False, separators=(",", ":"))
+    return re.sub(r"\\(u[0-9a-f]{4}|.)", _jackson_escape, text).encode()
+
+
+def _jackson_escape(match: re.Match[str]) -> str:
+    escaped = match[1]
+    return f"\\u{escaped[1:].upper()}" if len(escaped) > 1 else match[0]
+
+
+def decode_offsets(content: bytes, where: str) -> dict[str, int]:
+    """Parse *content*; an empty file, which exists before the first flush, has no offsets.
+
+    Raises MalformedInput: *content* is not an object of whole numbers; gives line and column.
+    """
+    if not content:
+        return {}
+    try:
+        offsets = json.loads(content.decode())
+    except json.JSONDecodeError as error:
+        spot = f"line {error.lineno}, column {error.colno}"
+        raise MalformedInput(f"{where}, {spot}: {error.msg}; {_REPLACE}") from None
+    except (ValueError, RecursionError) as error:
+        raise MalformedInput(f"{where}: no JSON ({error}); {_REPLACE}") from None
+    if not isinstance(offsets, dict):
+        raise MalformedInput(f"{where}: not an object of groups; {_REPLACE}")
+    for group, offset in offsets.items():
+        if type(offset) is not int:
+            raise MalformedInput(f"{where}: the offset of group {group!r} is no number; {_REPLACE}")
+    return offsets
+
+
+_REPLACE = "restore the file from another copy, or empty it to do without its groups."
+
+
+def read_offsets(folder: Folder, partition: int) -> dict[str, int]:
+    """The groups' offsets on *partition*; empty if there is no file.
+
+    Raises:
+        MalformedInput: as `decode_offsets`.
+        StorageError: the file cannot be read_offsets, or is too large.
+    """
+    name = consumer_offsets_name(partition)
+    if folder.size(name) is None:
+        return {}
+    return decode_offsets(read_whole(folder, name, MAX_FILE_BYTES), folder.where(name))
+
+
+def update_offsets(folder: Folder, partition: int, offsets: Mapping[str, int]) -> None:
+    """Replace the offsets of the groups in *offsets*; other groups stay unchanged."""
+    content = updated_offsets(read_offsets(folder, partition), offsets)
+    folder.replace(consumer_offsets_name(partition), [content])
+
+
+def updated_offsets(held: Mapping[str, int], offsets: Mapping[str, int]) -> bytes:
+    """The file that had the groups *held*, with the *offsets* of groups."""
+    new = {group: offsets[group] for group in hash_order(offsets)}
+    return encode_offsets({**held, **(offsets if held else new)})
+
+
+def hash_order(groups: Iterable[str]) -> list[str]:
+    """Sort *groups* in the iteration order of a Java HashMap."""
+    names = list(groups)
+    buckets = SMALLEST_TABLE
+    while len(names) > buckets * 3 // 4:
+        buckets *= 2
+    return sorted(names, key=lambda name: _spread(java_hash(name)) & (buckets - 1))
+
+
+def _spread(value: int) -> int:
+    """*value* with the upper half folded into the lower half, as HashMap does."""
+    return value ^ value >> 16

@@ -67,8 +67,7 @@ def batch_log_name(partition: int) -> str:
 def topic_path(root: Path, topic: str) -> Path:
     """The folder of *topic*.
 
-    Raises:
-        UsageError: Kafka does not allow the name, so the path could be outside *root*.
+    Raises UsageError: Kafka does not allow the name, so the path could be outside *root*.
     """
     return root / require_folder_name(topic)
 
@@ -109,8 +108,7 @@ def is_folder_name(name: str) -> bool:
 def require_folder_name(topic: str) -> str:
     """Return *topic* if it is the name of a topic's folder or of one generation.
 
-    Raises:
-        UsageError: as `topic_path`.
+    Raises UsageError: as `topic_path`.
     """
     if not is_folder_name(topic):
         raise UsageError(f"{topic!r} is not a topic name that Kafka allows: check the spelling.")
@@ -153,8 +151,7 @@ class PartitionFiles:
 def listing(names: Iterable[str]) -> dict[int, PartitionFiles]:
     """Group *names* by partition; other names are skipped.
 
-    Raises:
-        DamagedBackup: two names stand for the same segment.
+    Raises DamagedBackup: two names stand for the same segment.
     """
     partitions: dict[int, PartitionFiles] = {}
     found: dict[str, dict[tuple[int, int], str]] = {"records": {}, "index": {}}

@@ -98,11 +98,7 @@ _MOVE_AWAY = "restore it from another copy, or move it away to read every record
 
 
 def decode(content: bytes, where: str) -> TopicManifest:
-    """The manifest in *content*.
-
-    Raises:
-        UnsupportedSchema, MalformedInput: as `read_manifest`.
-    """
+    """The manifest in *content*. Raises UnsupportedSchema, MalformedInput: as `read_manifest`."""
     from pydantic import ValidationError
 
     _check_schema(content, where)

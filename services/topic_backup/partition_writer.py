@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 from breakglass.services.errors import ConflictingRecord
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup import partition_index
+from breakglass.services.record_batches import Record, RecordBatch
 from breakglass.services.topic_backup.batch_log import BatchLog, BatchState
-from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.folder import AppendFolder, write_at
 from breakglass.services.topic_backup.layout import (
     PartitionFiles,
@@ -29,10 +28,16 @@ from breakglass.services.topic_backup.layout import (
     segment_prefix,
 )
 from breakglass.services.topic_backup.reader import read_extents
-from breakglass.services.topic_backup.record import Record, encode
+from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.resume import Cut, oldest_missing, resume
 from breakglass.services.topic_backup.segment_bytes import SegmentExtent
-from breakglass.services.topic_backup.segment_index import ENTRY, IndexedRecord, encode_entry
+from breakglass.services.topic_backup.segment_index import (
+    ENTRY,
+    IndexedRecord,
+    SegmentEntry,
+    encode_entry,
+    encode_segment,
+)
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
 from breakglass.services.topic_backup.summary import (
     Gap,
@@ -232,8 +237,7 @@ class PartitionWriter:
         Control records are not written: the log contains them, and their offsets become a gap.
         Return how many records were new.
 
-        Raises:
-            ConflictingRecord, StorageError: as `append`.
+        Raises ConflictingRecord, StorageError: as `append`.
         """
         if self._log is None:
             self._log = self._open_log(None)
@@ -295,8 +299,8 @@ class PartitionWriter:
     def _create(self, start_offset: int) -> SegmentWriter:
         prefix = segment_prefix(self.partition.partition, start_offset)
         segment = SegmentWriter(self._folder, prefix, start_offset)
-        entry = partition_index.SegmentEntry(segment.prefix, start_offset)
-        self._index_waiting += partition_index.encode_entry(entry)
+        entry = SegmentEntry(segment.prefix, start_offset)
+        self._index_waiting += encode_segment(entry)
         return segment
 
     def _account(self, offset: int, reason: GapReason) -> None:

@@ -12,13 +12,16 @@ from dataclasses import dataclass, replace
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import Refused, UsageError
-from breakglass.services.topic_backup import partition_index, pending
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
 from breakglass.services.topic_backup.folder_contents import segment_summary, writers
 from breakglass.services.topic_backup.layout import listing, records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest, write_manifest
+from breakglass.services.topic_backup.notes import take_back
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.reindex import write_partition_index
+from breakglass.services.topic_backup.segment_index import (
+    read_partition_index,
+    write_partition_index,
+)
 from breakglass.services.topic_backup.summary import SegmentSummary
 from breakglass.services.topic_backup.verification import has_lost_manifest
 
@@ -93,7 +96,7 @@ def prune(folder: Folder, limits: PruneLimits) -> tuple[Prunable, ...]:
     with folder.lock():
         manifest = read_manifest(folder)
         if manifest is not None and isinstance(folder, LocalFolder):
-            pending.take_back(folder, manifest.commit)
+            take_back(folder, manifest.commit)
         gone = prunable(folder, limits)
         if manifest is not None:
             names = {segment.prefix for segment in gone}
@@ -115,7 +118,7 @@ def prune(folder: Folder, limits: PruneLimits) -> tuple[Prunable, ...]:
             # Kafka Backup restores from the indexes.
             names = {segment.prefix for segment in gone}
             for number in sorted({segment.partition for segment in gone}):
-                entries = partition_index.read(folder, number)
+                entries = read_partition_index(folder, number)
                 kept = [one for one in entries if one.prefix not in names]
                 write_partition_index(folder, number, kept)
         for one in gone:
@@ -132,8 +135,7 @@ def require_no_writer(folder: Folder) -> None:
     The connector locks nothing, and goes on writing to the index that it opened: what it adds would
     be lost with it.
 
-    Raises:
-        Refused: a process has a file open.
+    Raises Refused: a process has a file open.
     """
     open_there = [] if read_manifest(folder) is not None else writers(folder)
     if open_there:
@@ -161,7 +163,7 @@ def _uncommitted(folder: Folder) -> Iterator[Candidates]:
         )
     for number in numbers:
         # Read before anything is agreed to: an index that cannot be read cannot be changed.
-        partition_index.read(folder, number)
+        read_partition_index(folder, number)
         reader = PartitionReader(folder, number, None)
         sizes = [folder.size(records_name(one.prefix)) or 0 for one in reader.segments]
         yield number, sizes, _undamaged(reader)

@@ -15,13 +15,17 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from breakglass.services.errors import BreakglassError, DamagedBackup
-from breakglass.services.topic_backup import partition_index
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import PartitionFiles, listing, records_name
-from breakglass.services.topic_backup.record import MAX_RECORD_BYTES, Record
+from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
 from breakglass.services.topic_backup.salvage import UnreadBytes, UnreadCause, salvaged
 from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, SegmentExtent
-from breakglass.services.topic_backup.segment_index import IndexedRecord, open_index
+from breakglass.services.topic_backup.segment_index import (
+    IndexedRecord,
+    open_index,
+    read_partition_index,
+)
 from breakglass.services.topic_backup.segment_reader import (
     FIRST_POSITION,
     FoundRecord,
@@ -236,7 +240,7 @@ class PartitionReader:
         if self._folder.original:
             # The index only saves a listing; `verify` reports that it cannot be read.
             with suppress(BreakglassError):
-                entries = partition_index.read(self._folder, partition)
+                entries = read_partition_index(self._folder, partition)
                 named = {entry.start_offset: entry.prefix for entry in entries}
         there = _with_records(files)
         starts = sorted(there.keys() | named.keys())
@@ -357,8 +361,7 @@ _STRAY = frozenset({str(UnreadCause.DOUBLE), str(UnreadCause.STRAY)})
 def read_extents(folder: Folder, extents: Sequence[SegmentExtent], start: int) -> Iterator[Record]:
     """The records of *extents*, which must be intact, from offset *start* on.
 
-    Raises:
-        DamagedBackup: the extents are damaged.
+    Raises DamagedBackup: the extents are damaged.
     """
     for extent in needed(extents, start):
         position = seek(folder, extent, start, MAX_RECORD_BYTES)

@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import base64
 import struct
-from enum import IntEnum, StrEnum
-from typing import Any, NamedTuple
+from enum import StrEnum
+from typing import Any
+
+from breakglass.services.record_batches import MAX_HEADERS, Headers, Record, TimestampType
 
 HEAD = struct.Struct(
     ">q"  # Offset        => int64
@@ -34,39 +36,7 @@ LENGTH = struct.Struct(">i")
 
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 """Maximum size of a record that is read: far more than brokers accept, and it fits in memory."""
-MAX_HEADERS = 1_000_000
-"""Maximum number of headers of a record: each needs at least a hundred bytes of memory."""
 SMALLEST_HEADER = 2 * LENGTH.size
-
-Headers = tuple[tuple[bytes, bytes | None], ...]
-"""The key and value of each header, in order, with duplicates."""
-
-
-class TimestampType(IntEnum):
-    """What a record's timestamp means, by its number on disk."""
-
-    CREATE_NULL = -2
-    """Create time with a null timestamp (kafka-backup#92)."""
-    NONE = -1
-    CREATE = 0
-    LOG_APPEND = 1
-
-    @property
-    def stamped(self) -> bool:
-        """Whether a timestamp follows on disk."""
-        return self >= TimestampType.CREATE
-
-
-class Record(NamedTuple):
-    """One record; a tuple, because a backup has millions of them."""
-
-    offset: int
-    timestamp_type: TimestampType
-    timestamp: int | None
-    """Milliseconds since the epoch; None only for NONE and CREATE_NULL."""
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
 
 
 class NeedMore(Exception):
@@ -90,11 +60,7 @@ class UnreadableRecord(Exception):
 
 
 def encode(record: Record) -> bytes:
-    """The bytes of *record*.
-
-    Raises:
-        ValueError: the timestamp does not match its type.
-    """
+    """The bytes of *record*. Raises ValueError: the timestamp does not match its type."""
     head = HEAD.pack(record.offset, record.timestamp_type)
     if record.timestamp_type.stamped != (record.timestamp is not None):
         raise ValueError(f"{record.timestamp_type.name} with timestamp {record.timestamp}")

@@ -15,16 +15,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from breakglass.services.errors import BreakglassError, DamagedBackup
-from breakglass.services.topic_backup import partition_index
 from breakglass.services.topic_backup.folder import AppendFolder, storage_errors, write_at
 from breakglass.services.topic_backup.layout import Segment, records_name, segment_index_name
 from breakglass.services.topic_backup.record import encode
-from breakglass.services.topic_backup.reindex import write_partition_index, write_segment_index
 from breakglass.services.topic_backup.segment_index import (
     ENTRY,
     IndexedRecord,
+    SegmentEntry,
     SegmentIndex,
     open_index,
+    read_partition_index,
+    write_partition_index,
+    write_segment_index,
 )
 from breakglass.services.topic_backup.segment_reader import (
     CHUNK_BYTES,
@@ -139,12 +141,10 @@ def resume(
             raise DamagedBackup(where, FIRST_POSITION, reason)
         latest = summary.last_offset
     if there:
-        wanted = tuple(
-            partition_index.SegmentEntry(segment.prefix, segment.start_offset) for segment in there
-        )
-        held: tuple[partition_index.SegmentEntry, ...] | None = None
+        wanted = tuple(SegmentEntry(segment.prefix, segment.start_offset) for segment in there)
+        held: tuple[SegmentEntry, ...] | None = None
         with suppress(BreakglassError):
-            held = partition_index.read(folder, partition)
+            held = read_partition_index(folder, partition)
         if held != wanted:
             write_partition_index(folder, partition, wanted)
     known_part = committed or PartitionSummary(partition, None, ())

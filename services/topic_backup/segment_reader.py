@@ -7,11 +7,11 @@ from enum import StrEnum
 from typing import BinaryIO, NamedTuple
 
 from breakglass.services.errors import DamagedBackup, UnsupportedSchema
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import Folder, storage_errors
 from breakglass.services.topic_backup.record import (
     MAX_RECORD_BYTES,
     NeedMore,
-    Record,
     UnreadableRecord,
     decode,
 )

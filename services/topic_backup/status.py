@@ -6,16 +6,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from breakglass.services.topic_backup import group_history, verified
+from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.catalog import HeldTopic, held_topics, newest
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
 from breakglass.services.topic_backup.folder_contents import FoundFiles, found_files, missing_of
 from breakglass.services.topic_backup.layout import folder_name
 from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.notes import Verified, changed_since, read_verified
 from breakglass.services.topic_backup.store.store import Store
 from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary, added
 from breakglass.services.topic_backup.verification import lacks_last, uncommitted
-from breakglass.services.topic_backup.verified import Verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def topic_status(held: HeldTopic) -> TopicStatus:
     folder = held.folder
     manifest = read_manifest(folder)
     names = folder.names()
-    last = verified.read(folder)
+    last = read_verified(folder)
     group_states, groups_lacking, groups_lost = group_history.outline(folder)
     parts = manifest.partitions if manifest else ()
     return TopicStatus(
@@ -153,7 +153,7 @@ def topic_status(held: HeldTopic) -> TopicStatus:
         uncommitted=tuple(map(str, uncommitted(folder, names, manifest)))
         if manifest is not None and isinstance(folder, LocalFolder)
         else (),
-        changed=last is not None and verified.is_changed(folder, last),
+        changed=last is not None and changed_since(folder, last),
         found_as=held.name,
         found=found_files(folder, names) if manifest is None and folder.original else None,
     )

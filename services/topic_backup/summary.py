@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
-from breakglass.services.topic_backup.record import Record
+from breakglass.services.record_batches import Record
 
 MAX_GAPS = 100
 """Maximum number of listed gaps of one segment; the offsets of further gaps are only counted:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from breakglass.services.errors import UsageError, WrongCluster
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup import pending
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
 from breakglass.services.topic_backup.layout import PartitionFiles, listing, topic_path
 from breakglass.services.topic_backup.manifest import (
@@ -20,6 +19,7 @@ from breakglass.services.topic_backup.manifest import (
     read_manifest,
     write_manifest,
 )
+from breakglass.services.topic_backup.notes import take_back
 from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES, PartitionWriter
 from breakglass.services.topic_backup.summary import GapReason, PartitionSummary
 
@@ -57,15 +57,14 @@ def claim(path: Path, identity: TopicIdentity) -> Iterator[Claim]:
         folder.remove_leftovers()
         committed = read_manifest(folder)
         check_same(folder, committed, identity)
-        pending.take_back(folder, committed.commit if committed else 0)
+        take_back(folder, committed.commit if committed else 0)
         yield Claim(folder, committed, merged(committed, identity), listing(folder.names()))
 
 
 def check_same(folder: Folder, committed: TopicManifest | None, identity: TopicIdentity) -> None:
     """Check that the folder belongs to the same topic and cluster, as far as both are known.
 
-    Raises:
-        WrongCluster, UsageError: the folder belongs to another.
+    Raises WrongCluster, UsageError: the folder belongs to another.
     """
     held = committed.identity if committed else identity
     if _differ(held.cluster_id, identity.cluster_id):
@@ -178,8 +177,7 @@ class TopicWriter:
 
         No thread may append during the call.
 
-        Raises:
-            StorageError: something could not be made durable; the last commit remains valid.
+        Raises StorageError: something could not be made durable; the last commit remains valid.
         """
         with self._mutex:
             for writer in self._open.values():

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from breakglass.services.errors import BreakglassError
-from breakglass.services.topic_backup import group_history, partition_index, verified
+from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.batch_log import read_batch_log
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.layout import (
@@ -24,9 +24,15 @@ from breakglass.services.topic_backup.layout import (
     records_name,
 )
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
+from breakglass.services.topic_backup.notes import VERIFIED, verified_commit
 from breakglass.services.topic_backup.reader import NOT_COMMITTED, LeftOut, PartitionReader
 from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, judged
-from breakglass.services.topic_backup.segment_index import IndexProof, SegmentIndex, open_index
+from breakglass.services.topic_backup.segment_index import (
+    IndexProof,
+    SegmentIndex,
+    open_index,
+    read_partition_index,
+)
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 _IN_RUN = re.compile(r"run-([0-9]{10,19})-", re.ASCII)
@@ -171,7 +177,7 @@ def _offsets(segment: SegmentSummary) -> str:
 def _index(folder: Folder, partition: PartitionSummary) -> Iterator[Damage]:
     """Check that the partition's index names its segments; it may still name removed ones."""
     try:
-        named = set(partition_index.read(folder, partition.partition))
+        named = set(read_partition_index(folder, partition.partition))
     except BreakglassError as error:
         yield Damage(folder.where(), str(error), repairable=True)
         return
@@ -194,7 +200,7 @@ def _format_only(folder: Folder) -> FilesVerified:
         reader = PartitionReader(folder, number, None)
         try:
             found.records += sum(1 for _ in reader.records())
-            partition_index.read(folder, number)
+            read_partition_index(folder, number)
         except BreakglassError as error:
             found.damages.append(Damage(folder.where(), str(error)))
         found.damages += [Damage(out.file, str(out)) for out in reader.left_out]
@@ -211,7 +217,7 @@ NO_MANIFEST = "the manifest is gone: side files tell that there was one"
 
 OLDER_MANIFEST = (
     f"it is older than the one that was verified last: put that one back from another copy, or "
-    f"remove {verified.NAME} to go on from this one"
+    f"remove {VERIFIED} to go on from this one"
 )
 
 
@@ -221,7 +227,7 @@ def has_lost_manifest(names: Collection[str]) -> bool:
     # The first run writes the groups' files once it has committed.
     after = runs and any(name.startswith(consumer_offsets_name(0)[:-3]) for name in names)
     return (
-        any(name.startswith(verified.NAME) for name in names)
+        any(name.startswith(VERIFIED) for name in names)
         or bool(after or runs - {1})
         or bool(group_history.times(list(names)))
     )
@@ -234,7 +240,7 @@ def lacks_last(folder: Folder, manifest: TopicManifest | None) -> bool:
 
 def is_older(folder: Folder, manifest: TopicManifest | None) -> bool:
     """Whether *manifest* is an older one than was verified."""
-    return manifest is not None and verified.newest_commit(folder) > manifest.commit
+    return manifest is not None and verified_commit(folder) > manifest.commit
 
 
 def uncommitted(

@@ -33,7 +33,7 @@ def count(value: int | Unknown | None) -> str:
 
 
 def loss_text(loss: Loss | RecordedLoss | None) -> str:
-    """What a choice loses: ``50``, ``~50``, ``?``; ``-`` where nobody is chosen."""
+    """What a choice loses: ``50``, ``~50``, ``?``; ``-`` if no leader is chosen."""
     if loss is None:
         return "-"
     about = "~" if loss.approximate and isinstance(loss.total, int) and loss.total else ""

@@ -13,7 +13,7 @@ class Term(NamedTuple):
 
     word: str
     meaning: str
-    """A sentence or two; one line of 80 columns has room for it beside the word."""
+    """A sentence or two; one line of 80 columns has room for it and the word."""
 
 
 LEGEND = (
@@ -22,7 +22,7 @@ LEGEND = (
     Term("SAFE", "Elect the named broker: it holds all that any replica still has."),
     Term("LOSS", "Electing loses records: read Loses and Unread, then decide."),
     Term("FORK", "Replicas hold different committed records: compare (d), decide."),
-    Term("STUCK", "No election works yet: first mend what stands beside the word."),
+    Term("STUCK", "No election works yet: first fix the cause that the row names."),
     Term("Heard", "How many replicas have answered, of how many: start the others."),
     Term("Unread", "This replica was not read: start it. b3 >= 25: it has 25 or more."),
     Term("stale", "Not in sync when the leader was lost: it may lack records."),

@@ -40,7 +40,7 @@ def time_text(milliseconds: int | None | Unknown) -> str:
 
 
 def clock_text(milliseconds: int) -> str:
-    """``13:56:12Z``, beside an age that says which day."""
+    """``13:56:12Z``, next to an age that says which day."""
     moment = moment_of(milliseconds)
     return moment if isinstance(moment, str) else f"{moment:%H:%M:%S}Z"
 

@@ -2,7 +2,7 @@
 
 One round: `triage`, whose actions on brokers are done first (stop what is empty, start what can be
 started, declare gone what cannot), then elections by the way of the incident. What only an operator
-decides is decided by `plan set`: for the replica that is recommended, at a fork for the one that
+decides is decided by `plan edit`: for the replica that is recommended, at a fork for the one that
 loses least.
 """
 
@@ -44,7 +44,7 @@ SLOW_SECONDS = 0.15
 AGAIN = re.compile(r"run (this )?again")
 FIRST = re.compile(r"let b(\d+) return first")
 LEFT_OPEN, TIMES_OUT = (
-    "end it with breakglass transactions finish",
+    "end it with breakglass after transactions finish",
     "its producer or its timeout ends it",
 )
 OLD_ORDER = re.compile(r"reassign it to (\[[\d, ]+\])")
@@ -146,7 +146,7 @@ class Operator:
         """Restore, and again after what the restore asks for is done."""
         ran = self._restored(*words)
         if LEFT_OPEN in ran.err:
-            self.shell.agreeing("transactions", "finish", "--abort")
+            self.shell.agreeing("after", "transactions", "finish", "--abort")
             ran = self._restored(*words)
         if TIMES_OUT in ran.err:
             # The book's transactions time out after the judge has come.
@@ -236,7 +236,7 @@ class Operator:
                 word for path in node.layout.log_dirs for word in ("--source", f"log:{path}")
             ]
             words = (*sources, "--json", *(("--while-running",) if node.running else ()))
-            if self.shell.breakglass("return", *words).code or (verb == COPY):
+            if self.shell.breakglass("can-start", *words).code or (verb == COPY):
                 self.shell.breakglass("rescue", *words)
         first = [
             other
@@ -364,7 +364,7 @@ class Operator:
                     break
 
     def _set(self, path: Path, *places: str) -> Ran:
-        return self.shell.breakglass("plan", "set", path, *places, online=False)
+        return self.shell.breakglass("plan", "edit", path, *places, online=False)
 
     def _write_decisions(self, path: Path, found: Round) -> bool:
         """A file in Kafka's form of what is decided by hand alone."""

@@ -8,7 +8,8 @@
 
 - **group**: a group goes on past records that it has not read, and no word names it; or the offset
   that it is offered does.
-- **open**: a partition has a transaction without an end, and `transactions list` does not name it.
+- **open**: a partition has a transaction without an end, and
+  `after transactions list` does not name it.
 
 Findings of other kinds are made where they are noticed: **changed** (a setting, or the order of an
 assignment, is not as it was), **hung** (a command did not end), **unfinished** (a command that was
@@ -73,7 +74,7 @@ def check_groups(
     said: Mapping[str, Any],
     text: str,
 ) -> Iterator[JudgeFinding]:
-    """What `groups past-end --json` leaves out; *unread* are digests of what no group has read."""
+    """What `after groups list --json` leaves out; *unread*: digests of what no group has read."""
     moves = {_place(move): move["to"] for move in said["past_end"]}
     named = {*moves, *map(_place, said["left"])}
     # Of a group without leader epochs a sentence says what its place rests on.
@@ -92,7 +93,7 @@ def check_groups(
 
 
 def check_open(logs: Mapping[Name, FolderLog], said: Mapping[str, Any]) -> Iterator[JudgeFinding]:
-    """The led partitions whose open transactions `transactions list --json` does not name."""
+    """The led partitions whose open transactions `after transactions list --json` does not name."""
     named = set(map(_place, said["open"]))
     for name, log in logs.items():
         if log.pending and name not in named and not said["unread"]:

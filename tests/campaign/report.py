@@ -19,15 +19,15 @@ RESULTS = Path(__file__).parent / "results.jsonl"
 OPENING = """\
 # A campaign of random incidents
 
-`make campaign INCIDENTS=100 SEED=1` breaks a hundred real clusters in a hundred random ways, recovers each cluster unattended, and compares the records that are left with those that every replica's log folder had before.
-The command writes this page. With `ARGS="--jobs 3"` three incidents are played at once; a campaign that was stopped continues where it was.
+`make campaign INCIDENTS=100 SEED=1` breaks a hundred real clusters at random, recovers each unattended, and compares the records that are left with those that every replica's log folder held before.
+It writes this page. `ARGS="--jobs 3"` plays three incidents at once; a stopped campaign continues where it was.
 
-- **An incident** is made from its seed alone: 3 to 6 brokers, 1 or 3 controllers, topics of replication factor 1 to 4 and min ISR 1 or 2, compacted or not, in all compressions, transactions that end or do not, groups. Brokers are killed one after another with writes in between; some lead on while their followers hang and die with records that nobody else has; some return in between and are elected uncleanly; the last leaders die, and stale replicas return. Then disks are replaced, log directories fail, brokers hang, lose their controllers, or are reached by a slow link; a reassignment is under way; a broker returns unasked while commands run.
-  From seed 1,001 on also: brokers that are down lose their last batches, as in a power cut, or are unregistered; some partitions are never written; some topics are recovered first, records are written and brokers die after that, and the rest is recovered, with the journals of the first recovery or on another machine; commands are given one address; a broker returns in the middle of the command that elects.
-- **The bookkeeper** ([bookkeeping](../bookkeeping)) shares no code with Breakglass. It reads every segment of every replica from disk, and what was saved, and judges sentences of a triage and of rescues (`tests/campaign/sentences.py`); claims that it has no pattern for are listed in `build/campaign/unjudged.txt`. Of a broker that was started because a command said so, every record is looked for, in partitions that others lead as well.
-- **Breakglass** recovers by `kafka-unclean-recovery --automated-recovery`, by `breakglass unclean-recovery --automated-recovery`, or by `triage`, `plan make` and `recover`; what was saved is put back by `backup restore --tail-of`. Some commands are killed by `SIGKILL` at a random line of their journal, and resumed. Only brokers that the incident lets return are started when a verdict says so; all others are declared gone.
-- **Kafka's own tools** recover the same incident on another cluster: `kafka-topics.sh --describe --unavailable-partitions`, start what can be started, `kafka-log-dirs.sh` to find and stop brokers with empty replicas, `kafka-leader-election.sh --election-type unclean`.
-- **Lost by an election** is a record that a readable replica of an offline partition held, and that is afterwards neither in the elected log nor saved. In a compacted topic a record is not lost where a newer one of its key is kept. Where a broker returns that was in sync last, because a verdict said so or unasked, it leads by itself, and other replicas cut what they alone had taken: that is counted apart. Before a broker is started, what it would cut is saved (`rescue --before-return`); nobody can do so before a return that nobody asked for.
+- **An incident** is made from its seed alone: 3 to 6 brokers; 1 or 3 controllers; topics of replication factor 1 to 4 and min ISR 1 or 2, compacted or not, in every compression; transactions that end or hang; groups. Brokers die one after another with writes in between; some lead while their followers hang, and die with records that no other replica has; some return in between and are elected uncleanly. In the end the last leaders die and stale replicas return. Disks are replaced, log directories fail, brokers hang, lose their controllers or are reached over a slow link, a reassignment is under way, or a broker returns unasked while commands run.
+  From seed 1,001 on, brokers that are down may also lose their last batches, as in a power cut, or be unregistered; some partitions are never written; some topics are recovered first and more brokers die after new writes, with the journals of the first recovery or on another machine; commands know one address only; a broker returns in the middle of an election.
+- **The bookkeeper** ([bookkeeping](../bookkeeping)) shares no code with Breakglass. It reads every segment of every replica from disk, and what was saved, and judges sentences of triage and rescue (`tests/campaign/sentences.py`). Claims without a pattern are listed in `build/campaign/unjudged.txt`. If a broker was started because a command said so, every one of its records is looked for.
+- **Breakglass** recovers by `kafka-unclean-recovery --automated-recovery`, by `breakglass unclean-recovery --automated-recovery`, or by `triage`, `plan make` and `recover`, and puts saved records back by `backup restore --tail-of`. Some commands are killed by `SIGKILL` at a random line of their journal and resumed. If a verdict says so, brokers that the incident lets return are started; all others are declared gone.
+- **Kafka's own tools** recover the same incident on another cluster: `kafka-topics.sh --describe --unavailable-partitions`, start what can be started, find and stop brokers with empty replicas by `kafka-log-dirs.sh`, then `kafka-leader-election.sh --election-type unclean`.
+- **Lost by an election** is a record that a readable replica of an offline partition held and that is afterwards neither in the elected log nor saved. In a compacted topic, a record is not lost if a newer one of its key remains. If a broker returns that was last in sync, it leads by itself, and other replicas cut what they alone had; these records are counted separately. Before Breakglass has a broker started, it saves them (`rescue --before-return`); before an unasked return it cannot.
 """
 
 Figures = Mapping[str, object]
@@ -84,11 +84,11 @@ def _side_by_side(recovered: Sequence[Result], both: Sequence[Result]) -> str:
         "|---|---|---|",
         *(f"| {name} | {mine} | {theirs} |" for name, mine, theirs in rows),
         "",
-        "Each side had a cluster of its own, damaged by the same steps. "
-        "Seconds are those of one machine that also ran both clusters, until the operator left; "
-        "they include the start of each command and waiting for brokers. Breakglass reads what "
-        "replicas hold and saves it before it elects. A broker returns unasked on its cluster alone.",
-        f"In {killed:,} incidents a command of Breakglass was killed and resumed.",
+        "Each side had a cluster of its own, damaged by the same steps. Seconds were measured on one "
+        "machine that also ran both clusters; they include the start of each command and waiting "
+        "for brokers. Breakglass reads and saves what replicas hold before it elects. "
+        "Brokers return unasked only on its cluster.",
+        f"In {killed:,} incidents, a command of Breakglass was killed and resumed.",
         "",
     ]
     return "\n".join(lines)
@@ -98,7 +98,7 @@ def _kinds(recovered: Sequence[Result]) -> str:
     found = Counter(label for result in recovered for label in result.labels)
     ways = Counter(result.way for result in recovered)
     lines = [
-        "## What they had",
+        "## What happened in them",
         "",
         "| | Incidents |",
         "|---|---|",
@@ -111,7 +111,7 @@ def _kinds(recovered: Sequence[Result]) -> str:
 
 def _wrong(results: Sequence[Result]) -> str:
     rows = [f"- Seed {result.seed}: {text}" for result in results for text in result.findings]
-    said = rows or ["Nothing: no seed of this page failed a check."]
+    said = rows or ["Nothing: every seed of this page passed all checks."]
     return "\n".join(["## What the judge found", "", *said, ""])
 
 

@@ -354,11 +354,11 @@ def _left_behind(wreck: Wreck, shell: Shell) -> Iterator[JudgeFinding]:
         for name, state in wreck.partitions().items()
         if state.leader is not None and name[0] not in INTERNAL
     }
-    listed = shell.breakglass("transactions", "list", "--json")
+    listed = shell.breakglass("after", "transactions", "list", "--json")
     if listed.document:
         yield from check_open(logs, listed.document)
     if wreck.book.commits:
-        told = shell.breakglass("groups", "past-end", "--json")
+        told = shell.breakglass("after", "groups", "list", "--json")
         committed = wreck.book.committed(GROUP)
         unread = {name: _unread_at(wreck.book, name, offset) for name, offset in committed.items()}
         if told.document:

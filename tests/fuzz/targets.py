@@ -17,14 +17,23 @@ from kafka.record.util import calc_crc32c
 
 from breakglass.services.errors import BreakglassError
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup import consumer_offsets, manifest, partition_index
-from breakglass.services.topic_backup.batches import ATTRIBUTES_AT, BATCH_HEADER, read_headers
-from breakglass.services.topic_backup.compression import decompress
+from breakglass.services.record_batches import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER,
+    decompress,
+    read_headers,
+)
+from breakglass.services.topic_backup import manifest
 from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.group_history import decode_offsets, encode_offsets
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import NeedMore, UnreadableRecord, decode, encode
+from breakglass.services.topic_backup.segment_index import (
+    decode_partition_index,
+    encode_partition_index,
+)
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGIC, read_segment
 from tests.kit.batches import decode_batches
 
@@ -76,15 +85,15 @@ def indexed_segment(data: bytes) -> None:
 def index_of_a_partition(data: bytes) -> None:
     """A partition index that is read is written as the same bytes."""
     with contextlib.suppress(BreakglassError):
-        entries = partition_index.decode(MAGIC + data, "file")
-        assert partition_index.encode(entries) == MAGIC + data
+        entries = decode_partition_index(MAGIC + data, "file")
+        assert encode_partition_index(entries) == MAGIC + data
 
 
 def groups_offsets(data: bytes) -> None:
     """Consumer offsets that are read are the same once they were written."""
     with contextlib.suppress(BreakglassError):
-        offsets = consumer_offsets.decode(data, "file")
-        assert consumer_offsets.decode(consumer_offsets.encode(offsets), "file") == offsets
+        offsets = decode_offsets(data, "file")
+        assert decode_offsets(encode_offsets(offsets), "file") == offsets
 
 
 def batches(data: bytes) -> None:

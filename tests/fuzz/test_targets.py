@@ -23,16 +23,23 @@ from breakglass.services.errors import (
 from breakglass.services.guard.journal_view import read as read_journal
 from breakglass.services.metastore.side_file import verify_backup
 from breakglass.services.pipeline.restore.state import FILE, read_state
-from breakglass.services.topic_backup import partition_index, pending, verified
-from breakglass.services.topic_backup.batches import read_headers
-from breakglass.services.topic_backup.compression import Compression
+from breakglass.services.record_batches import (
+    MAX_HEADERS,
+    Compression,
+    message_header,
+    message_records,
+    read_headers,
+)
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import read_manifest
-from breakglass.services.topic_backup.older_messages import message_header, message_records
-from breakglass.services.topic_backup.partition_index import SegmentEntry
+from breakglass.services.topic_backup.notes import PENDING, VERIFIED, read_verified, take_back
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.record import MAX_HEADERS
+from breakglass.services.topic_backup.segment_index import (
+    SegmentEntry,
+    encode_partition_index,
+    read_partition_index,
+)
 from breakglass.services.topic_backup.verification import verify_files
 from tests.fuzz.damage import MEMORY, Damage, bounded, damage
 from tests.fuzz.explore import CORPUS
@@ -122,12 +129,12 @@ FILES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "the manifest of a backup": (MANIFEST, lambda path: read_manifest(LocalFolder(path.parent))),
     "the records of a backup": (RECORDS, lambda path: verify_files(LocalFolder(path.parent))),
     "the note of a verification": (
-        verified.NAME,
-        lambda path: verified.read(LocalFolder(path.parent)),
+        VERIFIED,
+        lambda path: read_verified(LocalFolder(path.parent)),
     ),
     "the index of a partition": (
         "index_partition_000",
-        lambda path: partition_index.read(LocalFolder(path.parent), 0),
+        lambda path: read_partition_index(LocalFolder(path.parent), 0),
     ),
     "a plan": ("plan.json", read_plan),
     "a journal": ("journal.jsonl", read_journal),
@@ -218,17 +225,17 @@ def test_a_checkpoint_is_of_no_partition_that_kafka_does_not_have(partition: int
 def test_a_note_of_a_killed_run_removes_nothing_but_segments(tmp_path: Path, name: str) -> None:
     topic = back_up(tmp_path, run(0, 5))
     document = {"schema": 1, "commit": 9, "before": {name: None}}
-    (topic / pending.PENDING).write_text(json.dumps(document))
+    (topic / PENDING).write_text(json.dumps(document))
     with pytest.raises(MalformedInput):
-        pending.take_back(LocalFolder(topic), 1)
+        take_back(LocalFolder(topic), 1)
 
 
 def test_a_partition_index_names_no_file_but_segments(tmp_path: Path) -> None:
     topic = as_the_originals(back_up(tmp_path, run(0, 5)))
-    content = partition_index.encode([SegmentEntry("../../secret", 0)])
+    content = encode_partition_index([SegmentEntry("../../secret", 0)])
     (topic / "index_partition_000").write_bytes(content)
     with pytest.raises(DamagedBackup):
-        partition_index.read(LocalFolder(topic), 0)
+        read_partition_index(LocalFolder(topic), 0)
 
 
 @pytest.mark.parametrize(

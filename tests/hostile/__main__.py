@@ -104,7 +104,7 @@ class Theatre:
         self.lines = [f"{json.dumps(text)}:{statement}" for text in texts]
         self.bootstrap = ",".join(str(proxy.address) for proxy in self.proxies)
         self._prepare("backup", "run", "--store", folder / "backup", "--topics", "orders")
-        self._prepare("metastore", "backup", "--service-id", "svc", "--store", folder / "commands")
+        self._prepare("ksql", "backup", "--service-id", "svc", "--store", folder / "commands")
         (self.backup,) = (folder / "commands").rglob("*.bak")
         words = ("checkpoint", "take", "--store", folder / "checkpoints", "--topics", "orders")
         self._prepare(*words, "--level", "vector")
@@ -151,13 +151,13 @@ class Theatre:
             diff topic:orders/0 replica:2/orders/0
             capture --out {own}/bundle.zip
             exporter --once
-            backup status --store {here}/backup --live
+            backup list --store {here}/backup --live
             backup run --store {own}/backup --topics orders
             backup restore --store {here}/backup --topics orders --map orders=back-{number} --write
             backup verify --store {here}/backup --against orders
-            metastore backup --service-id svc --store {own}/commands
-            metastore list --service-id svc
-            metastore history --service-id svc
+            ksql backup --service-id svc --store {own}/commands
+            ksql show --service-id svc
+            ksql show --history --service-id svc
             metastore restore {self.backup} --store {own}/before --write
             checkpoint explain --topics orders
             checkpoint take --store {own}/checkpoints --topics orders --level vector
@@ -203,14 +203,14 @@ class Theatre:
     def _untrue(self, words: Sequence[str], code: int | None, seed: int) -> list[str]:
         """What *words* ended well with, and is not so; a restore that failed is done again."""
         kind, kept = words[:2], self.folder / f"seed-{seed}" / "commands"
-        if kind == ("metastore", "restore"):
+        if kind == ("ksql", "restore"):
             if code != 0:
                 self._repaired(words)
             if self._commands() != self.lines:
                 return ["the command topic is not what was backed up"]
         if code != 0:
             return []
-        if kind == ("metastore", "backup"):
+        if kind == ("ksql", "backup"):
             texts = [path.read_text() for path in kept.rglob("*.bak")]
             if [line for text in texts for line in text.splitlines()] != self.lines:
                 return ["the backup of the commands is not what was written"]

@@ -65,12 +65,18 @@ def _steps(user: NewUser, wheel: Path, installer: str) -> Sequence[tuple[str, Ca
     return (
         (f"install by {installer}", lambda: user.install(wheel, EXTRAS, installer)),
         ("doctor", lambda: user.run("doctor", saying="versions")),
-        ("demo", lambda: user.run("demo", "--automatic", saying="are as the lab knows them")),
-        ("drill", lambda: user.run("drill", "--auto", *DRILL, saying="Score")),
+        (
+            "demo",
+            lambda: user.run("lab", "demo", "--automatic", saying="are as the lab knows them"),
+        ),
+        ("drill", lambda: user.run("lab", "drill", "--auto", *DRILL, saying="Score")),
         ("lab", lambda: user.run("lab", "scenario", "diverged", *state, saying="diverged")),
         # One of its brokers is dead, which is something to do.
         ("doctor, of it", lambda: of_the_cluster("doctor", saying="2 of 3 answer", code=1)),
-        ("capture", lambda: of_the_cluster("capture", "--out", str(bundle), saying=bundle.name)),
+        (
+            "capture",
+            lambda: of_the_cluster("bundle", "capture", "--out", str(bundle), saying=bundle.name),
+        ),
         ("lab down", lambda: user.run("lab", "down", *state, saying="is down")),
         ("open --list", lambda: user.run("open", str(bundle), "--list", saying="evidence.jsonl")),
         ("open", lambda: user.look_at(bundle)),

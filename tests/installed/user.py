@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scripts.find_uv import find_uv
-from scripts.package_index import uv_settings
+from scripts.uv import find_uv, uv_settings
 from tests.terminal.pty_terminal import PtyTerminal
 
 INSTALLERS = ("uv", "pipx", "pip")

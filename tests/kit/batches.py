@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from breakglass.services.topic_backup.batches import (
+from breakglass.services.record_batches import (
     MAX_BATCH_BYTES,
     RecordBatch,
     decode_batch,

@@ -28,8 +28,8 @@ from breakglass.services.bundle.records import (
 )
 from breakglass.services.health.backups import BackupGlance
 from breakglass.services.incident.incident import Incident
-from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir
-from breakglass.services.kafka.cluster.shown_settings import ShownSetting
+from breakglass.services.kafka.cluster.log_dirs import BrokerLogDir
+from breakglass.services.kafka.cluster.settings import ShownSetting
 from breakglass.services.model import Unknown
 from tests.kit.incidents import READ_AT_MS
 

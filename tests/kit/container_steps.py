@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scripts.find_uv import find_uv
-from scripts.package_index import pip_settings, uv_settings
+from scripts.uv import find_uv, pip_settings, uv_settings
 from tests.installed.user import StepFailed, registry_variables
 from tests.kit.containerfile import ROOT, Instruction, Stage
 from tests.kit.waiting import DEADLINE_SECONDS

@@ -42,7 +42,7 @@ from breakglass.services.kafka.replicas.list_offsets import (
     MAX_TIMESTAMP,
 )
 from breakglass.services.kafka.wire import api_keys
-from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.kafka.wire.answers import by_topic
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import PartitionState, TopicPartition
 from tests.kit import fake_metadata

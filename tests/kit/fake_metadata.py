@@ -17,7 +17,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import OffsetFetchResponse
 
 from breakglass.services.connection.endpoint import Endpoint
-from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.kafka.wire.answers import by_topic
 from breakglass.services.model import PartitionState, Reassignment, TopicPartition
 
 CLUSTER_ID = "fake-cluster"

@@ -1,6 +1,6 @@
 """The faults that whatever follows a cluster goes on through, and the lab that they are done to.
 
-`TABLE` is that of docs/long-running.md: each command under each fault, and how it is reported.
+`TABLE` is that of docs/watch.md: each command under each fault, and how it is reported.
 """
 
 from __future__ import annotations
@@ -217,9 +217,9 @@ def _full(disk: Path, during: Callable[[], None]) -> None:
     (disk / FILLER).unlink()
 
 
-METASTORE = "metastore backup --follow"
+METASTORE = "ksql backup --follow"
 BACKUP = "backup run --continuous"
-SERVE = "checkpoint serve --every"
+SERVE = "serve checkpoints --every"
 CONSOLE = "console"
 
 

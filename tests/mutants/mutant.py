@@ -47,7 +47,7 @@ class Mutant:
     path: Path
     rule: str
     """``R8``; ``safety: PROPERTY`` for a property of docs/safety.md, ``drill: PROMISE`` for what
-    docs/drill.md promises."""
+    docs/practise.md promises."""
     breaks: str
     """What the product does wrong under the patch, in a sentence."""
     tests: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Consoles on bundles, as `breakglass open` makes them."""
+"""Consoles on bundles, as `breakglass bundle open` makes them."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from breakglass.screens.messages import ClusterRead, DiffAsked, ElectionAsked, P
 from breakglass.screens.plan.screen import PlanScreen
 from breakglass.screens.stylesheet import KeptStylesheet
 from breakglass.services.errors import ClusterError
+from breakglass.services.kafka.admin_client import GroupClient
 from breakglass.services.kafka.election_client import ElectionClient
-from breakglass.services.kafka.group_client import GroupClient
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.session import Power, ReadAccess

@@ -44,7 +44,7 @@ def test_the_python_of_the_recipe_is_one_that_breakglass_runs_on() -> None:
 
 
 def test_the_volume_the_manifests_and_the_page_name_the_same_folder() -> None:
-    page = (ROOT / "docs" / "container.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
     volume = stages(TEXT)[-1].last("VOLUME")
     assert volume is not None
     assert volume.command() == [VOLUME]
@@ -55,7 +55,7 @@ def test_the_volume_the_manifests_and_the_page_name_the_same_folder() -> None:
 
 
 def test_the_commands_of_the_manifests_exist() -> None:
-    page = (ROOT / "docs" / "container.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
     given = [shlex.join(json.loads(words)) for words in re.findall(r"args: (\[.*\])", page)]
     given += re.findall(r"exec -it breakglass -- (?:env \S+ )?breakglass (.*)", page)
     assert len(given) == 3
@@ -83,7 +83,7 @@ def test_the_steps_run_and_the_image_starts_and_writes_to_its_volume_alone(tmp_p
     doctor = steps.run(*entry.command(), "doctor", "--json")
     assert steps.at(VOLUME) in json.dumps(json.loads(doctor.stdout)), doctor.stdout
     exporter = steps.run(
-        *entry.command(), "exporter", "--bootstrap-server", "127.0.0.1:9", "--once"
+        *entry.command(), "serve", "metrics", "--bootstrap-server", "127.0.0.1:9", "--once"
     )
     assert (exporter.returncode, "breakglass_build_info" in exporter.stdout) == (1, True)
 

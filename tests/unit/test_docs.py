@@ -17,8 +17,9 @@ from typer import TyperException
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from breakglass.console.commands import CONSOLE, CommandGroup, Deferred
-from scripts import cli_reference, links, manual
+from breakglass.console.commands import Deferred, renamed
+from breakglass.console.help import HelpedCommand, HelpedGroup
+from scripts import cli_reference, links, manual, site
 from tests.campaign import report, results
 from tests.kit.access import Operation
 from tests.kit.acl_page import needs_of_commands
@@ -60,6 +61,8 @@ def check_against(command: Command, name: str, words: list[str], parent: Context
     """Parse *words* by the options of *command* and of the command they name within it."""
     context = command.make_context(name, [], parent, resilient_parsing=True)
     context.resilient_parsing = False
+    assert isinstance(command, HelpedCommand | HelpedGroup)
+    words = command.rewritten(context, words)
     given, rest, _ = command.make_parser(context).parse_args(words)
     if given.get("help"):
         return
@@ -86,17 +89,8 @@ def check_line(line: str) -> None:
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         assert [word for word in words if "=" not in word and word not in targets] == []
     elif program in PROGRAMS:
-        if program == "breakglass" and opens_the_console(words):
-            words = [CONSOLE, *words]
+        assert renamed(words) == words, f"{line}: an old name"
         check_against(command_of(program), program, words, None)
-
-
-def opens_the_console(words: list[str]) -> bool:
-    """Whether `breakglass` with these words opens the console, without its name."""
-    group = command_of("breakglass")
-    assert isinstance(group, CommandGroup)
-    own = group.own_options(group.make_context("breakglass", [], resilient_parsing=True))
-    return not words or (words[0].startswith("-") and words[0] not in own)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -190,11 +184,32 @@ def test_the_page_of_acls_has_a_row_for_every_command_that_asks_a_cluster() -> N
     assert asked <= Operation.__members__.keys()
 
 
-def test_every_page_is_linked_from_the_index() -> None:
-    docs = ROOT / "docs"
-    linked = set(re.findall(r"\]\(([^)#\s]+)", (docs / "index.md").read_text(encoding="utf-8")))
-    pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
+def test_the_readme_has_the_figures_of_the_campaign() -> None:
+    readme, page = (ROOT / "README.md").read_text("utf-8"), report.PAGE.read_text("utf-8")
+    (incidents,) = re.findall(r"^\| Incidents \| ([\d,]+) \|", page, re.MULTILINE)
+    ((ours, theirs),) = re.findall(r"lost by an election\*\* \| ([\d,]+) \| ([\d,]+) \|", page)
+    assert f"campaign of {incidents} random incidents" in readme
+    assert f"lost **{ours}** records" in readme
+    assert f"lost {theirs}." in readme
+
+
+def test_every_page_is_in_the_menu_of_the_site_and_linked_from_the_index() -> None:
+    assert site.wrong() == []
+    linked = {
+        link
+        for name in ("index.md", "cli.md")
+        for link in re.findall(r"\]\(([^)#\s]+)", (ROOT / "docs" / name).read_text("utf-8"))
+    }
+    pages = {page for page in site.menu() if not page.startswith(f"{site.PROJECT}/")}
     assert pages - linked == {"index.md"}
+
+
+def test_a_page_of_the_site_has_no_link_that_leads_out_of_it() -> None:
+    pages = {"project/SECURITY.md"}
+    inside = site.inward("[a](../SECURITY.md#x) [b](../tests/kit) `[c](../d)`", pages)
+    assert inside.startswith("[a](project/SECURITY.md#x) b ")
+    root = site.of_the_root("[a](docs/a.md#x) [b](SECURITY.md) [c](services) [d](#e)", pages)
+    assert root == "[a](../a.md#x) [b](SECURITY.md) c [d](#e)"
 
 
 def test_contributing_names_every_folder_of_the_services() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import sys
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -13,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from breakglass.screens.refreshing import as_ours
+from breakglass.services import extras
 from breakglass.services.errors import MissingExtra
 from breakglass.services.extras import EXTRAS, in_vain
 from tests.kit.bare_environment import BareEnvironment
@@ -31,10 +35,10 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
         ("checkpoint", "finish", "1", "--store", "store", *NOWHERE),
         ("checkpoint", "verify", "1", "--store", "store"),
     ],
-    "s3": [("backup", "status", "--store", "s3://bucket/backup")],
+    "s3": [("backup", "list", "--store", "s3://bucket/backup")],
     "web": [
         ("serve", *NOWHERE),
-        ("checkpoint", "serve", "--store", "store", "--topics", "orders", *NOWHERE),
+        ("serve", "checkpoints", "--store", "store", "--topics", "orders", *NOWHERE),
     ],
 }
 
@@ -112,3 +116,26 @@ def test_what_no_extra_brings_is_no_missing_extra() -> None:
 def test_a_screen_tells_of_the_extra_too() -> None:
     error = ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql")
     assert isinstance(as_ours(error, "this step ended unexpectedly"), MissingExtra)
+
+
+@pytest.mark.parametrize(
+    ("sign", "url", "command"),
+    [
+        ("uv-receipt.toml", "file:///w.whl", "uv tool install --force '{} @ file:///w.whl'"),
+        ("pipx_metadata.json", "", "pipx install --force '{}'"),
+        ("pyvenv.cfg", "", f"{sys.executable} -m pip install '{{}}'"),
+    ],
+)
+def test_the_command_is_that_of_what_installed_this_and_keeps_the_other_extras(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: str, url: str, command: str
+) -> None:
+    origin = SimpleNamespace(read_text=lambda _: json.dumps({"url": url} if url else None))
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda _: origin)
+    (tmp_path / sign).touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(extras, "lacking", lambda extra: () if extra == "web" else ("one",))
+    assert extras.how_to_install("s3") == command.format("breakglass[s3,web]")
+
+
+def test_in_a_checkout_the_command_makes_its_environment() -> None:
+    assert extras.how_to_install("s3") == f"make -C {ROOT} setup"

@@ -23,7 +23,14 @@ HEAVY = {
 }
 TERMINAL = {"textual", "rich", "typer"}
 FRONT = {"breakglass.console", "breakglass.screens"}
-ENTRIES = sorted({entry.path for entry in COMMANDS})
+ENTRIES = sorted(
+    {
+        entry.path
+        for top in COMMANDS
+        for entry in (top, *top.members)
+        if entry.module or not entry.members
+    }
+)
 MOST_MODULES = 500
 """What --help, --version and completion load together, the standard library included."""
 SEPARATELY = """

@@ -19,22 +19,22 @@ from breakglass.console.app import BreakglassApp
 from breakglass.screens.widgets.line_table import LineTable
 
 DOCS = Path(__file__).parents[2] / "docs"
-EVERYWHERE = "console.md"
+EVERYWHERE = "console.md#keys-on-every-screen"
 PAGES = {
-    "breakglass.screens.overview": "overview.md",
-    "breakglass.screens.offline": "offline.md",
-    "breakglass.screens.plan": "plans.md",
-    "breakglass.screens.elect": "elect.md",
-    "breakglass.screens.diff": "diff.md",
-    "breakglass.screens.journal": "journal.md",
+    "breakglass.screens.overview": "console.md#overview",
+    "breakglass.screens.offline": "console.md#offline-partitions",
+    "breakglass.screens.plan": "console.md#plan",
+    "breakglass.screens.elect": "console.md#elect",
+    "breakglass.screens.diff": "console.md#replica-diff",
+    "breakglass.screens.journal": "what-happened.md",
     "breakglass.screens.backups": "backups.md",
-    "breakglass.screens.metastore": "metastore.md",
+    "breakglass.screens.metastore": "ksqldb.md",
     "breakglass.screens.checkpoints": "checkpoints.md",
-    "breakglass.screens.browse": "browse.md",
-    "breakglass.screens.widgets.consent": "elect.md",
-    "breakglass.screens.widgets.dialog": "plans.md",
+    "breakglass.screens.browse": "console.md#browse",
+    "breakglass.screens.widgets.consent": "console.md#elect",
+    "breakglass.screens.widgets.dialog": "console.md#plan",
 }
-"""By package: the page that tells of its keys; what is not here has them in `EVERYWHERE`."""
+"""By package: the page with its keys, or a section of one; all others are in `EVERYWHERE`."""
 NAMES = {
     "question_mark": "?",
     "slash": "/",
@@ -78,7 +78,7 @@ def owners() -> Iterator[type[DOMNode]]:
 
 
 def page_of(owner: type[DOMNode]) -> str:
-    """Where the keys of *owner* are told of."""
+    """The page that has the keys of *owner*."""
     place = owner.__module__
     return next((page for name, page in PAGES.items() if place.startswith(name)), EVERYWHERE)
 
@@ -90,7 +90,12 @@ def written(key: str) -> str:
 
 def keys_listed(page: str) -> set[str]:
     """The keys in the first column of the tables of *page* that are headed ``Key``."""
-    text = (DOCS / page).read_text(encoding="utf-8")
+    name, _, anchor = page.partition("#")
+    text = (DOCS / name).read_text(encoding="utf-8")
+    sections = text.split("\n## ")
+    if anchor:
+        heading = anchor.replace("-", " ")
+        (text,) = (one for one in sections if one.splitlines()[0].lower() == heading)
     tables = re.findall(r"^\| Key \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.MULTILINE)
     rows = "".join(tables).splitlines()
     return {key for row in rows for key in re.findall(r"`([^`]+)`", row.split(" | ")[0])}
@@ -102,7 +107,7 @@ IN_EVERY_LIST = {(binding.key, binding.description) for binding in bindings_of(L
 
 
 def keys_bound(page: str) -> set[str]:
-    """The keys that *page* has to tell of."""
+    """The keys that *page* must have."""
     return {
         written(binding.key)
         for owner in owners()

@@ -1,4 +1,4 @@
-"""The table of docs/long-running.md is the one that the tests under faults go through."""
+"""The table of docs/watch.md is the one that the tests under faults go through."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.lab.checkpoint import test_followed as followed_checkpoints
 from tests.lab.console import test_watches
 from tests.lab.ksql import test_followed as followed_metastore
 
-PAGE = Path(__file__).parents[2] / "docs" / "long-running.md"
+PAGE = Path(__file__).parents[2] / "docs" / "watch.md"
 TESTS: dict[str, Callable[..., None]] = {
     METASTORE: followed_metastore.test_a_metastore_backup_goes_on_through,
     BACKUP: followed_backup.test_a_continuous_backup_goes_on_through,
@@ -25,7 +25,8 @@ TESTS: dict[str, Callable[..., None]] = {
 
 def documented() -> dict[str, dict[str, str]]:
     """The cells of the page, by command and fault."""
-    lines = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("|")]
+    text = PAGE.read_text("utf-8")
+    lines = text[text.index("| Fault |") :].partition("\n\n")[0].splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     head, _, *rest = rows
     commands = [text.removeprefix("`breakglass ").strip("`") for text in head[1:]]

@@ -121,12 +121,14 @@ async def test_s12_another_account_finds_no_secret_no_name_and_no_place_to_write
     environment = {**places, "TMPDIR": str(root / "tmp"), "PASSWORD": SECRETS[2]}
     careless = ("sh", "-c", 'umask 0; exec "$@"', "sh")
     bundle = root / "out" / "bundle.tar.gz"
-    captured = ran("capture", "--profile", "prod", "--out", bundle, environment=environment)
+    captured = ran(
+        "bundle", "capture", "--profile", "prod", "--out", bundle, environment=environment
+    )
     assert bundle.exists(), captured.err
     with (
         running(
             None,
-            *("exporter", "--profile", "prod", "--port", "0"),
+            *("serve", "metrics", "--profile", "prod", "--port", "0"),
             environment=environment,
             before=careless,
         ) as exporter,

@@ -100,6 +100,7 @@ APART = {
     "console/web": {"core", "web"},
     "services/browse/schemas.py": {"core", "schemas"},
     "services/checkpoint/metrics.py": {"core", "web"},
+    "services/class_data.py": {"core", "lab", "pipeline"},
     "services/lab": {"core", "lab"},
     "services/maven": {"core", "lab"},
     "services/metastore/columns.py": {"core", "pipeline"},

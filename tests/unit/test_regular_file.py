@@ -14,7 +14,7 @@ import pytest
 from breakglass.console.exporter import replace_file
 from breakglass.services.bundle.archive import write_archive
 from breakglass.services.errors import BreakglassError, StorageError
-from breakglass.services.metastore.private_files import private_append, private_folder
+from breakglass.services.metastore.settings import private_append, private_folder
 from breakglass.services.recovery.plan.file import write_plan
 from breakglass.services.recovery.plan.partition_file import write_elections
 from breakglass.services.recovery.timeline.saving import save_timeline

@@ -41,8 +41,7 @@ class DeleteCheckpoint(Act[StoredCheckpoint | None]):
     def freeze(self, front: Front) -> Frozen[StoredCheckpoint | None]:  # noqa: ARG002
         """What is deleted, and which checkpoints can be restored afterwards.
 
-        Raises:
-            Refused: the store has no such checkpoint.
+        Raises Refused: the store has no such checkpoint.
         """
         if self.store.is_deleted(self.id):
             facts = (("Checkpoint", f"{self.id} of {self.store.address}, deleted before"),)

@@ -21,13 +21,13 @@ from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.lock import file_name
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.acts.restore import (
-    RestoreSettings,
     destinations,
     ended,
     outcomes_of,
     restore_run,
     targets_of,
 )
+from breakglass.services.pipeline.restore.options import RestoreSettings
 from breakglass.services.state_folder import state_folder
 from breakglass.services.topic_backup.store.store import open_store
 

@@ -24,7 +24,7 @@ from breakglass.services.checkpoint.kafka.logs import (
 )
 from breakglass.services.checkpoint.kafka.owners import read_ids
 from breakglass.services.checkpoint.promises import require_declared
-from breakglass.services.checkpoint.protocol.flows import (
+from breakglass.services.checkpoint.protocol.lineage import (
     CheckpointEvidence,
     Committing,
     GroupEvidence,
@@ -34,23 +34,22 @@ from breakglass.services.checkpoint.protocol.flows import (
 from breakglass.services.checkpoint.store.documents import Level, TakeDocument
 from breakglass.services.errors import BreakglassError, ClusterError, Refused, TimedOut
 from breakglass.services.kafka.cluster.group_offsets import (
+    OFFSETS_TOPIC,
     GroupOffsets,
     groups_unread,
+    offline_offsets,
     read_committed,
 )
-from breakglass.services.kafka.cluster.topic_settings import TOPIC_RESOURCE
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, offline_offsets
+from breakglass.services.kafka.cluster.settings import TOPIC_RESOURCE
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.broker_errors import cluster_error
+from breakglass.services.kafka.wire.answers import cluster_error
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
-from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.model import TopicPartition, Unknown, log_of
 from breakglass.services.pipeline.committed_log import CommittedBatch, CommittedLog
+from breakglass.services.record_batches import BatchHeader, Record
 from breakglass.services.recovery.internal_topics.records import StateKind, change_of
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord, SchemaReader
-from breakglass.services.topic_backup.batches import BatchHeader
-from breakglass.services.topic_backup.consumer_offsets import log_of
-from breakglass.services.topic_backup.record import Record
 
 POLICY, LAG = "cleanup.policy", "min.compaction.lag.ms"
 NEVER = 2**63 - 1
@@ -212,8 +211,7 @@ def read_groups(
     *producers* are the producer ids of transactions in the last part of each topic: a group whose
     commits are of the same transactions writes there.
 
-    Raises:
-        ClusterError, NotAuthorized, Unreachable: a coordinator cannot be read.
+    Raises ClusterError, NotAuthorized, Unreachable: a coordinator cannot be read.
     """
     partitions = [state.partition for state in logs.states]
 
@@ -274,8 +272,7 @@ def _committed(
 ) -> GroupOffsets:
     """What the groups of *broker* have committed; the visible ones.
 
-    Raises:
-        TimedOut: it does not answer, or still loads them.
+    Raises TimedOut: it does not answer, or still loads them.
     """
     found = read_committed(client.sender, broker, frozenset(partitions), deadline)
     if found.unready:
@@ -312,7 +309,7 @@ def _assigned(
     """The topics to which the members of each group are assigned, or on which it has progress."""
     from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 
-    from breakglass.services.kafka.wire.messages.group_details import (
+    from breakglass.services.kafka.wire.messages.other import (
         ConsumerGroupDescribeRequest,
         ConsumerGroupDescribeResponse,
         DescribeShareGroupOffsetsRequest,

@@ -49,8 +49,7 @@ def read_named_groups(
 ) -> dict[str, dict[TopicPartition, int]]:
     """The offsets that *groups* have committed on *partitions*, without pending offsets (H11).
 
-    Raises:
-        ClusterError, NotAuthorized, Unreachable: a group cannot be read.
+    Raises ClusterError, NotAuthorized, Unreachable: a group cannot be read.
     """
     client.describe(deadline)
     wanted, names = frozenset(partitions), tuple(groups)

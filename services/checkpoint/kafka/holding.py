@@ -21,7 +21,7 @@ from breakglass.services.checkpoint.kafka.logs import (
     write_control,
 )
 from breakglass.services.errors import ClusterError, OutcomeUnknown
-from breakglass.services.kafka.cluster.topic_settings import TopicConfig, read_topic_configs
+from breakglass.services.kafka.cluster.settings import TopicConfig, read_topic_configs
 from breakglass.services.kafka.marker_client import MarkerClient
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline

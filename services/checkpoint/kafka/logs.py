@@ -28,18 +28,19 @@ from breakglass.services.checkpoint.protocol.lineage import (
     needed,
 )
 from breakglass.services.errors import ClusterError, OutcomeUnknown, Refused, TimedOut, UsageError
+from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.marker_client import MarkerClient, Small
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import Unanswered, read_leader_ends
 from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     OffsetError,
+    Unanswered,
+    read_leader_ends,
 )
-from breakglass.services.kafka.topic_client import TopicClient
-from breakglass.services.kafka.wire.broker_errors import retriable
+from breakglass.services.kafka.wire.answers import retriable
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
 from breakglass.services.pipeline.committed_log import CommittedLog
@@ -141,8 +142,7 @@ def settled(client: ReadClient, topics: Sequence[str], deadline: Deadline) -> tu
     A transaction's offset commits are visible before its outputs, so a read up to the stable end
     alone would miss outputs.
 
-    Raises:
-        TimedOut: a transaction stays open.
+    Raises TimedOut: a transaction stays open.
     """
     _, wanted = read_ends(client, topics, Deadline.after(patience.REQUEST))
 
@@ -207,8 +207,7 @@ def require_stamp(
     Without headers a record of an *external* topic comes from outside: nothing in the checkpoint
     led to it, so it makes no cut inconsistent.
 
-    Raises:
-        Refused: the headers do not contain the lineage (H10).
+    Raises Refused: the headers do not contain the lineage (H10).
     """
     stamp = stamp_of(headers)
     if stamp is None and partition.topic in external:
@@ -269,8 +268,7 @@ def read_control(
 ) -> Control | None:
     """The content of the control topic; None if there is no topic. *since*: see `control_of`.
 
-    Raises:
-        ClusterError, Unreachable: it cannot be read.
+    Raises ClusterError, Unreachable: it cannot be read.
     """
     if not client.partitions((topic,), deadline):
         return None
@@ -291,8 +289,7 @@ def read_control(
 def ensure_control(client: ReadClient, topics: TopicClient, topic: str, deadline: Deadline) -> None:
     """Create the control topic unless it exists; return when it has a leader.
 
-    Raises:
-        NotAuthorized, ClusterError, OutcomeUnknown: the cluster did not create it.
+    Raises NotAuthorized, ClusterError, OutcomeUnknown: the cluster did not create it.
     """
     if not client.partitions((topic,), deadline):
         try:
@@ -325,8 +322,7 @@ def write_control(
 ) -> None:
     """Write *record*, by key and value, to the control topic, durably.
 
-    Raises:
-        TimedOut: it was not acknowledged; the topic may contain it anyway, which does no harm.
+    Raises TimedOut: it was not acknowledged; the topic may contain it anyway, which does no harm.
     """
     key, value = record
 
@@ -362,8 +358,7 @@ class Sought:
     ) -> tuple[str, Lineage] | None:
         """The group that wrote a record, and its lineage; None if the record does not count.
 
-        Raises:
-            Refused: the checkpoint does not include the group that wrote it (H10).
+        Raises Refused: the checkpoint does not include the group that wrote it (H10).
         """
         cause = stamp.source or stamp.cause
         if cause is None:

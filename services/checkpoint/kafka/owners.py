@@ -28,9 +28,8 @@ from breakglass.services.checkpoint.store.documents import (
 from breakglass.services.errors import ClusterError, EvidenceChanged, Refused, TimedOut
 from breakglass.services.kafka.cluster.group_offsets import find_coordinator, live_groups
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.broker_errors import describe_error, retriable
+from breakglass.services.kafka.wire.answers import describe_error, only, retriable
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.kafka.wire.grouping import only
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import PartitionState, TopicPartition
 
@@ -59,8 +58,7 @@ def with_states(
     A state that was saved at the checkpoint is valid from the cut. Without a state, or if the group
     resumes before the cut, the log is replayed: *starts* must show that it is complete.
 
-    Raises:
-        Refused: retention has removed records that the replay needs.
+    Raises Refused: retention has removed records that the replay needs.
     """
     groups = dict(cut.groups)
     for name, group in cut.groups.items():
@@ -123,11 +121,7 @@ def _not_replayed(
 def promised_states(
     take: TakeDocument, cut: CutDocument, ids: TopicIds, control: Control
 ) -> States:
-    """The states that *cut* lists.
-
-    Raises:
-        EvidenceChanged: a state is gone.
-    """
+    """The states that *cut* lists. Raises EvidenceChanged: a state is gone."""
     states: dict[int, dict[str, bytes]] = {}
     for partition, number in take.numbers.items():
         states[number] = {}
@@ -156,8 +150,7 @@ def take_over(
     Returns the numbers of the partitions that have failed. The caller copies the other partitions,
     next to the copies of the former worker (scenarios 1 to 7 of the ZEP).
 
-    Raises:
-        ClusterError, Unreachable: the control topic or a group cannot be read.
+    Raises ClusterError, Unreachable: the control topic or a group cannot be read.
     """
     last = come_to(client, take.partitions, tuple(take.writing), control_topic)
     past = {number: id for number, id in last.items() if take.id <= id}
@@ -264,8 +257,7 @@ def read_ids(
 ) -> Mapping[TopicPartition, int]:
     """The checkpoints in the metadata of the offsets of *group*, if its members are participants.
 
-    Raises:
-        TimedOut: the group coordinator does not answer.
+    Raises TimedOut: the group coordinator does not answer.
     """
     from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 

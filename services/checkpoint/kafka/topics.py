@@ -1,7 +1,7 @@
 """The partitions of checkpoints in a Kafka cluster (`coordinator.Topics`) and their epochs.
 
-An `ordered` checkpoint reads offsets and ends stage by stage (`protocol.flows`), within a stage the
-offsets first. High watermarks are read, so applications have to produce with ``acks=all``: only
+An `ordered` checkpoint reads offsets and ends stage by stage (`protocol.lineage`): within a stage,
+the offsets first. High watermarks are read, so applications have to produce with ``acks=all``: only
 then is an acknowledged output below its log's end.
 """
 
@@ -31,13 +31,13 @@ from breakglass.services.checkpoint.kafka.logs import (
     write_control,
 )
 from breakglass.services.checkpoint.promises import WantedCheckpoint, require_declared
-from breakglass.services.checkpoint.protocol.flows import (
+from breakglass.services.checkpoint.protocol.lineage import (
     FlowCycle,
     GroupFlow,
     ReadingStage,
+    diverged,
     reading_order,
 )
-from breakglass.services.checkpoint.protocol.lineage import diverged
 from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
 from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
 from breakglass.services.checkpoint.store.documents import (
@@ -67,8 +67,7 @@ def stages_of(
 ) -> tuple[ReadingStage, ...]:
     """The order of reading; *readers* may read every topic, and write into none.
 
-    Raises:
-        Refused: the flows have a cycle, which the message names.
+    Raises Refused: the flows have a cycle, which the message names.
     """
     ends = [GroupFlow(reader, tuple(topics)) for reader in readers]
     found = reading_order([*flows, *ends], topics)
@@ -89,8 +88,7 @@ def read_in_order(
     restored group would begin there by its own setting, perhaps at the end. Of *readers* that is
     so only in topics that they read.
 
-    Raises:
-        ClusterError, NotAuthorized, Unreachable: something cannot be read.
+    Raises ClusterError, NotAuthorized, Unreachable: something cannot be read.
     """
     offsets: dict[str, Ends] = {}
     ends: Ends = {}
@@ -127,8 +125,7 @@ def read_histories(
 ) -> Histories:
     """The leader epochs that wrote *offsets*, back to the offset given for each partition.
 
-    Raises:
-        Unreachable: a leader does not answer.
+    Raises Unreachable: a leader does not answer.
     """
     led: dict[int, dict[TopicPartition, UUID]] = {}
     for state in logs.states:
@@ -240,8 +237,7 @@ class KafkaTopics:
 
         The logs may contain greater ids, for example from another control topic.
 
-        Raises:
-            ClusterError, Unreachable: they cannot be read.
+        Raises ClusterError, Unreachable: they cannot be read.
         """
         deadline = Deadline.after(patience.COMMAND)
         control = read_control(self._client, self._control_topic, deadline) or Control()
@@ -352,8 +348,7 @@ class KafkaTopics:
     ) -> Mapping[int, int]:
         """Leader epochs that wrote the offsets before *positions*, by number, where known (H10).
 
-        Raises:
-            ClusterError, Unreachable: the leaders cannot be asked.
+        Raises ClusterError, Unreachable: the leaders cannot be asked.
         """
         deadline = Deadline.after(patience.COMMAND)
         wanted = {

@@ -27,27 +27,27 @@ from breakglass.services.checkpoint.protocol.transactions import (
     ProducerHistory,
 )
 from breakglass.services.errors import LogBeginsLater, MalformedMessage, Refused, TimedOut
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
+from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TRANSACTION_STATE, TopicPartition
 from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
+from breakglass.services.pipeline.batches.table import NotByColumns
 from breakglass.services.pipeline.batches.tasks import LogRange, fetches_in
-from breakglass.services.pipeline.batches.varints import NotByColumns
+from breakglass.services.record_batches import (
+    BatchHeader,
+    ControlType,
+    Record,
+    decode_batch,
+    message_header,
+    read_headers,
+)
 from breakglass.services.recovery.internal_topics.records import (
     DECIDED,
     TransactionalState,
     change_of,
 )
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord
-from breakglass.services.topic_backup.batches import (
-    BatchHeader,
-    ControlType,
-    decode_batch,
-    read_headers,
-)
-from breakglass.services.topic_backup.older_messages import message_header
-from breakglass.services.topic_backup.record import Record
 
 COMMIT_KEYS = (0, 1)
 """Versions of the keys of committed offsets; other keys are of groups (OffsetCommitKey.json)."""
@@ -124,8 +124,7 @@ def whole_range(
 def rows_in(fetched: FetchedBatches, wanted: LogRange) -> list[BatchRow]:
     """The batches of *fetched* that begin in *wanted*.
 
-    Raises:
-        MalformedMessage: a marker is damaged.
+    Raises MalformedMessage: a marker is damaged.
     """
     try:
         table = fetched.table
@@ -232,8 +231,7 @@ UNDER_WAY = ("PrepareCommit", "PrepareAbort")
 def transaction_state(record: Record) -> TransactionalState | None:
     """The content of a record of ``__transaction_state``; None if it removes an id.
 
-    Raises:
-        MalformedMessage: it is no such record.
+    Raises MalformedMessage: it is no such record.
     """
     if record.value is None:
         return None

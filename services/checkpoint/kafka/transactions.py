@@ -43,11 +43,10 @@ from breakglass.services.checkpoint.protocol.transactions import (
 )
 from breakglass.services.checkpoint.store.documents import TakeDocument, TransactionFloors
 from breakglass.services.errors import BreakglassError, Refused, TimedOut
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
+from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.model import TRANSACTION_STATE, TopicPartition
-from breakglass.services.topic_backup.consumer_offsets import log_of
+from breakglass.services.model import TRANSACTION_STATE, TopicPartition, log_of
 
 FEW = 10_000
 """Offsets that are read so fast that a shorter window is not worth a wait."""
@@ -81,8 +80,7 @@ def read_floors(
 
     *numbers* are those of the partitions in the checkpoint.
 
-    Raises:
-        ClusterError, NotAuthorized, Unreachable: they cannot be read.
+    Raises ClusterError, NotAuthorized, Unreachable: they cannot be read.
     """
     stable = logs.stable_ends(deadline)
     internal: Ends = {}

@@ -262,8 +262,7 @@ class Outputs:
     def flush(self) -> None:
         """Return when all sent records are acknowledged.
 
-        Raises:
-            ClusterError: a record was not delivered.
+        Raises ClusterError: a record was not delivered.
         """
         left = self._producer.flush(patience.COMMAND)
         if self._failure is not None or left:
@@ -372,8 +371,7 @@ def read_stretch(
 def at_end(message: Message) -> bool:
     """Whether the message marks the end of the log.
 
-    Raises:
-        ClusterError: the message reports an error.
+    Raises ClusterError: the message reports an error.
     """
     error: KafkaError | None = message.error()
     if error is None:
@@ -456,8 +454,7 @@ class Starting:
         does not list the writers, as after a restore: an at-least-once writer may write these
         records again.
 
-        Raises:
-            Unreachable, ClusterError: the log cannot be read.
+        Raises Unreachable, ClusterError: the log cannot be read.
         """
         # The last state that was saved at or before the position.
         key = (member.group, position.topic_id, position.partition.partition)
@@ -583,8 +580,7 @@ class Participant:
     def step(self, seconds: float = POLL_SECONDS) -> int:
         """Process the records of the next *seconds* as one batch; returns their number.
 
-        Raises:
-            KafkaException, BreakglassError: restart the member; uncommitted work is void.
+        Raises KafkaException, BreakglassError: restart the member; uncommitted work is void.
         """
         messages = self._consumer.consume(self._as.batch, seconds)
         if self._failure is not None:

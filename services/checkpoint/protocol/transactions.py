@@ -297,8 +297,7 @@ def runs_of(
 ) -> tuple[tuple[ProducerRun, ...], tuple[Stretch, ...]]:
     """The runs in *rows* by their ends, and the records outside any transaction.
 
-    Raises:
-        Refused: a producer changes its epoch within a transaction.
+    Raises Refused: a producer changes its epoch within a transaction.
     """
     begun: dict[int, tuple[int, list[Stretch]]] = {}
     runs, plain = [], []
@@ -331,8 +330,7 @@ def runs_of(
 def require_uncompacted_rows(log: TopicPartition, rows: Iterable[BatchRow], start: int) -> None:
     """Return if *rows* lack no offset from *start* on, and no batch lacks a record.
 
-    Raises:
-        Refused: compaction has removed records or markers.
+    Raises Refused: compaction has removed records or markers.
     """
     at = start
     for row in rows:
@@ -379,8 +377,7 @@ def named(
     Aborted runs, and runs that were decided before *histories* begin, are left out: the latter were
     complete before a checkpoint was begun.
 
-    Raises:
-        Refused: transactions cannot be distinguished.
+    Raises Refused: transactions cannot be distinguished.
     """
     ordered = by_order(runs)
     counted: dict[tuple[int, TopicPartition], list[ProducerRun]] = {}

@@ -95,8 +95,7 @@ def write_snapshot(
 ) -> str | None:
     """Write saved *states* and *moved* records below *where*; the name of the states' file, if any.
 
-    Raises:
-        StorageError: a file cannot be written.
+    Raises StorageError: a file cannot be written.
     """
     held = blobs_at(where)
     if moved:
@@ -111,8 +110,7 @@ def write_snapshot(
 def files_of(where: str, topic: str, summary: PartitionSummary) -> tuple[StoredFile, ...]:
     """The files below *where*; segments by the hashes from when they were written.
 
-    Raises:
-        StorageError: a file cannot be read.
+    Raises StorageError: a file cannot be read.
     """
     held = blobs_at(where)
     known = {
@@ -133,8 +131,7 @@ def files_of(where: str, topic: str, summary: PartitionSummary) -> tuple[StoredF
 def summary_of(folder: Folder, number: int) -> PartitionSummary:
     """A summary of the partition's content in a copy.
 
-    Raises:
-        StorageError: it is empty, which a committed copy never is.
+    Raises StorageError: it is empty, which a committed copy never is.
     """
     manifest = read_manifest(folder)
     found = None if manifest is None else manifest.partition(number)
@@ -146,8 +143,7 @@ def summary_of(folder: Folder, number: int) -> PartitionSummary:
 def read_states(where: str) -> dict[str, bytes]:
     """The saved state of each group's owner; empty if no group saves states.
 
-    Raises:
-        MalformedInput: the file is not a file of states.
+    Raises MalformedInput: the file is not a file of states.
     """
     held = blobs_at(where)
     if held.size(STATES) is None:
@@ -168,8 +164,7 @@ def read_states(where: str) -> dict[str, bytes]:
 def read_moved(where: str) -> tuple[MovedRecords, ...]:
     """The addresses that records of the partition had before an earlier restore; mostly none.
 
-    Raises:
-        MalformedInput: the file holds no such addresses.
+    Raises MalformedInput: the file holds no such addresses.
     """
     held = blobs_at(where)
     if held.size(MOVED) is None:

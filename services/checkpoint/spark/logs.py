@@ -33,7 +33,7 @@ from breakglass.services.checkpoint.kafka.transaction_logs import (
 from breakglass.services.checkpoint.protocol.lineage import Lineage, RecordLineage
 from breakglass.services.checkpoint.protocol.transactions import BatchRow
 from breakglass.services.errors import LogBeginsLater, Refused, TimedOut
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
+from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
@@ -156,8 +156,7 @@ def _traced(fetched: FetchedBatches, wanted: LogRange, sought: Sought) -> Mappin
 def together(answers: Sequence[Mapping[str, Any]], sought: Sought) -> Lineages:
     """The *answers* of all tasks, in log order.
 
-    Raises:
-        Refused: a task refused a record; the message of the first.
+    Raises Refused: a task refused a record; the message of the first.
     """
     refused = sorted(one for some in answers for one in some.get("refused", ()))
     if refused:

@@ -120,7 +120,7 @@ def make_plan(
     if found.status is not Status.COMPLETED or found.cut is None:
         raise Refused(
             f"checkpoint {id} is {found.status}, and only a completed one can be restored: see "
-            f"`breakglass checkpoint status {id}`, choose another one"
+            f"`breakglass checkpoint show {id}`, choose another one"
         )
     targets = target_names(found, asked)
     copies = [RestoredCopy(store, found, partition) for partition in found.partitions]
@@ -145,8 +145,7 @@ def make_plan(
 def target_names(found: StoredCheckpoint, asked: RestoreAsked) -> dict[str, str]:
     """The new name of each topic of *found*.
 
-    Raises:
-        UsageError: a named topic is not in the checkpoint; or as `require_names`.
+    Raises UsageError: a named topic is not in the checkpoint; or as `require_names`.
     """
     topics = sorted({partition.topic for partition in found.topic_partitions})
     absent = sorted(set(asked.renamed) - set(topics))
@@ -208,8 +207,7 @@ class RestoredCopy:
     def require_whole(self) -> None:
         """Return if every file is as committed, and from the log on which the cut was decided.
 
-        Raises:
-            StorageError: a file differs.
+        Raises StorageError: a file differs.
         """
         wrong = self.wrong()
         if wrong:
@@ -221,8 +219,7 @@ class RestoredCopy:
     def wrong(self) -> str:
         """What is wrong with the copy, every byte read; empty if nothing is wrong.
 
-        Raises:
-            StorageError: the store does not answer.
+        Raises StorageError: the store does not answer.
         """
         where = f"{self.topic}-{self.number}"
         if (ends := self.manifest.position) != self.position:
@@ -331,8 +328,7 @@ def _begun(
 ) -> RestoreState | None:
     """The unfinished restore into *target* that is resumed.
 
-    Raises:
-        Refused: another restore was begun there, or it has failed permanently.
+    Raises Refused: another restore was begun there, or it has failed permanently.
     """
     state = read_state(folder)
     topic_id = None if now is None else str(now.identity.topic_id)
@@ -422,11 +418,7 @@ def _whole(client: ReadClient, plan: CheckpointPlan, topic: str) -> _Whole:
 
 
 def _read(client: ReadClient, state: RestoreState) -> TopicSource:
-    """The topic as it is now.
-
-    Raises:
-        ClusterError: it is not the restored topic.
-    """
+    """The topic as it is now. Raises ClusterError: it is not the restored topic."""
     deadline = Deadline.after(patience.JOB)
     there = client.partitions((state.target,), deadline)
     if not there or str(there[0].topic_id) != state.topic_id:
@@ -534,7 +526,7 @@ def verify(
     if found.status is not Status.COMPLETED or found.cut is None:
         raise Refused(
             f"checkpoint {found.id} is {found.status}, and only a completed one can be verified: "
-            f"see `breakglass checkpoint status {found.id}`"
+            f"see `breakglass checkpoint show {found.id}`"
         )
     copies = [RestoredCopy(store, found, partition) for partition in found.partitions]
     damage: dict[int, str] = {}

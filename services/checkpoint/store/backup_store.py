@@ -149,8 +149,7 @@ def this_machine(folder: Path | None = None) -> str:
 
     *folder*: the state folder; None: the user's.
 
-    Raises:
-        StorageError: the name cannot be read or kept.
+    Raises StorageError: the name cannot be read or kept.
     """
     path = private_folder(folder or state_folder()) / "machine"
     host = "".join(socket.gethostname().split()).replace("@", "")
@@ -204,8 +203,7 @@ class Copies:
     def begin(self, id: CopyId, position: int | None, tool_version: str = "unknown") -> None:
         """Record that a copy is begun, up to *position*, exclusive; None if it is not known yet.
 
-        Raises:
-            Refused: the status of the copy does not allow it to begin.
+        Raises Refused: the status of the copy does not allow it to begin.
         """
         self.begin_all({id: position}, tool_version)
 
@@ -214,8 +212,7 @@ class Copies:
     ) -> None:
         """Record that copies of one checkpoint are begun, all at the same time.
 
-        Raises:
-            Refused: the status of a copy does not allow it to begin.
+        Raises Refused: the status of a copy does not allow it to begin.
         """
         for checkpoint in {id.checkpoint for id in positions}:
             self._require_live(checkpoint)
@@ -260,8 +257,7 @@ class Copies:
     def begin_anew(self, id: CopyId) -> None:
         """Remove this node's files of an incomplete copy.
 
-        Raises:
-            Refused: the copy is complete, or has failed.
+        Raises Refused: the copy is complete, or has failed.
         """
         found = self._read(id)
         self.require_own([found])
@@ -277,8 +273,7 @@ class Copies:
 
         A reader therefore always finds a record of the copy.
 
-        Raises:
-            Refused: the copy is complete, or has failed.
+        Raises Refused: the copy is complete, or has failed.
         """
         found = self._read(id)
         self.require_own([found])
@@ -311,8 +306,7 @@ class Copies:
 
         Another node's completed copy with other records makes the partition fail.
 
-        Raises:
-            Refused: the copy is not ongoing, or a file of *manifest* is missing.
+        Raises Refused: the copy is not ongoing, or a file of *manifest* is missing.
         """
         self._require_live(id.checkpoint)
         found = self._read(id)
@@ -363,8 +357,7 @@ class Copies:
     def damaged(self, id: CopyId) -> str | None:
         """What is wrong with a completed copy's files, every byte read; None if nothing is wrong.
 
-        Raises:
-            Refused: the copy is not completed.
+        Raises Refused: the copy is not completed.
         """
         manifest = self._read(id).manifest
         if manifest is None:
@@ -474,8 +467,7 @@ class BackupStore:
     def read(self, id: int) -> StoredCheckpoint | None:
         """A checkpoint; None if it does not exist or was deleted.
 
-        Raises:
-            MalformedInput, UnsupportedSchema: one of its files cannot be read.
+        Raises MalformedInput, UnsupportedSchema: one of its files cannot be read.
         """
         names = self._files.names(id)
         if not names or of_checkpoint(id, CheckpointFile.DELETED) in names:

@@ -18,7 +18,11 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args
 
-from breakglass.services.checkpoint.protocol.flows import CheckpointEvidence, GroupFlow, StoredValue
+from breakglass.services.checkpoint.protocol.lineage import (
+    CheckpointEvidence,
+    GroupFlow,
+    StoredValue,
+)
 from breakglass.services.errors import MalformedInput, UnsupportedSchema
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.layout import MAX_INT64

@@ -188,8 +188,7 @@ class Files:
 
         A local folder has links for that.
 
-        Raises:
-            StorageError: the store overwrites objects that must not be.
+        Raises StorageError: the store overwrites objects that must not be.
         """
         if isinstance(self._documents, FsspecBlobs):
             require_create_once(self._documents)
@@ -214,8 +213,7 @@ class Files:
     def read(self, name: Name) -> Document | None:
         """A document; None if it does not exist.
 
-        Raises:
-            MalformedInput, UnsupportedSchema: its content does not match its name.
+        Raises MalformedInput, UnsupportedSchema: its content does not match its name.
         """
         try:
             content = self._content(name)

@@ -221,8 +221,7 @@ def put_together(
 ) -> StoredCheckpoint:
     """The checkpoint of that id, from its files: *every* one, or those of one partition.
 
-    Raises:
-        MalformedInput: a copy was made by other documents, or one of them is missing.
+    Raises MalformedInput: a copy was made by other documents, or one of them is missing.
     """
     sums = sums_of(documents)
     for name, one in documents.items():

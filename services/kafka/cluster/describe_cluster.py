@@ -8,15 +8,15 @@ from typing import Any
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, TimedOut, UnsupportedByCluster, WrongCluster
-from breakglass.services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.wire.answers import (
     AUTHORIZATION_CODES,
     REQUEST_TIMED_OUT,
     cluster_error,
     denied,
     describe_error,
+    unbelievable,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.grouping import unbelievable
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import NotOffered, Silent, Unknown
 from breakglass.services.snapshot import Broker, ClusterDescription, Quorum, Voter
@@ -179,8 +179,7 @@ def _silent_ms(voter: Any, leader: Any) -> int | Unknown:
 def require_same_cluster(before: str, now: str) -> None:
     """Return if the addresses still belong to the cluster that was read *before*.
 
-    Raises:
-        WrongCluster: the addresses now belong to the cluster *now*.
+    Raises WrongCluster: the addresses now belong to the cluster *now*.
     """
     if now != before:
         raise WrongCluster(

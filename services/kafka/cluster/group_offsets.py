@@ -1,27 +1,29 @@
 """Reads consumer groups from their coordinators: committed offsets, and which have members.
 
 A committed offset proves that the log once reached it (R11, R19). Only a group without live members
-accepts offsets from other clients.
+accepts offsets from other clients. If a partition of `__consumer_offsets` has no leader, no broker
+lists its groups, and none says that they are missing (R17).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, NotAuthorized, TimedOut
-from breakglass.services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.answers import (
     AUTHORIZATION_CODES,
     cluster_error,
     denied,
     describe_error,
+    only,
     retriable,
     unread,
 )
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.kafka.wire.grouping import only
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import TopicPartition, Unknown
 
@@ -280,4 +282,36 @@ def _live_groups(sender: Sender, coordinator: int, deadline: Deadline) -> frozen
         group.group_id
         for group in answer.groups
         if (getattr(group, "group_state", "") or "") not in WITHOUT_MEMBERS
+    )
+
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def offline_offsets(client: ReadClient, deadline: Deadline) -> tuple[TopicPartition, ...]:
+    """The partitions of `__consumer_offsets` without leader.
+
+    None for a user that may not describe the topic: coordinators answer such a user, too.
+
+    Raises Unreachable: no broker answers.
+    """
+    try:
+        states = client.newest_partitions((OFFSETS_TOPIC,), deadline)
+    except NotAuthorized:
+        return ()
+    return tuple(state.partition for state in states if state.offline)
+
+
+NAMED = 3
+"""How many offline partitions a sentence names."""
+
+
+def groups_unknown(offline: Sequence[TopicPartition]) -> str:
+    """Which groups nobody can read: ``groups of __consumer_offsets-3 are not known: ...``."""
+    if len(offline) == 1:
+        return f"groups of {offline[0]} are not known: it is offline"
+    named = ", ".join(map(str, offline[:NAMED])) + (", ..." if len(offline) > NAMED else "")
+    return (
+        f"groups of {len(offline):,} partitions of {OFFSETS_TOPIC} are not known: they are "
+        f"offline ({named})"
     )

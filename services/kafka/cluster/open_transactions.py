@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from breakglass.services.errors import BreakglassError, ClusterError, NotAuthorized
-from breakglass.services.kafka.wire.broker_errors import AUTHORIZATION_CODES, describe_error
+from breakglass.services.kafka.wire.answers import AUTHORIZATION_CODES, by_topic, describe_error
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.grouping import by_topic
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.words.moments import time_text
@@ -228,8 +227,7 @@ def _producers_on(
 ) -> list[tuple[TopicPartition, Any]]:
     """What *leader* knows of each producer on *partitions*.
 
-    Raises:
-        BreakglassError: the leader does not answer, or answers for a partition with an error.
+    Raises BreakglassError: the leader does not answer, or answers for a partition with an error.
     """
     from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
 

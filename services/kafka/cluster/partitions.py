@@ -20,14 +20,14 @@ from breakglass.services.errors import (
     TimedOut,
     UnsupportedByCluster,
 )
-from breakglass.services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.wire.answers import (
     UNKNOWN_TOPIC_OR_PARTITION,
+    Unchanged,
     cluster_error,
+    unbelievable,
     unread,
 )
-from breakglass.services.kafka.wire.cached_answers import Unchanged
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.grouping import unbelievable
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import PartitionState, Reassignment, TopicPartition, Unknown
 

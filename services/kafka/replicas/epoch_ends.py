@@ -12,15 +12,17 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from breakglass.services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.wire.answers import (
     AUTHORIZATION_CODES,
     KAFKA_STORAGE_ERROR,
+    NO_OFFSET,
     OFFSET_OUT_OF_RANGE,
+    by_partition,
+    by_topic,
     denied,
     describe_error,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.grouping import NO_OFFSET, by_partition, by_topic
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 
@@ -152,8 +154,7 @@ def read_epoch_ends(
 
     Partitions missing from the result were left out of the answer: ask again.
 
-    Raises:
-        Unreachable: the broker did not answer before *deadline*.
+    Raises Unreachable: the broker did not answer before *deadline*.
     """
     left = iter(questions.items())
     answers: dict[TopicPartition, EpochAnswer | Unknown] = {}

@@ -21,13 +21,14 @@ from breakglass.services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from breakglass.services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.wire.answers import (
     AUTHORIZATION_CODES,
     KAFKA_STORAGE_ERROR,
+    NO_OFFSET,
+    by_partition,
     describe_error,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.grouping import NO_OFFSET, by_partition
 from breakglass.services.kafka.wire.messages.kip1275 import MAX_PARTITIONS
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import EpochHistory, FigureSource, TopicPartition, Unknown
@@ -52,8 +53,7 @@ def read_log_infos(
     Asks for at most 1,000 partitions at a time, and again for partitions that an answer leaves
     out, with HasMoreData or without.
 
-    Raises:
-        Unreachable: the broker did not answer before *deadline*.
+    Raises Unreachable: the broker did not answer before *deadline*.
     """
     answers: dict[TopicPartition, ListedOffset | OffsetError] = {}
     missing = list(partitions)
@@ -191,8 +191,7 @@ class ReplicaReader:
     ) -> dict[TopicPartition, ReplicaReading]:
         """Read every replica of *partitions*, given with their topic ids, once.
 
-        Raises:
-            Unreachable: the broker did not answer before *deadline*.
+        Raises Unreachable: the broker did not answer before *deadline*.
         """
         ends = self._log_ends(partitions, deadline)
         held = [one for one, end in ends.items() if isinstance(end, ListedOffset)]
@@ -215,8 +214,7 @@ class ReplicaReader:
     def deepen(self, partitions: Iterable[TopicPartition], depth: int, deadline: Deadline) -> None:
         """Follow the epoch walks of *partitions* until each knows *depth* epochs or ends.
 
-        Raises:
-            Unreachable: the broker did not answer before *deadline*.
+        Raises Unreachable: the broker did not answer before *deadline*.
         """
         walks = {
             partition: self._walks[partition]

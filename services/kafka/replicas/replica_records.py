@@ -28,7 +28,7 @@ from breakglass.services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from breakglass.services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.wire.answers import (
     AUTHORIZATION_CODES,
     KAFKA_STORAGE_ERROR,
     OFFSET_MOVED_TO_TIERED_STORAGE,
@@ -42,7 +42,7 @@ from breakglass.services.kafka.wire.frames import MAX_FRAME_BYTES
 from breakglass.services.kafka.wire.memory import read_large_batches
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.batches import BatchHeader, Fetched, read_headers
+from breakglass.services.record_batches import BatchHeader, Fetched, read_headers
 
 CHUNK_BYTES = 1024 * 1024
 """Bytes that one request asks for; a larger batch still comes whole."""

@@ -109,8 +109,7 @@ def persist(
     *failed* is called with each error before the pause. The pause is as long as the attempt was,
     within bounds, so that retries load a failing cluster or disk little.
 
-    Raises:
-        BreakglassError: an error that is not transient.
+    Raises BreakglassError: an error that is not transient.
     """
     from tenacity import RetryCallState, Retrying, retry_if_exception
 

@@ -103,8 +103,7 @@ class _Held:
 def decoded(response_class: Any, body: memoryview, version: int, deadline: Deadline) -> Any:
     """The answer of *response_class* in *body*.
 
-    Raises:
-        TooLarge: what is decoded takes more memory than there is.
+    Raises TooLarge: what is decoded takes more memory than there is.
     """
     if len(body) <= UNSHARED_BYTES:
         return response_class.decode(body, version=version)

@@ -13,8 +13,8 @@ from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, UsageError
+from breakglass.services.kafka.wire.answers import AUTHORIZATION_CODES
 from breakglass.services.kafka.wire.api_keys import ELECT_LEADERS
-from breakglass.services.kafka.wire.broker_errors import AUTHORIZATION_CODES
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.kip1275 import DEFAULT_API_KEY, DESIGNATED_SINCE
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
@@ -81,8 +81,7 @@ def find_native_rpc(
 ) -> NativeRpc:
     """Ask the bootstrap broker what it supports, by one question about one partition.
 
-    Raises:
-        Unreachable: no bootstrap server answers.
+    Raises Unreachable: no bootstrap server answers.
     """
     key = native_key(choice)
     if key is None:
@@ -114,8 +113,7 @@ def log_info_on(
 
     During a rolling upgrade a broker may lack what the bootstrap broker offers.
 
-    Raises:
-        Unreachable: the broker does not answer.
+    Raises Unreachable: the broker does not answer.
     """
     messages = native.log_info
     if messages is None or sender.offers(broker, messages.api_key, deadline) is None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from breakglass.services.errors import MalformedMessage
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.frames import MAX_FRAME_BYTES, limit_wait
+from breakglass.services.kafka.wire.frames import MAX_FRAME_BYTES
 from breakglass.services.kafka.wire.messages.message import decode_exactly
 
 HEADER = struct.Struct(">hhih")
@@ -30,26 +29,22 @@ class Head:
     """Where the header's tagged fields begin if the version is flexible, else the body."""
 
 
-def read_frame(
-    sock: socket.socket, largest: int = MAX_FRAME_BYTES, deadline: Deadline | None = None
-) -> bytes | None:
+def read_frame(sock: socket.socket) -> bytes | None:
     """The next frame without its length; None when the peer closed between two frames.
-
-    All of the frame has to arrive before *deadline*, or TimeoutError is raised.
 
     Raises:
         OSError: the connection broke within a frame.
         MalformedMessage: the length is none of a Kafka frame.
     """
-    prefix = _read_up_to(sock, 4, deadline)
+    prefix = _read_up_to(sock, 4)
     if not prefix:
         return None
     if len(prefix) < 4:
         raise ConnectionResetError("closed within a frame's length")
     (size,) = struct.unpack(">i", prefix)
-    if not 0 <= size <= largest:
+    if not 0 <= size <= MAX_FRAME_BYTES:
         raise MalformedMessage(f"a frame of {size} bytes is not Kafka's: look at what sent it")
-    frame = _read_up_to(sock, size, deadline)
+    frame = _read_up_to(sock, size)
     if len(frame) < size:
         raise ConnectionResetError("closed within a frame")
     return frame
@@ -63,8 +58,7 @@ def send_frame(sock: socket.socket, frame: bytes) -> None:
 def parse_head(frame: bytes) -> Head:
     """The header of a request (versions 1 and 2 begin alike).
 
-    Raises:
-        MalformedMessage: the frame is too short or its client id is no text.
+    Raises MalformedMessage: the frame is too short or its client id is no text.
     """
     try:
         key, version, correlation, length = HEADER.unpack_from(frame)
@@ -83,8 +77,7 @@ def parse_head(frame: bytes) -> Head:
 def request_body(request_class: Any, version: int, rest: bytes) -> Any:
     """The message that *rest*, all that follows the client id, holds.
 
-    Raises:
-        MalformedMessage: it holds something else.
+    Raises MalformedMessage: it holds something else.
     """
     body = memoryview(rest)
     if request_class.flexible_version_q(version):
@@ -129,11 +122,9 @@ def expects_answer(head: Head, frame: bytes) -> bool:
     return bool(acks != 0)
 
 
-def _read_up_to(sock: socket.socket, size: int, deadline: Deadline | None) -> bytes:
+def _read_up_to(sock: socket.socket, size: int) -> bytes:
     data = bytearray()
     while len(data) < size:
-        if deadline is not None:
-            limit_wait(sock, deadline)
         part = sock.recv(min(size - len(data), 1 << 20))
         if not part:
             break

@@ -8,8 +8,7 @@ from typing import Any
 
 from breakglass.services import patience
 from breakglass.services.clock import NOTICE_SECONDS, WAITS
-from breakglass.services.connection.endpoint import Endpoint
-from breakglass.services.connection.known_addresses import KnownAddresses
+from breakglass.services.connection.endpoint import Endpoint, KnownAddresses
 from breakglass.services.errors import (
     ConnectFailed,
     MalformedMessage,
@@ -18,8 +17,13 @@ from breakglass.services.errors import (
     TimedOut,
     Unreachable,
 )
-from breakglass.services.kafka.wire.bootstrap import Opening, first_to_answer, session_closing
-from breakglass.services.kafka.wire.connection import BrokerConnection, Security
+from breakglass.services.kafka.wire.connection import (
+    BrokerConnection,
+    Opening,
+    Security,
+    first_to_answer,
+    session_closing,
+)
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.snapshot import Broker
 
@@ -129,8 +133,7 @@ class Sender:
     def offers(self, broker: int, api_key: int, deadline: Deadline) -> tuple[int, int] | None:
         """The versions of *api_key* that *broker* advertises, or None.
 
-        Raises:
-            Unreachable: the broker does not answer.
+        Raises Unreachable: the broker does not answer.
         """
         with self._slot(broker, "").using(self, deadline) as connection:
             return connection.api_versions.get(api_key)
@@ -140,8 +143,7 @@ class Sender:
 
         Only then does a missing answer to the next request mean that its outcome is unknown.
 
-        Raises:
-            Unreachable: the broker does not answer; nothing that changes the cluster was sent.
+        Raises Unreachable: the broker does not answer; nothing that changes the cluster was sent.
         """
         with self._slot(broker, "").using(self, deadline) as connection:
             connection.prove(deadline)
@@ -211,8 +213,7 @@ class Sender:
     def open_connection(self, broker: int, deadline: Deadline) -> BrokerConnection:
         """A new connection to *broker*, outside every lane.
 
-        Raises:
-            ConnectFailed: also when no address of the broker is known.
+        Raises ConnectFailed: also when no address of the broker is known.
         """
         if self._closed:
             raise session_closing()

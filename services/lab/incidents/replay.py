@@ -136,7 +136,7 @@ def _rescue_before(scene: DrillScene, best: Sequence[BestLeader]) -> Iterator[Be
         names = ", ".join(f"{topic}-{number}" for topic, number in sorted(losing))
         yield BestStep(_written(losing, BEFORE), f"what is cut off of {names} by the next start")
         yield BestStep(
-            f"breakglass rescue --plan {BEFORE}",
+            f"breakglass rescue {BEFORE}",
             "save it: a broker that was in sync last leads by itself, and the others cut",
         )
 
@@ -178,9 +178,9 @@ def _elections(
         yield BestStep(f"breakglass plan make {gone}--out {PLAN}", "the best of each")
         if by_hand:
             places = " ".join(f"{name[0]}-{name[1]}={leader}" for name, leader in by_hand.items())
-            command = f"breakglass plan set {PLAN} {places}"
+            command = f"breakglass plan edit {PLAN} {places}"
             yield BestStep(command, "what a plan leaves to you")
-    yield BestStep(f"breakglass recover --plan {PLAN} {gone}--write", PHRASE)
+    yield BestStep(f"breakglass recover {PLAN} {gone}--write", PHRASE)
 
 
 def _keys(brokers: Brokers) -> tuple[str, ...]:

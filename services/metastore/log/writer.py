@@ -20,7 +20,7 @@ from uuid import uuid4
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, OutcomeUnknown, Unreachable
 from breakglass.services.kafka.cluster.partitions import read_partitions
-from breakglass.services.kafka.producing.transaction import Fenced, TransactionFailed
+from breakglass.services.kafka.producer import Fenced, TransactionFailed
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender

@@ -32,8 +32,8 @@ from breakglass.services.errors import (
     TimedOut,
 )
 from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC
+from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.topic_client import TopicClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.metastore.backup_run import BackupJob, run_backup
@@ -331,8 +331,13 @@ class _Restore:
         # Take both transactional ids before any deletion, so that a missing ACL is found early.
         plan, deadline = self._plan, Deadline.after(patience.COMMAND)
         self._work.client.describe(deadline)
-        self._work.topics.may_create(
-            plan.topic, 1, _topic_settings(plan), deadline, replication_factor=plan.replicas
+        self._work.topics.create(
+            plan.topic,
+            1,
+            _topic_settings(plan),
+            deadline,
+            replication_factor=plan.replicas,
+            validate_only=True,
         )
         self._tell("taking the service's transactional id, so that no server can write")
         self._writer.fence()

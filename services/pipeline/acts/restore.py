@@ -23,6 +23,7 @@ from breakglass.services.guard.act import (
 )
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.restore.options import RestoreSettings
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from breakglass.services.pipeline.restore.planned import RestorePlan
     from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestored
     from breakglass.services.topic_backup.store.store import Store
-
-MASTER = "local[*,4]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +43,6 @@ class CopyProgressed(ActEvent):
     def text(self) -> str:
         now = self.progress
         return f"{now.topic}: {now.done:,} of {now.total:,} records, {now.bytes / 1e6:,.1f} MB"
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreSettings:
-    """The settings of a restore."""
-
-    master: str = MASTER
-    records_a_transaction: int = 500_000
-    transactional: bool = True
-    verify: bool = True
-    """Compare every record afterwards."""
-    replication_factor: int = -1
-    """The replication factor of new topics; -1: the brokers' default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +61,7 @@ class RestoreTopics(Act["RestorePlan"]):
         with front.reading() as client:
             client.describe_for_changes(Deadline.after(patience.JOB))
             plan = self.plan(client)
-            waits = hindrance(
-                client, plan, transactional=self.how.transactional, verify=self.how.verify
-            )
+            waits = hindrance(client, plan, self.how)
         return Frozen(
             plan.cluster_id,
             (ConsentPhrase(plan.phrase),),
@@ -90,8 +74,7 @@ class RestoreTopics(Act["RestorePlan"]):
     def carry_out(self, front: Front, means: Means, frozen: Frozen[RestorePlan]) -> Ending:
         """Restore the records; the ending's value is the list of `TopicRestored`.
 
-        Raises:
-            Refused: it would wait in vain.
+        Raises Refused: it would wait in vain.
         """
         from breakglass.services.pipeline.restore.restore import restore
 
@@ -122,16 +105,7 @@ def restore_run(
         spark.begin()
         meter = Meter(lambda progress: front.tell(CopyProgressed(progress)))
         run = BackupRun(client, spark, front.cluster, BackupSettings(store), meter)
-        yield RestoreRun(
-            run=run,
-            topics=topics,
-            journal=means.journal,
-            cluster_id=cluster_id,
-            records_a_transaction=how.records_a_transaction,
-            transactional=how.transactional,
-            verify=how.verify,
-            replication_factor=how.replication_factor,
-        )
+        yield RestoreRun(run, topics, means.journal, cluster_id, how)
 
 
 def ended(done: Sequence[TopicRestored]) -> Ending:

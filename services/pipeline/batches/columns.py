@@ -15,9 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from breakglass.services.pipeline.batches.table import BatchContents, BatchTable, record_places
-from breakglass.services.pipeline.batches.varints import Bytes, Longs, NotByColumns, Numbers
-from breakglass.services.topic_backup.record import HEAD, LENGTH, TIMESTAMP, TimestampType
+from breakglass.services.pipeline.batches.table import (
+    BatchContents,
+    BatchTable,
+    Bytes,
+    Longs,
+    NotByColumns,
+    Numbers,
+    record_places,
+)
+from breakglass.services.record_batches import TimestampType
+from breakglass.services.topic_backup.record import HEAD, LENGTH, TIMESTAMP
 
 NULL = -1
 MOST_HEADERS = 1000
@@ -107,8 +115,7 @@ class RecordColumns:
 def columns_of(contents: BatchContents) -> RecordColumns:
     """The records of *contents*.
 
-    Raises:
-        NotByColumns: the bytes have to be decoded record by record.
+    Raises NotByColumns: the bytes have to be decoded record by record.
     """
     table = contents.table
     counts = table.column("count")
@@ -256,8 +263,7 @@ MOST_BYTES = 2**31 - 1
 def joined(columns: RecordColumns) -> tuple[memoryview, Longs]:
     """The encoded records one after the other, and their bounds.
 
-    Raises:
-        NotByColumns: the records exceed 2 GiB.
+    Raises NotByColumns: the records exceed 2 GiB.
     """
     if not len(columns):
         return memoryview(b""), np.zeros(1, np.int64)

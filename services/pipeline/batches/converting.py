@@ -15,16 +15,14 @@ from breakglass.services.pipeline.batches.columns import RecordColumns, columns_
 from breakglass.services.pipeline.batches.table import (
     Aborted,
     BatchTable,
+    NotByColumns,
     contents_of,
     delivered,
     read_table,
 )
-from breakglass.services.pipeline.batches.varints import NotByColumns
 from breakglass.services.pipeline.committed_log import judged
 from breakglass.services.pipeline.part_writer import RecordChunk, encoded_chunks
-from breakglass.services.topic_backup.batches import read_headers
-from breakglass.services.topic_backup.older_messages import message_header
-from breakglass.services.topic_backup.record import Record
+from breakglass.services.record_batches import Record, message_header, read_headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,7 @@ class FetchedBatches:
     def table(self) -> BatchTable:
         """The whole batches.
 
-        Raises:
-            NotByColumns: a batch is invalid, or not of message format 2.
+        Raises NotByColumns: a batch is invalid, or not of message format 2.
         """
         return read_table(self.data)
 
@@ -63,8 +60,7 @@ class FetchedBatches:
     def last(self) -> LastBatch:
         """The last whole batch, of any message format.
 
-        Raises:
-            MalformedMessage: a batch of an unknown message format, or impossible lengths.
+        Raises MalformedMessage: a batch of an unknown message format, or impossible lengths.
         """
         size = len(self.data)
         try:
@@ -84,8 +80,7 @@ class FetchedBatches:
 def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordChunk]:
     """The committed records of *fetched* with offsets in ``[start, end)``, encoded.
 
-    Raises:
-        MalformedMessage: the bytes are not batches.
+    Raises MalformedMessage: the bytes are not batches.
     """
     done = start
     try:
@@ -124,8 +119,7 @@ def exactly(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordChu
 def records_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[Record]:
     """The committed records of *fetched* with offsets in ``[start, end)``, decoded one by one.
 
-    Raises:
-        MalformedMessage: the bytes are not batches.
+    Raises MalformedMessage: the bytes are not batches.
     """
     headers = read_headers(fetched.data, fetched.where, message_header).headers
     for batch in judged(fetched.data, headers, fetched.aborted, fetched.where):

@@ -35,13 +35,13 @@ from breakglass.services.kafka.replicas.list_offsets import (
     ListedOffset,
     list_offsets,
 )
-from breakglass.services.kafka.wire.api_keys import FETCH
-from breakglass.services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.wire.answers import (
     OFFSET_OUT_OF_RANGE,
     cluster_error,
     describe_error,
     retriable,
 )
+from breakglass.services.kafka.wire.api_keys import FETCH
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.memory import read_large_batches
 from breakglass.services.model import TopicPartition

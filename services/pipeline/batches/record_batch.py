@@ -1,5 +1,6 @@
-"""Builds record batches (message format 2) from stored records, all records of a batch at once.
+"""Decodes stored records to columns, and builds record batches (message format 2) from them.
 
+Each length is compared with the end of its record before later bytes are read.
 Source: DefaultRecordBatch.java, DefaultRecord.java.
 """
 
@@ -9,24 +10,178 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from breakglass.services.pipeline.batches.columns import HEADER_PIECES, PIECES, put, taken
-from breakglass.services.pipeline.batches.stored_columns import StoredColumns
-from breakglass.services.pipeline.batches.varints import Longs, sizes_of, written
-from breakglass.services.topic_backup.batches import (
+from breakglass.services.errors import MalformedInput
+from breakglass.services.pipeline.batches.columns import (
+    HEADER_PIECES,
+    NULL,
+    PIECES,
+    HeaderColumns,
+    Spans,
+    put,
+    taken,
+)
+from breakglass.services.pipeline.batches.table import Bytes, Longs, sizes_of, written
+from breakglass.services.pipeline.stored_segments import RecordRun
+from breakglass.services.record_batches import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
     LENGTH_END,
     MAGIC,
     TRANSACTIONAL_MASK,
+    TimestampType,
 )
+from breakglass.services.topic_backup.record import HEAD, LENGTH, SMALLEST_HEADER, TIMESTAMP
+
+NO_TIMESTAMP = -1
+Rows = Longs | NDArray[np.bool_] | slice
+TYPE_AT = 8
+"""The position of the timestamp type, after the offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumns:
+    """Records, a row each, as they lie in *data*."""
+
+    data: Bytes
+    bounds: Longs
+    """The start of each record in *data*, and the end of the last."""
+    offsets: Longs
+    types: Longs
+    """The number of each record's `TimestampType`."""
+    timestamps: Longs
+    """`NO_TIMESTAMP` if the record has none."""
+    keys: Spans
+    values: Spans
+    header_counts: Longs
+    headers: HeaderColumns
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def rows(self, start: int, end: int) -> StoredColumns:
+        """Records number *start* to *end*."""
+        counts = self.header_counts
+        first, last = int(counts[:start].sum()), int(counts[:end].sum())
+        headers = HeaderColumns(
+            self.headers.records[first:last] - start,
+            _rows(self.headers.keys, first, last),
+            _rows(self.headers.values, first, last),
+        )
+        return StoredColumns(
+            self.data,
+            self.bounds[start : end + 1],
+            self.offsets[start:end],
+            self.types[start:end],
+            self.timestamps[start:end],
+            _rows(self.keys, start, end),
+            _rows(self.values, start, end),
+            counts[start:end],
+            headers,
+        )
+
+
+def _rows(spans: Spans, start: int, end: int) -> Spans:
+    return Spans(spans.begins[start:end], spans.lengths[start:end])
+
+
+def stored_columns(run: RecordRun) -> StoredColumns:
+    """The records of *run*. Raises MalformedInput: the bytes are not records."""
+    fields = _Fields(run)
+    types = fields.ints(TYPE_AT)
+    fields.require((types >= min(TimestampType)) & (types <= max(TimestampType)))
+    fields.skip(HEAD.size)
+    timestamps = fields.timestamps(types >= TimestampType.CREATE)
+    keys, values = fields.spans(), fields.spans()
+    counts = fields.ints(0)
+    fields.skip(LENGTH.size)
+    headers = _headers(fields, counts)
+    fields.require_end()
+    return StoredColumns(
+        run.data, run.bounds, run.offsets, types, timestamps, keys, values, counts, headers
+    )
+
+
+class _Fields:
+    """The positions of the next field and of the end of each record."""
+
+    def __init__(self, run: RecordRun) -> None:
+        self._offsets = run.offsets
+        data = np.ascontiguousarray(run.data)
+        self._ints = _everywhere(data, ">i4")
+        self._longs = _everywhere(data, ">i8")
+        self._at, self._ends = run.bounds[:-1].copy(), run.bounds[1:]
+
+    def ints(self, ahead: int) -> Longs:
+        """The numbers of 32 bits, *ahead* bytes after the position."""
+        self.require(self._at + ahead + LENGTH.size <= self._ends)
+        return self._ints[self._at + ahead].astype(np.int64)
+
+    def left(self) -> Longs:
+        return self._ends - self._at
+
+    def skip(self, size: int) -> None:
+        self._at += size
+
+    def timestamps(self, stamped: NDArray[np.bool_]) -> Longs:
+        found = np.full(len(stamped), NO_TIMESTAMP, np.int64)
+        at = self._at[stamped]
+        self.require(at + TIMESTAMP.size <= self._ends[stamped], stamped)
+        found[stamped] = self._longs[at].astype(np.int64)
+        self._at[stamped] += TIMESTAMP.size
+        return found
+
+    def spans(self, records: Longs | None = None) -> Spans:
+        """Fields that have their length before them, of all records or of *records*."""
+        rows: Rows = slice(None) if records is None else records
+        begins = self._at[rows] + LENGTH.size
+        self.require(begins <= self._ends[rows], rows)
+        lengths = self._ints[self._at[rows]].astype(np.int64)
+        found = Spans(begins, lengths)
+        self.require((lengths >= NULL) & (found.ends <= self._ends[rows]), rows)
+        self._at[rows] = found.ends
+        return found
+
+    def require_end(self) -> None:
+        self.require(self._at == self._ends)
+
+    def require(self, right: NDArray[np.bool_], rows: Rows = slice(None)) -> None:
+        if not bool(right.all()):
+            offsets = self._offsets[rows]
+            wrong = int(offsets[int(np.flatnonzero(~right)[0])])
+            raise MalformedInput(
+                f"the stored record at offset {wrong} is damaged: run `breakglass backup verify`, "
+                "then restore what it leaves"
+            )
+
+
+def _everywhere(data: Bytes, kind: str) -> NDArray[np.signedinteger]:
+    """The number that starts at each byte of *data*."""
+    size = np.dtype(kind).itemsize
+    return np.ndarray((max(0, len(data) - size + 1),), kind, data, strides=(1,))
+
+
+def _headers(fields: _Fields, counts: Longs) -> HeaderColumns:
+    """The headers, *counts* of each record; a step reads one header of each."""
+    fields.require((counts >= 0) & (SMALLEST_HEADER * counts <= fields.left()))
+    firsts = np.cumsum(counts) - counts
+    found = np.empty((4, int(counts.sum())), np.int64)
+    step = 0
+    while len(records := np.flatnonzero(counts > step)):
+        keys, values = fields.spans(records), fields.spans(records)
+        found[:, firsts[records] + step] = keys.begins, keys.lengths, values.begins, values.lengths
+        step += 1
+    records = np.repeat(np.arange(len(counts)), counts)
+    return HeaderColumns(records, Spans(found[0], found[1]), Spans(found[2], found[3]))
+
 
 NO_EPOCH = -1
 LONGER = 8
 """A record is at most this many bytes longer in a batch than in storage. A timestamp is written
 as its distance from the first timestamp, in up to ten bytes, also for a record stored without
 a timestamp. All other numbers but the length take no more bytes than in storage."""
-LENGTH, ATTRIBUTES, TIMESTAMP, OFFSET, KEY, VALUE, HEADERS = range(7)
+LENGTH_AT, ATTRIBUTES, TIME, OFFSET, KEY, VALUE, HEADERS = range(7)
 """The numbers of a record, in order."""
 
 
@@ -89,14 +244,14 @@ def record_batch(columns: StoredColumns, producer: Producer, sequence: int) -> b
 def _records(columns: StoredColumns) -> bytes:
     """The records one after the other."""
     rows = np.zeros((len(columns), HEADERS + 1), np.int64)
-    rows[:, TIMESTAMP] = columns.timestamps - columns.timestamps[0]
+    rows[:, TIME] = columns.timestamps - columns.timestamps[0]
     rows[:, OFFSET] = np.arange(len(columns))
     rows[:, KEY], rows[:, VALUE] = columns.keys.lengths, columns.values.lengths
     rows[:, HEADERS] = columns.header_counts
     headers = np.stack([columns.headers.keys.lengths, columns.headers.values.lengths], axis=1)
     sizes = sizes_of(rows[:, ATTRIBUTES:]).sum(axis=1)
     sizes += columns.keys.sizes + columns.values.sizes + _header_sizes(columns, headers)
-    rows[:, LENGTH] = sizes
+    rows[:, LENGTH_AT] = sizes
     size = int((sizes + sizes_of(sizes)).sum())
     # Numbers and fields of the records, by one take of Arrow.
     first, last = int(columns.bounds[0]), int(columns.bounds[-1])
@@ -128,7 +283,7 @@ def _plain(columns: StoredColumns, places: Longs, first: int) -> tuple[Longs, Lo
     begins = [columns.keys.begins - first, at[:, VALUE], columns.values.begins - first]
     ends = [columns.keys.ends - first, at[:, HEADERS], columns.values.ends - first, next_value]
     return (
-        np.append(at[0, LENGTH], np.stack([*begins, at[:, HEADERS]], axis=1).ravel()),
+        np.append(at[0, LENGTH_AT], np.stack([*begins, at[:, HEADERS]], axis=1).ravel()),
         np.append(at[0, VALUE], np.stack(ends, axis=1).ravel()),
     )
 
@@ -142,7 +297,7 @@ def _with_headers(columns: StoredColumns, places: Longs, first: int) -> tuple[Lo
     to = np.cumsum(pieces) - pieces
     begins, ends = np.empty((2, int(pieces.sum())), np.int64)
     keys, values = columns.keys, columns.values
-    put(begins, to, at[:, LENGTH], keys.begins - first, at[:, VALUE], values.begins - first,
+    put(begins, to, at[:, LENGTH_AT], keys.begins - first, at[:, VALUE], values.begins - first,
          at[:, HEADERS])  # fmt: skip
     put(ends, to, behind[:, KEY], keys.ends - first, behind[:, VALUE], values.ends - first,
          behind[:, HEADERS])  # fmt: skip

@@ -89,8 +89,7 @@ def chunks_in(
 ) -> Generator[RecordChunk, None, None]:
     """The committed records of *wanted*, encoded; offsets rise.
 
-    Raises:
-        ClusterError, Unreachable: as `BatchReader.fetches`.
+    Raises ClusterError, Unreachable: as `BatchReader.fetches`.
     """
     with closing(fetches_in(client, wanted, seconds, chunk_bytes)) as fetches:
         for fetched in fetches:

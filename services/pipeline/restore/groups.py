@@ -13,23 +13,23 @@ from breakglass.services.errors import (
     Refused,
     UsageError,
 )
+from breakglass.services.kafka.admin_client import GroupClient
 from breakglass.services.kafka.cluster.group_offsets import (
+    OFFSETS_TOPIC,
     GroupOffsets,
     find_coordinator,
+    groups_unknown,
     live_groups,
     read_offsets_of,
 )
-from breakglass.services.kafka.group_client import GroupClient
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, groups_unknown
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import Sender
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import TopicPartition, log_of
 from breakglass.services.pipeline.restore.offset_map import OffsetMap
 from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.recovery.group_reset import RESTORE_STEP, MoveResult
 from breakglass.services.topic_backup import group_history
-from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.folder_contents import RestorableTopic
 from breakglass.services.topic_backup.group_history import GroupsByPartition
 from breakglass.services.topic_backup.summary import PartitionSummary

@@ -245,8 +245,7 @@ class OffsetLog:
         before it has stored the offsets of the group, can lose them. *look* reads the topic to find
         whether the records of an announcement are committed; it decides where nothing else can.
 
-        Raises:
-            Hopeless: the log and the cluster contradict each other.
+        Raises Hopeless: the log and the cluster contradict each other.
         """
         logged = read_log(self._path)
         for transaction in logged.open:
@@ -284,8 +283,7 @@ class OffsetLog:
 def runs_of(old_offsets: Sequence[int], new_offsets: Iterable[int]) -> list[CommittedRun]:
     """Runs of records with consecutive new offsets, from the offsets of each record.
 
-    Raises:
-        ValueError: new offsets do not rise.
+    Raises ValueError: new offsets do not rise.
     """
     runs: list[CommittedRun] = []
     begin, at, last = 0, -1, -1

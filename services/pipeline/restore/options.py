@@ -36,6 +36,19 @@ class RestoreOptions:
     resume: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RestoreSettings:
+    """The settings of a restore."""
+
+    master: str = "local[*,4]"
+    records_a_transaction: int = 500_000
+    transactional: bool = True
+    verify: bool = True
+    """Compare every record afterwards."""
+    replication_factor: int = -1
+    """The replication factor of new topics; -1: the brokers' default."""
+
+
 NEVER = str(2**63 - 1)
 OPEN: Mapping[str, str] = {
     "cleanup.policy": "delete",

@@ -25,18 +25,22 @@ import numpy as np
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError, Refused, UsageError
+from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.kafka.cluster.open_transactions import (
     OpenTransaction,
     read_open_transactions,
 )
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.batches.columns import NULL
-from breakglass.services.pipeline.batches.stored_columns import stored_columns
+from breakglass.services.pipeline.batches.record_batch import stored_columns
 from breakglass.services.pipeline.restore.groups import groups_of, lacking, require_no_members
-from breakglass.services.pipeline.restore.options import RestoreOptions, expired_at_once
+from breakglass.services.pipeline.restore.options import (
+    RestoreOptions,
+    RestoreSettings,
+    expired_at_once,
+)
 from breakglass.services.pipeline.restore.planned import RestorePlan, TopicPlan, partition_plan
 from breakglass.services.pipeline.restore.state import (
     RestoreState,
@@ -107,8 +111,7 @@ class LatestRecords:
 def latest_records(stored: Sequence[StoredSegment], spans: Spans) -> LatestRecords:
     """The latest record of each key in *spans* of the *stored* segments; reads every record.
 
-    Raises:
-        MalformedInput, DamagedBackup, StorageError: the records cannot be read.
+    Raises MalformedInput, DamagedBackup, StorageError: the records cannot be read.
     """
     latest: dict[bytes, int] = {}
     """The number of the latest record of each key, counted over all records."""
@@ -204,8 +207,7 @@ MOST_NAMED = 20
 def require_manifest(held: RestorableTopic) -> None:
     """Check that the manifest of *held* is not lost.
 
-    Raises:
-        Refused: side files show that there was a manifest, or a newer one.
+    Raises Refused: side files show that there was a manifest, or a newer one.
     """
     where = held.folder.where()
     if is_older(held.folder, held.manifest):
@@ -213,7 +215,7 @@ def require_manifest(held: RestorableTopic) -> None:
     if held.manifest is None and has_lost_manifest(held.folder.names()):
         raise Refused(
             f"the manifest of {where} is lost, so the content of the backup is unknown: copy it "
-            f"from another copy, or write what can be proved with `breakglass backup reindex "
+            f"from another copy, or write what can be proved with `breakglass backup repair "
             f"{where} --out DIR` and restore that"
         )
 
@@ -223,8 +225,7 @@ def accepted_gaps(
 ) -> tuple[str, ...]:
     """The accepted gaps: offsets that the restore of *chosen* leaves out.
 
-    Raises:
-        Refused: a gap is not accepted; the message names all such gaps.
+    Raises Refused: a gap is not accepted; the message names all such gaps.
     """
     numbers = {part.partition for part in chosen}
     lost = [loss for loss in held.lost if loss.partition in numbers and loss.what.offsets]
@@ -239,7 +240,7 @@ def accepted_gaps(
     where = held.folder.where()
     raise Refused(
         f"the backup of {topic} is damaged at {gaps}: copy the files from another copy, which "
-        f"loses nothing; or write what can be proved with `breakglass backup reindex {where} "
+        f"loses nothing; or write what can be proved with `breakglass backup repair {where} "
         f"--out DIR`{_salvageable(held, lost)}, and restore that; or leave all of these offsets "
         f"out with {options_to_add}"
     )
@@ -437,12 +438,12 @@ NAMED = 3
 LOOK_SECONDS = 0.5
 
 
-def hindrance(client: ReadClient, plan: RestorePlan, *, transactional: bool, verify: bool) -> str:
+def hindrance(client: ReadClient, plan: RestorePlan, how: RestoreSettings) -> str:
     """Why the restore of *plan* would wait in vain, and what to do; empty if nothing shows that."""
     if not plan.records:
         return ""
-    offline = _offline_coordinators(client) if transactional else ""
-    return offline or (_left_open(client, plan) if verify else "")
+    offline = _offline_coordinators(client) if how.transactional else ""
+    return offline or (_left_open(client, plan) if how.verify else "")
 
 
 def _offline_coordinators(client: ReadClient) -> str:
@@ -542,7 +543,7 @@ def _text(one: OpenTransaction) -> str:
         f"its coordinator says {one.coordinator_state}: its producer or its timeout ends it: wait "
         "for that"
         if one.hanging is False
-        else "no coordinator is known to end it: end it with breakglass transactions finish"
+        else "no coordinator is known to end it: end it with breakglass after transactions finish"
     )
     return (
         f"{one.partition} has a transaction of producer {one.producer_id}, open since offset "

@@ -32,8 +32,8 @@ from breakglass.services.errors import (
     UsageError,
 )
 from breakglass.services.kafka.cluster.group_offsets import committed_offset
-from breakglass.services.kafka.producing.partition_writer import PartitionProducer
-from breakglass.services.kafka.producing.transaction import (
+from breakglass.services.kafka.producer import (
+    PartitionProducer,
     TransactionClient,
     idempotent_producer,
     refusal,
@@ -46,11 +46,15 @@ from breakglass.services.kafka.replicas.list_offsets import (
     ListedOffset,
     list_offsets,
 )
-from breakglass.services.kafka.wire.broker_errors import GROUP_AUTHORIZATION_FAILED
+from breakglass.services.kafka.wire.answers import GROUP_AUTHORIZATION_FAILED
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import PartitionState, TopicPartition
-from breakglass.services.pipeline.batches.record_batch import Producer, batch_rows, record_batch
-from breakglass.services.pipeline.batches.stored_columns import stored_columns
+from breakglass.services.pipeline.batches.record_batch import (
+    Producer,
+    batch_rows,
+    record_batch,
+    stored_columns,
+)
 from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.restore.offset_map import (
     Announced,
@@ -342,8 +346,7 @@ class RestoreJob:
 def produced(power: Power, cluster_id: str, task: PartitionTask) -> PartitionRestored:
     """Restore one partition, from the progress of earlier attempts on.
 
-    Raises:
-        BreakglassError: a retry may succeed.
+    Raises BreakglassError: a retry may succeed.
     """
     try:
         with (
@@ -361,8 +364,7 @@ def produce_by_tasks(
 ) -> list[PartitionRestored]:
     """Restore *tasks*, each in one task of Spark.
 
-    Raises:
-        PipelineError: a task failed in every attempt, or Spark failed.
+    Raises PipelineError: a task failed in every attempt, or Spark failed.
     """
     job = RestoreJob(packed(run.access.settings_now), cluster_id)
     return answers(run.context(), tasks, len(tasks), job, doing)

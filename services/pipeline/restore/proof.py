@@ -153,7 +153,7 @@ def seen_to(read: Callable[[], TopicSource], ends: Mapping[int, int]) -> TopicSo
                 raise TimedOut(
                     f"what was restored into {source.partition} cannot be compared yet: committed "
                     f"reads stop at offset {source.stable_end:,}, where a transaction of another "
-                    "writer is open: see breakglass transactions list, then run again with "
+                    "writer is open: see breakglass after transactions list, then run again with "
                     "--resume",
                     "a transaction is open",
                 )
@@ -174,8 +174,7 @@ def prove(
 
     Records that retention has removed since are counted as expired.
 
-    Raises:
-        PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
+    Raises PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
     """
     for number in spans:
         if number in now.unread:

@@ -10,13 +10,14 @@ from typing import Any
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, OutcomeUnknown, Refused
 from breakglass.services.guard.steps import RESTORE_RECORDS
+from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.cluster.group_offsets import find_coordinator
-from breakglass.services.kafka.topic_client import TopicClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun, repeating
 from breakglass.services.pipeline.restore.groups import GroupRestore, require_no_members
 from breakglass.services.pipeline.restore.offset_map import OffsetMap, read_log
+from breakglass.services.pipeline.restore.options import RestoreSettings
 from breakglass.services.pipeline.restore.plan import hindrance
 from breakglass.services.pipeline.restore.planned import BELOW, RestorePlan, TopicPlan, stored_of
 from breakglass.services.pipeline.restore.producing import failures, produce_by_tasks
@@ -38,7 +39,6 @@ from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.topic_backup.summary import added
 
 WATCH_SECONDS = 0.5
-RECORDS_A_TRANSACTION = 500_000
 
 
 @dataclass(slots=True)
@@ -125,28 +125,23 @@ class TopicRestored:
 
 @dataclass(frozen=True, slots=True)
 class RestoreRun:
-    """The clients and options of a restore; exists only in an armed session."""
+    """The clients and settings of a restore; exists only in an armed session."""
 
     run: BackupRun
     topics: TopicClient
     journal: ExecutionJournal
     cluster_id: str
     """The cluster of the plan: tasks write to no other cluster."""
-    records_a_transaction: int = RECORDS_A_TRANSACTION
-    transactional: bool = True
-    verify: bool = True
-    replication_factor: int = -1
+    how: RestoreSettings
 
 
 def restore(work: RestoreRun, plan: RestorePlan) -> list[TopicRestored]:
     """Restore every topic of *plan*. A topic that fails does not stop the others.
 
-    Raises:
-        Refused: a group now has members, or the restore would wait in vain; nothing was changed.
+    Raises Refused: a group now has members, or the restore would wait in vain; nothing was changed.
     """
     require_no_members(work.run.client, (topic.groups for topic in plan.topics))
-    how = {"transactional": work.transactional, "verify": work.verify}
-    if reason := hindrance(work.run.client, plan, **how):
+    if reason := hindrance(work.run.client, plan, work.how):
         raise Refused(reason)
     work.run.meter.total = plan.records
     return [_Topic(work, topic).restored() for topic in plan.topics]
@@ -171,9 +166,7 @@ class _Topic:
         self._report.lost, self._report.vouched = list(plan.lost), plan.vouched
         self._report.unexplained, self._report.before_all = plan.unexplained, plan.before_all
         self._report.left_out, self._report.elsewhere = dict(plan.left_out), plan.elsewhere
-        self._target = RestoreTarget(
-            plan, work.run.client, work.topics, work.replication_factor, work.transactional
-        )
+        self._target = RestoreTarget(plan, work.run.client, work.topics, work.how)
         self._groups = GroupRestore(
             work.run.client.sender, work.topics.groups, work.journal, plan.target
         )
@@ -212,7 +205,7 @@ class _Topic:
                 segments=stored_of(self._plan, partition.partition),
                 restore_id=state.restore_id,
                 log=str(state.log_of(partition.partition)),
-                records_a_transaction=self._work.records_a_transaction,
+                records_a_transaction=self._work.how.records_a_transaction,
                 transactional=state.transactional,
                 alone=self._plan.empty,
             )
@@ -302,8 +295,7 @@ class _Topic:
     def _judge(self, maps: Mapping[int, OffsetMap], state: RestoreState) -> None:
         """Search for foreign records, then compare the records.
 
-        Raises:
-            ForeignRecords: other writers have written to the topic.
+        Raises ForeignRecords: other writers have written to the topic.
         """
         foreign: list[Foreign] = []
         if self._plan.empty:
@@ -315,7 +307,7 @@ class _Topic:
             )
         if foreign and state.transactional:
             raise ForeignRecords(foreign_text(foreign))
-        if self._work.verify:
+        if self._work.how.verify:
             self._verify(maps, state)
         if foreign:
             # Without transactions, records sent before a kill may be among them.

@@ -65,8 +65,7 @@ class RestoreState:
     def begin(self) -> Self:
         """Write the state in place of an older one, whose logs are removed.
 
-        Raises:
-            StorageError: the file cannot be written.
+        Raises StorageError: the file cannot be written.
         """
         folder = Path(self.folder)
         with storage_errors(self.folder):
@@ -114,8 +113,7 @@ def new_restore_id() -> str:
 def read_state(folder: Path) -> RestoreState | None:
     """The state in *folder*; None if there is none.
 
-    Raises:
-        MalformedInput: the file is not a state.
+    Raises MalformedInput: the file is not a state.
     """
     path = folder / FILE
     with storage_errors(str(path)):
@@ -191,8 +189,7 @@ def is_complete(folder: Path, now: TopicSource) -> bool:
 def require_hopeful(state: RestoreState | None, topic_id: str | None) -> None:
     """Check that *state* does not say that the topic with that id cannot be completed.
 
-    Raises:
-        Refused: it does.
+    Raises Refused: it does.
     """
     if state is not None and state.failed and topic_id is not None and state.topic_id == topic_id:
         raise Refused(f"the restore into {state.target} has failed: {state.failed}")
@@ -203,8 +200,7 @@ def as_begun(
 ) -> tuple[PartitionPlan, ...]:
     """The partitions as planned when the restore started, without later changes.
 
-    Raises:
-        UsageError: fewer partitions or an earlier end are requested now.
+    Raises UsageError: fewer partitions or an earlier end are requested now.
     """
     now = {plan.partition: plan for plan in planned}
     for number, spans in begun.spans.items():

@@ -48,12 +48,13 @@ from breakglass.services.pipeline.stored_segments import (
     runs_between,
     stored_segments,
 )
+from breakglass.services.record_batches import Record
 from breakglass.services.recovery.plan.document import Plan
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.catalog import HeldTopic, held_topics
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.topic_backup.folder_contents import RestorableTopic, read_held, read_sound
-from breakglass.services.topic_backup.record import HEAD, Record, decode, encode
+from breakglass.services.topic_backup.record import HEAD, decode, encode
 from breakglass.services.topic_backup.store.store import LocalStore, Store
 from breakglass.services.topic_backup.summary import PartitionSummary
 
@@ -347,7 +348,7 @@ def _whole(topic: HeldTopic) -> RestorableTopic:
         raise Refused(
             f"{topic.where} is damaged: offsets {lost.what.offsets or 'unknown'} of partition "
             f"{lost.partition} ({lost.what.reason}); copy the file from another copy, or "
-            f"restore from a copy that `breakglass backup reindex {topic.where} --out DIR` makes"
+            f"restore from a copy that `breakglass backup repair {topic.where} --out DIR` makes"
         )
     return held
 
@@ -422,7 +423,7 @@ class _TopicTail:
             if partition.partition in now.unread:
                 raise Refused(
                     f"{partition} cannot be written ({now.unread[partition.partition]}): start its "
-                    "leader, or elect one with `breakglass recover --plan`; a leader also needs "
+                    "leader, or elect one with `breakglass recover`; a leader also needs "
                     "min.insync.replicas replicas in sync; then run this again"
                 )
             record = self.plan.records.get(partition)

@@ -16,15 +16,16 @@ from breakglass.services.errors import (
     Refused,
     UsageError,
 )
-from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
+from breakglass.services.kafka.admin_client import TopicClient
+from breakglass.services.kafka.cluster.settings import read_topic_configs
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.topic_client import TopicClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import INTERNAL_TOPICS, TopicPartition, Unknown
 from breakglass.services.pipeline.restore.options import (
     OPEN,
     REMOVED_IN_4,
     RestoreOptions,
+    RestoreSettings,
     afterwards,
     during,
 )
@@ -57,8 +58,7 @@ def target_names(held: Sequence[HeldTopic], options: RestoreOptions) -> list[str
 def require_names(targets: Sequence[str]) -> None:
     """Check that topics of these names can be targets.
 
-    Raises:
-        UsageError: two names are equal, or a name is invalid (Topic.java) or internal.
+    Raises UsageError: two names are equal, or a name is invalid (Topic.java) or internal.
     """
     if len(set(targets)) < len(targets):
         raise UsageError("Two topics would be restored into one: give each a name with --map.")
@@ -92,8 +92,7 @@ def existing(client: ReadClient, targets: Sequence[str], deadline: Deadline) -> 
 def require_apart(new: Sequence[str], there: Collection[str]) -> None:
     """Check that topics named *new* can be created beside the topics *there*.
 
-    Raises:
-        UsageError: two differ in dots and underscores alone, which Kafka refuses (Topic.java).
+    Raises UsageError: two differ in dots and underscores alone, which Kafka refuses (Topic.java).
     """
     names = {_unified(name): name for name in there}
     for name in new:
@@ -114,8 +113,7 @@ def read_targets(
 ) -> tuple[TopicSource, ...]:
     """Read the existing target *topics*.
 
-    Raises:
-        Refused: their settings, which the restore must put back, cannot be read.
+    Raises Refused: their settings, which the restore must put back, cannot be read.
     """
     if not topics:
         return ()
@@ -136,8 +134,7 @@ def partition_count(now: TopicSource) -> int:
 def require_room(now: TopicSource, *, filled: bool, instead: str) -> None:
     """Check that records can be restored into an existing topic; *filled* if it may have records.
 
-    Raises:
-        Refused: a partition is unreadable, or has records; *instead* is the advice.
+    Raises Refused: a partition is unreadable, or has records; *instead* is the advice.
     """
     if now.unread:
         number, reason = next(iter(now.unread.items()))
@@ -167,8 +164,7 @@ class RestoreTarget:
     plan: TopicPlan
     client: ReadClient
     topics: TopicClient
-    replication_factor: int
-    transactional: bool
+    how: RestoreSettings
 
     def opened(self) -> RestoreState:
         """Write the state, then create the topic or open it to records of any age.
@@ -187,7 +183,7 @@ class RestoreTarget:
                 self.plan.partition_count,
                 during(self.plan.settings),
                 self._deadline(),
-                replication_factor=self.replication_factor,
+                replication_factor=self.how.replication_factor,
             )
             now = self.online()
         state = state.bound(now.identity.topic_id)
@@ -220,8 +216,7 @@ class RestoreTarget:
     def online(self) -> TopicSource:
         """The topic, once every partition of it has a leader.
 
-        Raises:
-            ClusterError: a partition stays without a leader, or has too few replicas.
+        Raises ClusterError: a partition stays without a leader, or has too few replicas.
         """
         deadline = self._deadline()
         while True:
@@ -239,8 +234,7 @@ class RestoreTarget:
     def require_same(self, state: RestoreState) -> TopicSource:
         """The topic as it is now.
 
-        Raises:
-            ClusterError: it is not the topic with which the restore started.
+        Raises ClusterError: it is not the topic with which the restore started.
         """
         found = self.now()
         if found is None or str(found.identity.topic_id) != state.topic_id:
@@ -276,7 +270,7 @@ class RestoreTarget:
             folder=plan.state_folder,
             settings=dict(plan.settings),
             spans={partition.partition: partition.spans for partition in plan.partitions},
-            transactional=self.transactional,
+            transactional=self.how.transactional,
             alone=plan.empty,
         ).begin()
 

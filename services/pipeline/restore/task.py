@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from breakglass.services.errors import PipelineError
-from breakglass.services.pipeline.batches.varints import Longs
+from breakglass.services.pipeline.batches.table import Longs
 from breakglass.services.pipeline.stored_segments import RecordRun, StoredSegment, runs_between
-from breakglass.services.topic_backup.record import Record, TimestampType, decode, encode
+from breakglass.services.record_batches import Record, TimestampType
+from breakglass.services.topic_backup.record import decode, encode
 
 
 class Hopeless(PipelineError):

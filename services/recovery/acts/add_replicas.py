@@ -30,10 +30,10 @@ from breakglass.services.guard.act import (
 )
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.steps import ADD_REPLICAS
-from breakglass.services.kafka.cluster.broker_log_dirs import read_broker_log_dirs
+from breakglass.services.kafka.cluster.log_dirs import read_broker_log_dirs
 from breakglass.services.kafka.election_client import PARTITIONS_A_REQUEST, ElectionClient
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import ask_brokers, by_leader
+from breakglass.services.kafka.replicas.list_offsets import ask_brokers, by_leader
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
     PartitionState,
@@ -107,7 +107,7 @@ def waits_for(outcomes: Iterable[PartitionOutcome], act: str = "") -> Iterator[s
             )
         topics = sorted({outcome.partition.topic for outcome in found})
         which = f"--topics {','.join(topics)} " if len(topics) <= NAMED else ""
-        command = f"`breakglass recover add-replica {which}--write`"
+        command = f"`breakglass after add-replica {which}--write`"
         add = act or f"add a replica on a live broker: {command}"
         back = f", or bring back {named(away)} once its log folder is copied" if away else ""
         to_do = f"{named(live)} copies them; if it does not come in sync, {add}"
@@ -261,7 +261,7 @@ class AddReplicas(Act[tuple[ElectionTarget, ...]]):
             remarks.append(
                 f"{named(sorted(away))} stays in the assignment, for a broker that is out of it "
                 "deletes its log when it returns; it truncates what the leader lacks, and "
-                "`breakglass return` says whether that loses records"
+                "`breakglass can-start` says whether that loses records"
             )
         return Frozen(
             snapshot.cluster_id,

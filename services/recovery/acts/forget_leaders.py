@@ -29,7 +29,7 @@ from breakglass.services.guard.act import (
 )
 from breakglass.services.guard.consent import ConsentPhrase, consent_groups
 from breakglass.services.guard.steps import FORGET_LEADERS
-from breakglass.services.kafka.cluster.topic_settings import MIN_ISR
+from breakglass.services.kafka.cluster.settings import MIN_ISR
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
@@ -229,7 +229,7 @@ def _why_useless(bomb: Assessment) -> str:
         topic = bomb.partition.topic
         return (
             "its topic may allow unclean elections, so that the controller would then elect by "
-            f"order: hold it first, `breakglass hold --topic {topic} --write`"
+            f"order: hold it first, `breakglass recover freeze --topic {topic} --write`"
         )
     return ""
 

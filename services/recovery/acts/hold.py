@@ -25,8 +25,7 @@ from breakglass.services.guard.act import (
 )
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.steps import HOLD_ELECTIONS
-from breakglass.services.kafka.cluster.layered_setting import LayeredSetting
-from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
+from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION, LayeredSetting
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.settings.changes import SettingChange, topics_text
 from breakglass.services.recovery.settings.looking import (
@@ -94,10 +93,10 @@ class HoldElections(Act[PlannedHold]):
             writer = SettingWriter(client, means.journal, plan.partitions)
             done = writer.write(HOLD_ELECTIONS, plan.changes)
         for outcome in done:
-            told = outcome.reason or "held: nobody is elected uncleanly by the controller"
+            told = outcome.reason or "held: the controller elects no leader uncleanly"
             front.tell(TargetOutcome(outcome.change.topic, outcome.result, told))
         whole = all(outcome.result is TargetResult.DONE for outcome in done)
-        text = "held until it is released: `breakglass hold --release --write`"
+        text = "held until it is released: `breakglass recover thaw --write`"
         return Ending(HELD if whole else PARTLY_FAILED, text if whole else "", done)
 
     def _to_hold(self, layers: Layers, topic: str) -> bool:

@@ -24,7 +24,7 @@ from breakglass.services.guard.act import (
 from breakglass.services.guard.consent import ConsentPhrase, consent_phrase, total_price
 from breakglass.services.guard.journal import Journal, read
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
-from breakglass.services.kafka.cluster.topic_settings import MIN_ISR, UNCLEAN_ELECTION
+from breakglass.services.kafka.cluster.settings import MIN_ISR, UNCLEAN_ELECTION
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition

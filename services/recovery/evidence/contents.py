@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.contents_block import Expected, LogToRead
-from breakglass.services.kafka.replicas.reading_allowance import Allowance
+from breakglass.services.kafka.replicas.contents import Expected, LogToRead
+from breakglass.services.kafka.replicas.limits import Allowance
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
     Denied,

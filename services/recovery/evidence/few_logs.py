@@ -10,7 +10,7 @@ from uuid import UUID
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import by_leader
+from breakglass.services.kafka.replicas.list_offsets import by_leader
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, ReplicaLog, Role, TopicPartition, Unknown

@@ -14,7 +14,7 @@ from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReader
-from breakglass.services.kafka.wire.broker_errors import unread
+from breakglass.services.kafka.wire.answers import unread
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc, log_info_on
 from breakglass.services.model import (

@@ -13,12 +13,13 @@ from collections.abc import Collection, Container, Iterable
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.cluster.group_offsets import (
+    OFFSETS_TOPIC,
     CommittedOffsets,
     GroupOffsets,
     describing,
+    groups_unknown,
     read_committed,
 )
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, groups_unknown
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition, Unknown

@@ -12,13 +12,15 @@ from operator import attrgetter
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, Unreachable
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import Unanswered, ask_brokers, offset_of
 from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
     LEADER_ONLY,
     ListedOffset,
+    Unanswered,
+    ask_brokers,
     list_offsets,
+    offset_of,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition, TopicSettings, Unknown

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.replicas.epoch_ends import EpochAnswer, read_epoch_ends
-from breakglass.services.kafka.replicas.leader_ends import Unanswered, ask_brokers
 from breakglass.services.kafka.replicas.list_offsets import (
     LATEST,
     LEADER_ONLY,
     ListedOffset,
+    Unanswered,
+    ask_brokers,
     list_offsets,
 )
 from breakglass.services.kafka.wire.deadline import Deadline

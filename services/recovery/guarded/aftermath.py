@@ -22,7 +22,7 @@ from breakglass.services.recovery.execution.target import (
 from breakglass.services.recovery.guarded.election_quote import Priced
 from breakglass.services.recovery.guarded.given_up import GivenUp, given_up
 
-FINISH = "`breakglass transactions finish --source log:DIR`"
+FINISH = "`breakglass after transactions finish --source log:DIR`"
 """Ends what hangs, by the log folder of the leader that was lost."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from breakglass.services.guard.act import Tell
-from breakglass.services.kafka.wire.rate_limit import RateLimit
+from breakglass.services.kafka.replicas.limits import RateLimit
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.acts.events import RescueEnded, RescueProgressed
 from breakglass.services.recovery.execution.run import Rescue

@@ -16,7 +16,7 @@ from breakglass.services import patience
 from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.replica_source import parting
 from breakglass.services.errors import BreakglassError, TimedOut, Unreachable, WrongCluster
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
+from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -26,15 +26,15 @@ from breakglass.services.model import (
     PartitionState,
     TopicPartition,
     Unknown,
+    log_of,
 )
+from breakglass.services.record_batches import decode_batch
 from breakglass.services.recovery.internal_topics.meaning import LostState
 from breakglass.services.recovery.internal_topics.records import GroupPosition, StateKey, StateKind
 from breakglass.services.recovery.internal_topics.state import StateFold, differences
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.rescue.past_leader import written_epochs
 from breakglass.services.recovery.transactions.source import LoggedBatch, SourceLog
-from breakglass.services.topic_backup.batches import decode_batch
-from breakglass.services.topic_backup.consumer_offsets import log_of
 
 EPOCHS = 64
 DOWN = "it is down: name its log folder by --source"
@@ -94,7 +94,7 @@ class InternalSearch:
 
     sources: tuple[SourceLog, ...] = ()
     designees: Callable[[PartitionState], int | Unknown] = lambda _: Unknown(
-        "nobody leads it, and nobody is named to be elected"
+        "it has no leader, and none is proposed"
     )
     """The broker whose log is kept, for partitions without a leader."""
     go_on: Callable[[], None] = lambda: None

@@ -23,8 +23,10 @@ from breakglass.services.recovery.internal_topics.records import (
 )
 from breakglass.services.recovery.internal_topics.state import finished_beyond
 
-LIST_OPEN = "see `breakglass transactions list`"
-COMMIT_FIRST = "`breakglass transactions finish`, with this log as --source, commits it before"
+LIST_OPEN = "see `breakglass after transactions list`"
+COMMIT_FIRST = (
+    "`breakglass after transactions finish`, with this log as --source, commits it before"
+)
 ENDED = ("CompleteCommit", "CompleteAbort", "Empty", "Dead")
 SEGMENT_STATES = {0: "copy started", 1: "copied", 2: "deletion started", 3: "deleted"}
 
@@ -103,7 +105,7 @@ def _transactional_id(one: LostState) -> str:
     if left is None:
         return (
             f"the coordinator forgets the id: a producer that runs is refused until it is started "
-            f"again, and then gets a new producer id; nobody fences an older producer {_id(lost)}"
+            f"again, and then gets a new producer id; an older producer {_id(lost)} is not fenced"
             + _hanging(lost)
         )
     if lost.producer_id == left.producer_id and lost.producer_epoch > left.producer_epoch:
@@ -179,8 +181,8 @@ def _segment(one: LostState) -> str:
             break
     if lost is not None and lost.state == COPIED:
         return (
-            f"{offsets}cannot be fetched from remote storage; the objects stay there, and nobody "
-            "deletes them: copy them before local retention removes the rest"
+            f"{offsets}cannot be fetched from remote storage; the objects stay there, and are "
+            "never deleted: copy them before local retention removes the rest"
         )
     if lost is not None and lost.state == DELETED and left is not None:
         return f"{offsets}were deleted and are announced again: fetching them fails"

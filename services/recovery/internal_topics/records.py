@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from breakglass.services.model import TRANSACTION_STATE, TopicPartition
+from breakglass.services.record_batches import Record
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord, SchemaReader
-from breakglass.services.topic_backup.record import Record
 
 
 class StateKind(StrEnum):

@@ -19,7 +19,7 @@ IF_AS_THEY_WERE = "if their unread disks lost nothing"
 
 COPY_FIRST = "breakglass rescue --source log:DIR"
 """Saves what a copied log folder holds."""
-SAFE_WHEN = "breakglass return --source log:DIR"
+SAFE_WHEN = "breakglass can-start DIR"
 """Says what would be lost."""
 
 

@@ -94,8 +94,8 @@ class SuccessionForecast:
     reason: str
 
 
-_NO_QUORUM = SuccessionForecast(None, "no controller quorum, so nobody is elected")
-_NOBODY = SuccessionForecast(None, "nobody it may elect is live")
+_NO_QUORUM = SuccessionForecast(None, "no controller quorum, so elections cannot work")
+_NOBODY = SuccessionForecast(None, "none that it may elect is live")
 
 
 def inheritors(state: PartitionState) -> tuple[int, ...]:

@@ -305,7 +305,7 @@ def _nobody(case: Case) -> _Finding:
         reason = f"no replica answers: {', and '.join(acts)}"
         return _Finding(Verdict.STUCK, action_of(Verb.NO_ANSWER), reason)
     why = "; ".join([candidate.eligibility.reason for candidate in case.ranking.candidates])
-    return _Finding(Verdict.STUCK, action_of(Verb.INELIGIBLE), f"nobody can be elected: {why}")
+    return _Finding(Verdict.STUCK, action_of(Verb.INELIGIBLE), f"no electable replica: {why}")
 
 
 def _fork(loss: Loss) -> str:

@@ -88,7 +88,9 @@ def copies_beside(
     for root in roots:
         topics = sorted({path.parent for depth in DEPTHS for path in root.glob(depth + MANIFEST)})
         if not topics:
-            notes.append(f"{root} has no rescue: name the folder that `rescue --store` was given")
+            notes.append(
+                f"{root} has no rescue: name the folder that `rescue --rescue-to` was given"
+            )
         for topic in topics:
             try:
                 for copy in _copies(topic, folders, cluster_id, topic_ids, notes):

@@ -34,8 +34,8 @@ MEANS = {
     Fate.PUT_BACK: "appended to the topic again",
     Fate.RESCUED: "in a rescue's folder",
     Fate.LOST: "in no log, in no rescue",
-    Fate.WAITING: "nobody elected: on replicas",
-    Fate.UNKNOWN: "nobody knows",
+    Fate.WAITING: "no leader elected: on replicas",
+    Fate.UNKNOWN: "not accounted for",
 }
 
 
@@ -112,7 +112,7 @@ def _facts(ledger: IncidentLedger) -> Iterator[tuple[str, str]]:
     if ledger.digest:
         spoken = digest_text(ledger.digest)
         yield "Plan", f"{spoken}, digest {ledger.digest}"
-        yield "Approved", ", ".join(ledger.approved_by) or "by nobody, as far as the journal says"
+        yield "Approved", ", ".join(ledger.approved_by) or "not in the journal"
     yield "Journal", str(ledger.journal)
     for path in ledger.put_back_by:
         yield "Put back", str(path)
@@ -149,7 +149,7 @@ def _readable(ledger: IncidentLedger) -> str:
     if waiting:
         told += (
             f"; {about}{waiting:,} not yet: they are above their leaders' high watermarks "
-            "(`breakglass recover add-replica`)"
+            "(`breakglass after add-replica`)"
         )
     unsure = len(ledger.partitions) - len(known)
     return f"{told}; not known of {partitions_text(unsure)}" if unsure else told

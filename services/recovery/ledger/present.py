@@ -8,7 +8,7 @@ from uuid import UUID
 
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import ask_brokers, by_leader
+from breakglass.services.kafka.replicas.list_offsets import ask_brokers, by_leader
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (

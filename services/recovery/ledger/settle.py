@@ -267,12 +267,12 @@ class _Settling:
         """The label of offsets that no layer covers."""
         case = self._case
         if case.elected is False and self._now is None:
-            return _Label(Fate.WAITING, "nobody was elected")
+            return _Label(Fate.WAITING, "no leader was elected")
         if isinstance(case.elected, Unknown) and self._now is None:
             return _Label(Fate.UNKNOWN, case.elected.reason)
         led = self._now or self._led
         if led is None or isinstance(led.log_end, Unknown):
-            who = "nobody knows who leads" if case.leader is None else f"b{case.leader} leads"
+            who = "the leader is unknown" if case.leader is None else f"b{case.leader} leads"
             return _Label(Fate.UNKNOWN, f"{who}; that log was not read")
         if self._chosen is not None and self._chosen.corrupt_at is not None:
             limit = self._chosen.corrupt_at
@@ -351,7 +351,7 @@ def _uncovered(replicas: Iterable[ReplicaLedger]) -> Iterator[str]:
 def _contradictions(tally: _Tally, again: _Tally, held: int) -> Iterator[str]:
     said = sum(map(tally.total, tally.counts))
     if said != held:
-        yield f"replicas held {held:,} records, and the fate of {said:,} is said"
+        yield f"replicas held {held:,} records, and the fate of {said:,} is known"
     for fate in Fate:
         by_leader, by_others = tally.total(fate), again.total(fate)
         if by_leader != by_others:

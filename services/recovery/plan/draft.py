@@ -189,7 +189,7 @@ class Draft:
     def barrier(self) -> str:
         """Why its elections cannot be begun; empty if they can."""
         if not self.plan.leaders:
-            return "it elects nobody"
+            return "it elects no leader"
         if self.plan.breakglass is None:
             return "it has no evidence yet: read everything again"
         return f"it was {self.stale}: read everything again" if self.stale else ""

@@ -18,7 +18,7 @@ from breakglass.services.divergence.replica_source import parting
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import by_leader
+from breakglass.services.kafka.replicas.list_offsets import by_leader
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
     EpochHistory,

@@ -23,8 +23,8 @@ from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, Refused
 from breakglass.services.guard.lock import file_name
 from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.limits import RateLimit
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.kafka.wire.rate_limit import RateLimit
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.execution.record import ExecutionJournal, described
 from breakglass.services.recovery.execution.target import ElectionTarget

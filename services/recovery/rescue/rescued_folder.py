@@ -8,12 +8,12 @@ from pathlib import Path
 
 from breakglass.services.errors import BreakglassError, DamagedBackup
 from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.summary import PartitionSummary
 
 

@@ -100,7 +100,8 @@ class ReturnCheck:
         for replica in self.unsafe[:SAID]:
             yield f"{replica.partition}  {replica.fate}: {replica.why}"
         if len(self.unsafe) > SAID:
-            yield f"and {len(self.unsafe) - SAID:,} more: breakglass return --json names them all"
+            more = len(self.unsafe) - SAID
+            yield f"and {more:,} more: breakglass can-start --json names them all"
         yield from self.unread[:SAID]
         yield from self.shorter[:SAID]
         yield from self.older

@@ -28,6 +28,7 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
+from breakglass.services.record_batches import Record
 from breakglass.services.recovery.judgement.succession import inheritors
 from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
 from breakglass.services.recovery.rescue.past_leader import (
@@ -44,7 +45,6 @@ from breakglass.services.recovery.rescue.spans import (
     unread_beside,
 )
 from breakglass.services.topic_backup.batch_log import BatchState
-from breakglass.services.topic_backup.record import Record
 
 
 class ReturnFate(StrEnum):

@@ -17,10 +17,11 @@ from breakglass.services.errors import (
     StorageError,
     Unreachable,
 )
+from breakglass.services.kafka.replicas.limits import RateLimit
 from breakglass.services.kafka.replicas.replica_records import CHUNK_BYTES, ReplicaRecords
-from breakglass.services.kafka.wire.rate_limit import RateLimit
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import EpochHistory, TopicPartition
+from breakglass.services.record_batches import BatchHeader, RecordBatch, decode_batch
 from breakglass.services.recovery.rescue.results import (
     FreeBytes,
     Saved,
@@ -28,7 +29,6 @@ from breakglass.services.recovery.rescue.results import (
     require_reserve,
 )
 from breakglass.services.recovery.rescue.spans import Share, Span
-from breakglass.services.topic_backup.batches import BatchHeader, RecordBatch, decode_batch
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import (
     PartitionFiles,

@@ -11,7 +11,7 @@ from breakglass.services.guard.act import SUCCEEDED, TargetResult
 from breakglass.services.guard.journal import list_journals
 from breakglass.services.guard.journal_view import UNKNOWN, JournalStep, JournalView
 from breakglass.services.guard.steps import FORGET_LEADERS, HOLD_ELECTIONS, PUT_SETTING_BACK
-from breakglass.services.kafka.cluster.topic_settings import MIN_ISR, UNCLEAN_ELECTION
+from breakglass.services.kafka.cluster.settings import MIN_ISR, UNCLEAN_ELECTION
 from breakglass.services.words.inert import inert
 
 CHANGING = (HOLD_ELECTIONS, FORGET_LEADERS)

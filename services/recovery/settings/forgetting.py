@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from breakglass.services.guard.consent import Price, Stake
-from breakglass.services.kafka.cluster.layered_setting import LayeredSetting
+from breakglass.services.kafka.cluster.settings import LayeredSetting
 from breakglass.services.model import (
     Forfeited,
     PartitionEvidence,
@@ -74,7 +74,7 @@ class Forgetting:
     @property
     def _choice(self) -> str:
         if self.best is None:
-            return "it has to be elected by hand, and nobody can be read now"
+            return "it has to be elected by hand, and none can be read now"
         least = "?" if isinstance(self.unread, Unknown) else f"{self.unread:,}"
         return f"electing b{self.best} loses {self.price}, unread >= {least}"
 

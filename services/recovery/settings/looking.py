@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from breakglass.services import patience
 from breakglass.services.errors import ClusterError, NoQuorum, UsageError
-from breakglass.services.kafka.cluster.layered_setting import LayeredSetting, read_layered
+from breakglass.services.kafka.cluster.settings import LayeredSetting, read_layered
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition, Unknown

@@ -12,10 +12,10 @@ from breakglass.services.errors import BreakglassError, ClusterError, Unreachabl
 from breakglass.services.guard.act import TargetResult, result_of
 from breakglass.services.guard.journal import Journal
 from breakglass.services.guard.steps import PUT_SETTING_BACK
-from breakglass.services.kafka.cluster.layered_setting import LayeredSetting, read_layered
+from breakglass.services.kafka.admin_client import TOPICS_A_REQUEST, SettingClient
+from breakglass.services.kafka.cluster.settings import LayeredSetting, read_layered
 from breakglass.services.kafka.election_client import Reply
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.setting_client import TOPICS_A_REQUEST, SettingClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.settings.changes import SettingChange, journalled
@@ -158,8 +158,8 @@ def why_not_ours(
         return "the topic is gone, or was created again"
     if isinstance(told, Unknown):
         raise ClusterError(
-            f"{change.name} of topic {change.topic} cannot be read ({told.reason}), so nobody "
-            "knows whether it is still ours: nothing was put back; resume once it can be read"
+            f"{change.name} of topic {change.topic} cannot be read ({told.reason}), so it "
+            "may not be ours any more: nothing was put back; resume once it can be read"
         )
     if told.own == change.before:
         return "it has what it had before"

@@ -18,18 +18,20 @@ from breakglass.services.kafka.cluster.open_transactions import (
     read_open_transactions,
 )
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import by_leader, read_leader_ends
 from breakglass.services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
     LATEST,
     READ_COMMITTED,
     OffsetError,
+    by_leader,
     list_offsets,
+    read_leader_ends,
 )
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
 from breakglass.services.kafka.transaction_end_client import EndMarker
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TRANSACTION_STATE, PartitionState, TopicPartition, Unknown
+from breakglass.services.record_batches import BatchHeader
 from breakglass.services.recovery.transactions.decisions import Decisions, decided, decisions_in
 from breakglass.services.recovery.transactions.evidence import (
     FoundMarker,
@@ -40,7 +42,6 @@ from breakglass.services.recovery.transactions.evidence import (
 )
 from breakglass.services.recovery.transactions.source import SourceLog
 from breakglass.services.snapshot import ClusterSnapshot
-from breakglass.services.topic_backup.batches import BatchHeader
 
 EPOCHS = 64
 """Number of leader epochs asked for, to join a rescue to the leader's log."""

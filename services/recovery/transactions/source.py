@@ -18,6 +18,7 @@ from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import UsageError
 from breakglass.services.model import EpochHistory, TopicPartition, Unknown
+from breakglass.services.record_batches import Record, RecordBatch
 from breakglass.services.recovery.rescue.broker_folder import (
     LOG,
     BrokerFolder,
@@ -27,10 +28,8 @@ from breakglass.services.recovery.rescue.broker_folder import (
 from breakglass.services.recovery.rescue.past_leader import ranges_of, written_epochs
 from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder
 from breakglass.services.topic_backup.batch_log import BatchState
-from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import read_manifest
-from breakglass.services.topic_backup.record import Record
 
 RESCUE = "rescue:"
 

@@ -47,8 +47,7 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar, cast
 from breakglass.services.errors import DamagedBackup, UsageError
 from breakglass.services.topic_backup.folder import NewFile, State
 from breakglass.services.topic_backup.layout import MANIFEST, segment_of
-from breakglass.services.topic_backup.store.blobs import Blobs, SeekableBytes
-from breakglass.services.topic_backup.store.key import Key
+from breakglass.services.topic_backup.store.blobs import Blobs, Key, SeekableBytes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -475,8 +474,7 @@ def has_manifest(names: Iterable[str]) -> bool:
 def in_form(blobs: Blobs, form: StoredForm, key: Key | None, folder: str) -> Blobs:
     """The plain content of *blobs*, which are stored in *form* in the folder of that name.
 
-    Raises:
-        UsageError: they are encrypted, and there is no key.
+    Raises UsageError: they are encrypted, and there is no key.
     """
     if form.encrypted:
         if key is None:

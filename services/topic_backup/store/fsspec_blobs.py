@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from breakglass.services import patience
 from breakglass.services.clock import NOTICE_SECONDS, WAITS
 from breakglass.services.errors import BreakglassError, StorageError, UsageError
+from breakglass.services.extras import how_to_install
 from breakglass.services.topic_backup.folder import NewFile, State
 from breakglass.services.topic_backup.store.blobs import range_file
 from breakglass.services.words.inert import bounded
@@ -49,8 +50,7 @@ AGAIN = "check that the store answers and run the command again; what was commit
 def store_errors(where: str) -> Iterator[None]:
     """Convert a client's exception about *where* to a StorageError.
 
-    Raises:
-        UsageError: the client is not installed, or does not accept the URL.
+    Raises UsageError: the client is not installed, or does not accept the URL.
     """
     try:
         yield
@@ -59,7 +59,7 @@ def store_errors(where: str) -> Iterator[None]:
     except ImportError as error:
         raise UsageError(
             f"{where}: its client is not installed ({error}); for s3:// run "
-            "`pip install 'breakglass[s3]'`."
+            f"`{how_to_install('s3')}`."
         ) from error
     except Exception as error:
         known = isinstance(error, MISREAD) or type(error).__module__.split(".")[0] in CLIENTS
@@ -182,8 +182,7 @@ def answered(where: str, seconds: float, act: Callable[[], T]) -> T:
     Clients have limits of their own, if any, for each request and each of its repetitions. One that
     hangs keeps its thread, which ends with the process.
 
-    Raises:
-        StorageError: the store has not answered within *seconds*.
+    Raises StorageError: the store has not answered within *seconds*.
     """
     found: Future[T] = Future()
 

@@ -15,12 +15,12 @@ from breakglass.services.pipeline.backup_context import BackupRun, BackupSetting
 from breakglass.services.pipeline.report import BackupReport, CopyProgress, TopicReport
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources
+from breakglass.services.record_batches import Record
 from breakglass.services.session import ReadAccess
 from breakglass.services.topic_backup.address import partition_of
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import listing, records_name
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
-from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.store.store import LocalStore, Store
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 

@@ -13,7 +13,7 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
 from breakglass.services.pipeline.report import CopyProgress
-from breakglass.services.pipeline.restore.options import RestoreOptions
+from breakglass.services.pipeline.restore.options import RestoreOptions, RestoreSettings
 from breakglass.services.pipeline.restore.plan import make_plan
 from breakglass.services.pipeline.restore.planned import RestorePlan
 from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
@@ -83,7 +83,7 @@ class Restore:
             made, access = self.back_up, self.back_up.access
             run = BackupRun(made.client, made.spark, access, settings, Meter(tell))
             visited = Visited(topics, created)
-            work = RestoreRun(run, visited, journal, plan.cluster_id, **how)
+            work = RestoreRun(run, visited, journal, plan.cluster_id, RestoreSettings(**how))
             (done,) = restore(work, plan)
         return done
 

@@ -13,7 +13,7 @@ from breakglass.services.divergence.align import Comparison, HunkTotals, PairKin
 from breakglass.services.divergence.entry import Item, UnreadableRange
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.pipeline.counting import count_part, merged
+from breakglass.services.pipeline.spark_job import count_part, merged
 from tests.kit.program import breakglass
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.producing import SECONDS, make, numbered, produce, producer, put

@@ -11,7 +11,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.verify import verify_content
-from breakglass.services.topic_backup.compression import Compression
+from breakglass.services.record_batches import Compression
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.verification import verify_files
 from tests.kit.clusters import access_to

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from breakglass.services.errors import Refused
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.restore.planned import RestorePlan
-from breakglass.services.topic_backup import consumer_offsets
 from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.group_history import update_offsets
 from breakglass.services.topic_backup.prune import PruneLimits, prune
 from tests.kit.waiting import wait_until
 from tests.lab.backup.backups import BackUp
@@ -120,7 +120,7 @@ def test_the_original_restores_what_a_prune_left_of_its_folder(
     folder, golden = LocalFolder(tmp_path / topic), partitions("rotation")
     for part in golden:
         # Its source task wants the file, which its sink had not written yet.
-        consumer_offsets.update(folder, part.partition, {})
+        update_offsets(folder, part.partition, {})
     gone = prune(folder, PruneLimits(before_offset=150))
     pruned = [
         sum(one.records for one in gone if one.partition == part.partition) for part in golden

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 
-from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
+from breakglass.services.kafka.cluster.settings import read_topic_configs
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.restore import producing
 from breakglass.services.pipeline.restore.planned import stored_of
 from breakglass.services.pipeline.restore.producing import ClusterProgress
 from breakglass.services.pipeline.restore.task import PartitionTask
+from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.session import Power
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import Record, TimestampType
 from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.kit.clusters import in_main_job

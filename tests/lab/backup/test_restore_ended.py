@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from breakglass.services.errors import Refused, UsageError
 from breakglass.services.kafka.cluster.group_offsets import find_coordinator
-from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
+from breakglass.services.kafka.cluster.settings import read_topic_configs
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern

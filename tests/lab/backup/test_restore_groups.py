@@ -14,12 +14,11 @@ from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.topics import create_topic
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import TopicPartition, log_of
 from breakglass.services.pipeline.restore.groups import SNAPSHOT
 from breakglass.services.recovery.group_reset import MoveResult, carry_out, moves_of
 from breakglass.services.recovery.group_standing import read_standing
 from breakglass.services.topic_backup import group_history
-from breakglass.services.topic_backup.consumer_offsets import log_of
 from breakglass.services.topic_backup.folder import LocalFolder
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.commands import finish, last_line

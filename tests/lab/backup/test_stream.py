@@ -6,7 +6,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.topic_backup.consumer_offsets import read
+from breakglass.services.topic_backup.group_history import read_offsets
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.producing import (
     SECONDS,
@@ -93,7 +93,9 @@ def test_groups_are_saved_also_without_records(
         for offset in (3, 7):
             commit(whole_broker, topic, f"{topic}-group", offset)
             wanted = {f"{topic}-group": offset}
-            followed.await_true(lambda wanted=wanted: read(back_up.folder(topic), 0) == wanted)  # type: ignore[misc]
+            followed.await_true(
+                lambda wanted=wanted: read_offsets(back_up.folder(topic), 0) == wanted  # type: ignore[misc]
+            )
     folder = back_up.folder(topic)
     times = group_history.times(folder.names())
     states = [group_history.read_state(folder, at).partitions for at in times]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
-from breakglass.services.kafka.topic_client import TopicClient
+from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.wire.deadline import Deadline
 
 
@@ -33,8 +34,13 @@ class Visited(TopicClient):
         deadline: Deadline,
         *,
         replication_factor: int = -1,
+        validate_only: bool = False,
     ) -> None:
-        super().create(topic, partitions, settings, deadline, replication_factor=replication_factor)
+        how: dict[str, Any] = {
+            "replication_factor": replication_factor,
+            "validate_only": validate_only,
+        }
+        super().create(topic, partitions, settings, deadline, **how)
         self._created()
 
     def configure(

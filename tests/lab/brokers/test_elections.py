@@ -11,13 +11,13 @@ from typing import NamedTuple
 import pytest
 
 from breakglass.services.errors import TimedOut
-from breakglass.services.kafka.cluster.broker_settings import read_broker_settings
 from breakglass.services.kafka.cluster.describe_cluster import describe_quorum
+from breakglass.services.kafka.cluster.log_dirs import offline_dirs, read_log_dirs
 from breakglass.services.kafka.cluster.partitions import UNANSWERED, read_reassignments
+from breakglass.services.kafka.cluster.settings import read_broker_settings
 from breakglass.services.kafka.replicas.epoch_ends import read_epoch_ends
 from breakglass.services.kafka.replicas.list_offsets import LATEST, OffsetError, list_offsets
-from breakglass.services.kafka.replicas.log_dirs import offline_dirs, read_log_dirs
-from breakglass.services.kafka.wire.broker_errors import KAFKA_STORAGE_ERROR
+from breakglass.services.kafka.wire.answers import KAFKA_STORAGE_ERROR
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster

@@ -22,8 +22,8 @@ from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.model import TopicPartition
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.address import partition_of
-from breakglass.services.topic_backup.record import Record
 from tests.lab.checkpoint.bank import Bank, Books, books
 
 Logs = dict[int, list[Record]]

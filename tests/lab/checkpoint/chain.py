@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer
 from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.logs import committed_log, read_ends, read_logs
 from breakglass.services.checkpoint.promises import WantedCheckpoint
-from breakglass.services.checkpoint.protocol.flows import GroupFlow
+from breakglass.services.checkpoint.protocol.lineage import GroupFlow
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level

@@ -34,6 +34,7 @@ from breakglass.services.errors import TimedOut
 from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
+from breakglass.services.pipeline.restore.options import RestoreSettings
 from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestored
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.session import Power, ReadAccess
@@ -186,7 +187,9 @@ class Taking:
             self.power.markers(cluster_id) as markers,
         ):
             visited = Visited(topics, created, configured)
-            work = RestoreRun(self.run(tell), visited, journal, cluster_id, verify=verify)
+            work = RestoreRun(
+                self.run(tell), visited, journal, cluster_id, RestoreSettings(verify=verify)
+            )
             return restore(work, markers, plan, control or self.control)
 
     def restored(self, id: int, renamed: Mapping[str, str], control: str = "") -> None:

@@ -1,4 +1,4 @@
-"""`checkpoint serve --every` through every fault: it says that checkpoints stop, and goes on."""
+"""`serve checkpoints --every` through every fault: it says that checkpoints stop, and goes on."""
 
 from __future__ import annotations
 

@@ -15,8 +15,11 @@ from confluent_kafka import TopicPartition as Position
 from breakglass.services.checkpoint.kafka.evidence import read_evidence
 from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.errors import TimedOut
-from breakglass.services.kafka.cluster.group_offsets import CommittedOffsets, read_committed
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
+from breakglass.services.kafka.cluster.group_offsets import (
+    OFFSETS_TOPIC,
+    CommittedOffsets,
+    read_committed,
+)
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic

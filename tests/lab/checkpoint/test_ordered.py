@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from breakglass.services.checkpoint.kafka.topics import read_in_order, stages_of
-from breakglass.services.checkpoint.protocol.flows import ReadingStage
+from breakglass.services.checkpoint.protocol.lineage import ReadingStage
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster

@@ -13,14 +13,14 @@ from confluent_kafka import Consumer, TopicPartition
 
 from breakglass.services.checkpoint.kafka.control import marker_headers
 from breakglass.services.checkpoint.kafka.evidence import LAST_OFFSETS, read_evidence
-from breakglass.services.checkpoint.protocol.flows import Committing, GroupEvidence, WriterKind
+from breakglass.services.checkpoint.protocol.lineage import Committing, GroupEvidence, WriterKind
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.errors import Refused
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
+from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.topic_backup.consumer_offsets import log_of
+from breakglass.services.model import log_of
 from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch, soon
 from tests.lab.checkpoint.plain import all_the_while, loop, write

@@ -9,7 +9,7 @@ from breakglass.services.checkpoint.kafka.logs import read_logs
 from breakglass.services.checkpoint.participant.participant import Guarantee
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.errors import Refused
-from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
+from breakglass.services.kafka.cluster.settings import read_topic_configs
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.session import Power
 from breakglass.services.topic_backup.folder import LocalFolder

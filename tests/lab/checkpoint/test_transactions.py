@@ -35,7 +35,7 @@ from breakglass.services.checkpoint.store.documents import (
     TransactionFloors,
 )
 from breakglass.services.errors import Refused, TimedOut
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
+from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic

@@ -98,7 +98,7 @@ def test_a_backup_that_follows_them_outlives_the_leader(
     create_topic(hidden.cluster, topic.name, [[2, 1]], SETTINGS)
     every = Generator(8).records(24)
     topic.produce(every[:12])
-    words = ("metastore", "backup", "--service-id", topic.service_id, "--store", str(tmp_path))
+    words = ("ksql", "backup", "--service-id", topic.service_id, "--store", str(tmp_path))
     with subprocess.Popen(
         [sys.executable, "-m", "breakglass", *words, *hidden.words, "--follow", "--json"],
         stdout=subprocess.PIPE,

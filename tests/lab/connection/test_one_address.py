@@ -29,7 +29,7 @@ def test_r40_console_exporter_and_capture_go_on_by_the_other_brokers_and_then_kn
     first, *_ = cluster.bootstrap_servers.split(",")
     servers, state = ("--bootstrap-server", first), tmp_path / "state"
     bundles = tmp_path / "bundles"
-    watching = ("capture", *servers, "--watch", "--out", bundles)
+    watching = ("bundle", "capture", *servers, "--watch", "--out", bundles)
     with (
         exporting(first, state) as exporter,
         running(state, *watching) as capture,

@@ -88,7 +88,7 @@ def captured(broken: Cluster, folder: Path) -> tuple[Path, dict[str, tuple[Any, 
     def alike() -> bool:
         path = folder / f"b-{len(taken)}.tar.gz"
         before = judged(on(broken, "triage", "--json", "--gone", 3))
-        ended = on(broken, "capture", "--to", path, "--gone", 3)
+        ended = on(broken, "bundle", "capture", "--to", path, "--gone", 3)
         assert ended.code == 0, ended.err
         taken.append((path, judged(on(broken, "triage", "--json", "--gone", 3))))
         return before == taken[-1][1]
@@ -135,7 +135,7 @@ async def test_verdicts_are_those_of_the_brokers_and_a_plan_of_the_bundle_runs(
 
 def test_what_the_bundle_has_of_real_brokers(broken: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "b.tar.gz"
-    ended = on(broken, "capture", "--to", path, "--gone", 3, "--contents-of", "bare")
+    ended = on(broken, "bundle", "capture", "--to", path, "--gone", 3, "--contents-of", "bare")
     assert ended.code == 0, ended.err
     found = open_bundle(path)
     assert found.manifest.cluster_id == broken.layout.cluster_id

@@ -201,7 +201,7 @@ def refused_everywhere(
     plan = folder / "plan.json"
     on(cluster, "plan", "make", "--topics", topic, "--out", plan)
     before = plan.read_bytes()
-    ended = breakglass("plan", "set", plan, f"{topic}-0={broker}")
+    ended = breakglass("plan", "edit", plan, f"{topic}-0={broker}")
     assert (ended.code, ended.said) == (3, [f"b{broker} cannot lead {topic}-0: {reason}."])
     assert plan.read_bytes() == before
 

@@ -50,7 +50,7 @@ def test_a_plan_is_made_edited_checked_and_comes_true(broken: Cluster, tmp_path:
     plan = made_plan(broken, tmp_path, "whole-way")
     assert set(plan_in(plan).leaders.values()) == {1}
 
-    assert breakglass("plan", "set", plan, "whole-way-0=2").code == 0
+    assert breakglass("plan", "edit", plan, "whole-way-0=2").code == 0
     assert breakglass("plan", "exclude", plan, "whole-way-3").code == 0
     checked = on(broken, "plan", "check", plan, "--json")
     assert checked.code == 0
@@ -96,11 +96,11 @@ def test_r30_what_is_elected_and_not_readable_yet_is_counted_with_what_it_waits_
     assert f"{B1_END - READABLE} records of {LAGGING} are not readable yet" in ended.err
     assert len(consume(broken, LAGGING)) == READABLE
 
-    ledger = on(broken, "recover", "report", journal, "--json").document
+    ledger = on(broken, "report", journal, "--json").document
     assert ledger["adds_up"]
     assert ledger["sums"]["kept"]["records"] == B1_END
     assert ledger["not_yet_readable"] == B1_END - READABLE
-    unasked = breakglass("recover", "report", journal, "--json").document
+    unasked = breakglass("report", journal, "--json").document
     assert unasked["not_yet_readable"] is None
 
 
@@ -121,21 +121,21 @@ def test_r50_the_rest_becomes_readable_by_a_replica_that_is_added_and_none_is_ta
         assert behind.changes == []
 
     before = broken.partition(LAGGING.topic, 0)
-    shown = on(broken, "recover", "add-replica", "--topics", LAGGING.topic)
+    shown = on(broken, "after", "add-replica", "--topics", LAGGING.topic)
     assert shown.code == 3
     assert f"{B1_END - READABLE} records of {LAGGING} are not readable yet" in shown.err
     assert broken.partition(LAGGING.topic, 0) == before
 
-    added, phrases = agreeing(broken, "recover", "add-replica", "--json")
+    added, phrases = agreeing(broken, "after", "add-replica", "--json")
     assert (added.code, phrases) == (0, [f"{LAGGING} gains b2"]), added.err
     assert len(consume(broken, LAGGING)) == B1_END
     now = broken.partition(LAGGING.topic, 0)
     assert (now.assignment, set(now.isr), now.leader) == ((1, 3, 2), {1, 2}, 1)
     assert [one["result"] for one in partitions(added)] == ["done"]
     assert last_journal(broken).result == "succeeded"
-    ledger = on(broken, "recover", "report", lagging[1], "--json").document
+    ledger = on(broken, "report", lagging[1], "--json").document
     assert ledger["not_yet_readable"] == 0
-    again = on(broken, "recover", "add-replica", "--write")
+    again = on(broken, "after", "add-replica", "--write")
     assert (again.code, broken.partition(LAGGING.topic, 0)) == (0, now), again.err
 
 
@@ -269,7 +269,7 @@ def test_r16_an_unreachable_replica_is_elected_on_a_consent_of_its_own(
         unreached = ("--broker-address", away, "--recovery-duration-ms", "1000")
         plan = made_plan(broken, tmp_path, "unreachable", more=unreached)
         assert plan_in(plan).leaders == {partition("unreachable"): 1}
-        assert breakglass("plan", "set", plan, "unreachable-0=2").code == 0
+        assert breakglass("plan", "edit", plan, "unreachable-0=2").code == 0
 
         ended, phrases = agreeing(broken, "recover", "--plan", plan, *unreached)
     assert phrases == ["unreachable-0 lose unknown and abandon b3"]
@@ -283,7 +283,7 @@ def test_r16_an_unreachable_replica_is_elected_on_a_consent_of_its_own(
 
 def test_a_designee_that_is_fenced_meanwhile_is_skipped(broken: Cluster, tmp_path: Path) -> None:
     plan = made_plan(broken, tmp_path, "fenced")
-    assert breakglass("plan", "set", plan, "fenced-0=2").code == 0
+    assert breakglass("plan", "edit", plan, "fenced-0=2").code == 0
     broken.broker(2).kill()
     broken.wait_fenced(2)
     try:

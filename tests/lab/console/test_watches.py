@@ -152,7 +152,7 @@ def ahead(three_brokers: Cluster) -> None:
 def test_r19_a_group_past_the_end_is_listed_and_one_at_the_end_is_not(
     three_brokers: Cluster, ahead: None
 ) -> None:
-    listed = on(three_brokers, "groups", "past-end", "--topics", TOPIC, "--json")
+    listed = on(three_brokers, "after", "groups", "list", "--topics", TOPIC, "--json")
 
     assert listed.code == 0, listed.err
     assert [one["group"] for one in listed.document["past_end"]] == ["billing"]
@@ -162,8 +162,8 @@ def test_r19_a_group_past_the_end_is_listed_and_one_at_the_end_is_not(
 def test_r19_a_reset_wants_the_write_flag_and_the_phrase_that_names_it(
     three_brokers: Cluster, ahead: None
 ) -> None:
-    unarmed = on(three_brokers, "groups", "reset", "--topics", TOPIC)
-    unasked = on(three_brokers, "groups", "reset", "--topics", TOPIC, "--write")
+    unarmed = on(three_brokers, "after", "groups", "reset", "--topics", TOPIC)
+    unasked = on(three_brokers, "after", "groups", "reset", "--topics", TOPIC, "--write")
 
     assert (unarmed.code, unasked.code) == (3, 3)
     assert unasked.said[-1] == f"consent: billing on {TOPIC}-0 to {RECORDS}"
@@ -174,7 +174,9 @@ def test_r19_a_reset_moves_the_group_to_the_end_and_its_rollback_moves_it_back(
     three_brokers: Cluster, ahead: None
 ) -> None:
     phrase = f"billing on {TOPIC}-0 to {RECORDS}"
-    reset = on(three_brokers, "groups", "reset", "--topics", TOPIC, "--write", "--consent", phrase)
+    reset = on(
+        three_brokers, "after", "groups", "reset", "--topics", TOPIC, "--write", "--consent", phrase
+    )
     assert reset.code == 0, reset.err
     assert committed(three_brokers) == RECORDS
 
@@ -182,7 +184,7 @@ def test_r19_a_reset_moves_the_group_to_the_end_and_its_rollback_moves_it_back(
     assert isinstance(journal, JournalView)
     back = f"billing on {TOPIC}-0 to 35"
     rolled = on(
-        three_brokers, "groups", "rollback", "--journal", journal.path, "--write",
+        three_brokers, "after", "groups", "rollback", "--journal", journal.path, "--write",
         "--consent", back,
     )  # fmt: skip
     assert rolled.code == 0, rolled.err

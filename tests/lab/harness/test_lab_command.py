@@ -34,7 +34,7 @@ class LabCommand:
 
     def state_of(self, node: int) -> str:
         """Whether a node is running, paused or down."""
-        nodes = self.json("status")["nodes"]
+        nodes = self.json("list")["nodes"]
         found: str = next(one["state"] for one in nodes if one["id"] == node)
         return found
 
@@ -55,7 +55,7 @@ def test_a_lab_is_started_broken_mended_and_ended(lab: LabCommand) -> None:
     with pytest.raises(LabError, match="A lab runs in"):
         lab("up")
 
-    assert "running" in lab("status")
+    assert "running" in lab("list")
     assert lab("produce", "orders", "--count", "3") == "3 acknowledged; next offset 3\n"
     written = lab.json("produce", "orders", "--count", "2", "--acks", "1")
     assert written == {"topic": "orders", "partition": 0, "acks": "1", "offsets": [3, 4]}
@@ -76,7 +76,7 @@ def test_a_lab_is_started_broken_mended_and_ended(lab: LabCommand) -> None:
     assert not lab.state_dir.exists()
 
 
-@pytest.mark.parametrize("command", ["status", "down", "kill 1", "produce orders"])
+@pytest.mark.parametrize("command", ["list", "down", "kill 1", "produce orders"])
 def test_without_a_lab_a_command_says_how_to_start_one(lab: LabCommand, command: str) -> None:
     with pytest.raises(LabError, match="start one with `lab up`"):
         lab(*command.split())

@@ -1,4 +1,4 @@
-"""`breakglass metastore` as an operator runs it: to its end, or followed while it goes on."""
+"""`breakglass ksql` as an operator runs it: to its end, or followed while it goes on."""
 
 from __future__ import annotations
 

@@ -17,10 +17,9 @@ from typing import Any
 import breakglass.services.metastore.restore.execution as execution
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.guard.journal import Journal
-from breakglass.services.kafka.topic_client import TopicClient
+from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.metastore.restore.execution import RestoredMetastore, RestoreWork, restore
-from breakglass.services.metastore.restore.plan import make_plan
-from breakglass.services.metastore.restore.source import Skips, read_source
+from breakglass.services.metastore.restore.plan import Skips, make_plan, read_source
 from breakglass.services.metastore.settings import MetastoreSettings
 from breakglass.services.metastore.topic import TopicReader
 from breakglass.services.metastore.transactions import Transactions
@@ -60,7 +59,7 @@ class Countdown:
 
 
 def restore_here(bootstrap: str, service: str, file: Path, folder: Path) -> RestoredMetastore:
-    """What `metastore restore` does once it was agreed to."""
+    """What `ksql restore` does once it was agreed to."""
     options = ConnectionOptions(bootstrap_server=bootstrap)
     access = ReadAccess(connection_settings(options, {}))
     snapshots = folder / "snapshots"

@@ -1,4 +1,4 @@
-"""`metastore backup` on a real broker: rules M4 and M5, and the accident of the KLIP."""
+"""`ksql backup` on a real broker: rules M4 and M5, and the accident of the KLIP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`metastore backup --follow` through every fault: no line is lost, doubled or of another log."""
+"""`ksql backup --follow` through every fault: no line is lost, doubled or of another log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`metastore submit --server`: what a server answers, and what the topic says of it (M14)."""
+"""`ksql submit --server`: what a server answers, and what the topic says of it (M14)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from breakglass.services.errors import (
 from breakglass.services.guard.act import Front
 from breakglass.services.guard.run import GuardedRun
 from breakglass.services.lab.security import write_certificates
-from breakglass.services.metastore.acts.submit import HandedStatement, HandToServer
+from breakglass.services.metastore.acts.command_topic import HandedStatement, HandToServer
 from breakglass.services.metastore.ksql_server import KsqlServer, server_url
 from breakglass.services.metastore.log.validator import StatementRejected
 from breakglass.services.session import Power

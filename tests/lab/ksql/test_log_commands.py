@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from breakglass.services.lab.topics import create_topic
-from breakglass.services.metastore.looking import NewestBackup, ServiceWatch
+from breakglass.services.metastore.glance import NewestBackup, ServiceWatch
 from breakglass.services.metastore.metastore import Metastore
 from breakglass.services.model import Unknown
 from tests.kit.clusters import access_to

@@ -1,4 +1,4 @@
-"""`metastore restore` on a real broker: rules M3, M6 and M11, and a crash anywhere."""
+"""`ksql restore` on a real broker: rules M3, M6 and M11, and a crash anywhere."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_r49_a_killed_restore_goes_on_with_the_same_consent_after_a_check_of_its
 ) -> None:
     file, written = backup
     another(topic)
-    words = ["metastore", "restore", str(file), "--write", "--consent", f"{topic.name} lose 2"]
+    words = ["ksql", "restore", str(file), "--write", "--consent", f"{topic.name} lose 2"]
     at = ["--bootstrap-server", topic.cluster.bootstrap_servers]
     words += at
     killed = subprocess.run(

@@ -139,7 +139,7 @@ def test_the_way_of_the_klip(version: str, topic: CommandTopic, folder: Path) ->
     file = folder / str(backed_up(topic, folder).last["file"])
     topic.delete()
     topic.create()
-    lines = ran("metastore", "lines", file)
+    lines = ran("ksql", "show", "--lines", file)
     assert lines.code == 0, lines.err
     main, reach, split = CONSOLE_PRODUCER[version]
     words = [text.format(brokers=topic.cluster.lab_bootstrap) for text in (*reach, *split)]
@@ -159,4 +159,4 @@ def test_a_name_that_it_would_split_is_refused_with_a_pointer(tmp_path: Path) ->
     refused = run(None, "lines", str(file))
     assert (refused.code, refused.out) == (3, "")
     assert "line 2 has ':' in its name" in refused.err
-    assert "`breakglass metastore restore`" in refused.err
+    assert "`breakglass ksql restore`" in refused.err

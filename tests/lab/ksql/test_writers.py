@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.errors import OutcomeUnknown, TimedOut
-from breakglass.services.kafka.producing.transaction import Fenced
+from breakglass.services.kafka.producer import Fenced
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster

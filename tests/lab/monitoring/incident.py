@@ -84,7 +84,9 @@ class Exporter:
 def exporting(servers: str, state: Path, *words: str) -> Iterator[Exporter]:
     """An exporter that looks at the cluster of *servers* every second."""
     given = ("--bootstrap-server", servers)
-    with running(state, "exporter", *given, "--port", "0", "--every", "1s", *words) as program:
+    with running(
+        state, "serve", "metrics", *given, "--port", "0", "--every", "1s", *words
+    ) as program:
         token = program.wait_for("token: ").removeprefix("token: ")
         yield Exporter(program.wait_for(SERVING).removeprefix(SERVING), token, program)
 

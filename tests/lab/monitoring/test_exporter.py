@@ -17,7 +17,7 @@ def test_one_look_at_a_whole_cluster(three_brokers: Cluster, tmp_path: Path) -> 
     file = tmp_path / "breakglass.prom"
 
     ended = breakglass(
-        *("exporter", "--bootstrap-server", three_brokers.bootstrap_servers),
+        *("serve", "metrics", "--bootstrap-server", three_brokers.bootstrap_servers),
         *("--once", "--out", file),
     )
 

@@ -22,8 +22,8 @@ from breakglass.services.pipeline.batches.converting import chunks_of
 from breakglass.services.pipeline.batches.reader import BatchReader
 from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.part_writer import RecordChunk, exact_chunks
+from breakglass.services.record_batches import Compression
 from breakglass.services.session import ReadAccess
-from breakglass.services.topic_backup.compression import Compression
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 from tests.lab.backup.producing import (
     FOR_EVER,

@@ -21,9 +21,8 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic, wait_in_sync
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.batches import decode_batch
+from breakglass.services.record_batches import Record, decode_batch
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.kit.program import breakglass
 from tests.kit.waiting import DEADLINE_SECONDS

@@ -22,7 +22,7 @@ from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.guard.journal import Journal, list_journals, read
 from breakglass.services.incident.watch import IncidentWatch
-from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
+from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION
 from breakglass.services.lab.scenarios import find_scenarios
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.security import OPERATOR
@@ -159,7 +159,7 @@ def console(guarded: Guarded, _: TopicPartition) -> Ended:
 def capture(guarded: Guarded, _: TopicPartition) -> Ended:
     path = guarded.folder / "bundle.tar.gz"
     path.unlink(missing_ok=True)
-    return guarded.run("capture", "--out", path)
+    return guarded.run("bundle", "capture", "--out", path)
 
 
 Run = Callable[[Guarded, TopicPartition], Ended]
@@ -252,12 +252,12 @@ def test_r22_an_election_without_loss_is_held_without_describe_configs_and_names
     assert guarded.lab.state(partition).leader == 1
 
 
-HOLD, RELEASE = ("hold", "--topic", TOPIC, "--write"), ("hold", "--release", "--write")
+HOLD, RELEASE = ("recover", "freeze", "--topic", TOPIC, "--write"), ("recover", "thaw", "--write")
 
 
 def test_r22_a_hold_that_lacks_alter_configs_names_it_and_changes_nothing(guarded: Guarded) -> None:
     acl = Acl(OPERATOR, Operation.ALTER_CONFIGS, Resource.TOPIC, TOPIC)
-    assert acl in acls_of("hold")
+    assert acl in acls_of("recover freeze")
     with guarded.allowed(*all_but("hold", acl)):
         ended = guarded.run(*HOLD, "--consent", f"hold {TOPIC}")
     assert ended.code == 1
@@ -266,7 +266,7 @@ def test_r22_a_hold_that_lacks_alter_configs_names_it_and_changes_nothing(guarde
 
 
 def test_r22_a_hold_and_its_release_have_all_they_need(guarded: Guarded) -> None:
-    with guarded.allowed(*acls_of("hold")):
+    with guarded.allowed(*acls_of("recover freeze")):
         held = guarded.run(*HOLD, "--consent", f"hold {TOPIC}")
         assert held.code == 0, held.err
         assert own(guarded.lab.cluster, UNCLEAN_ELECTION, TOPIC) == "false"
@@ -301,19 +301,19 @@ def recovered(guarded: Guarded) -> TopicPartition:
 
 def past_end(guarded: Guarded) -> set[int]:
     """The partitions past whose end the group stands; others that it reads are offline."""
-    ended = guarded.run("groups", "past-end", "--json")
+    ended = guarded.run("after", "groups", "list", "--json")
     assert ended.code == 1, ended.err
     return {one["partition"]["partition"] for one in ended.document["past_end"]}
 
 
 def reset(guarded: Guarded) -> Ended:
-    asked = guarded.run("groups", "reset", "--write")
+    asked = guarded.run("after", "groups", "reset", "--write")
     phrase = asked.said[-1].removeprefix("consent: ")
-    return guarded.run("groups", "reset", "--write", "--consent", phrase)
+    return guarded.run("after", "groups", "reset", "--write", "--consent", phrase)
 
 
 def test_r22_a_group_may_be_seen_and_not_moved(guarded: Guarded, recovered: TopicPartition) -> None:
-    with guarded.allowed(*acls_of("groups past-end")):
+    with guarded.allowed(*acls_of("after groups list")):
         ended = reset(guarded)
         assert recovered.partition in past_end(guarded)
     assert ended.code == 1
@@ -321,20 +321,20 @@ def test_r22_a_group_may_be_seen_and_not_moved(guarded: Guarded, recovered: Topi
 
 
 def test_r22_a_group_is_moved_and_back(guarded: Guarded, recovered: TopicPartition) -> None:
-    with guarded.allowed(*acls_of("groups reset")):
+    with guarded.allowed(*acls_of("after groups reset")):
         ended = reset(guarded)
         assert f"{GROUP} on {recovered}  moved" in ended.out
         assert recovered.partition not in past_end(guarded)
-    with guarded.allowed(*acls_of("groups rollback")):
+    with guarded.allowed(*acls_of("after groups rollback")):
         journal = list_journals(guarded.lab.truth.cluster_id)[0].path
-        asked = guarded.run("groups", "rollback", "--journal", journal, "--write")
+        asked = guarded.run("after", "groups", "rollback", "--journal", journal, "--write")
         phrase = asked.said[-1].removeprefix("consent: ")
         ended = guarded.run(
-            "groups", "rollback", "--journal", journal, "--write", "--consent", phrase
+            "after", "groups", "rollback", "--journal", journal, "--write", "--consent", phrase
         )
         assert ended.code == 0, ended.err
         # What is committed for a group has no epoch, and its record is not to be read here.
-        told = guarded.run("groups", "past-end", "--json").document["unknown"]
+        told = guarded.run("after", "groups", "list", "--json").document["unknown"]
         assert any(f"{GROUP} on {recovered} committed 99" in one for one in told)
 
 
@@ -342,9 +342,9 @@ def test_r22_a_group_is_moved_and_back(guarded: Guarded, recovered: TopicPartiti
 def test_r22_a_ledger_is_confirmed_by_who_may_read_the_topic(
     guarded: Guarded, recovered: TopicPartition, weaker: bool
 ) -> None:
-    (needed,) = acls_of("recover report")
+    (needed,) = acls_of("report")
     with guarded.allowed(*(all_but("recover report", needed) if weaker else [needed])):
-        ended = guarded.run("recover", "report", "--json")
+        ended = guarded.run("report", "--json")
     assert ended.code == 0, ended.err
     (one,) = ended.document["partitions"]
     assert (one["topic"], one["partition"]) == (recovered.topic, recovered.partition)

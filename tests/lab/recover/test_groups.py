@@ -17,16 +17,15 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Consumer
 
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
+from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
 from breakglass.services.lab.tools import tool_command
 from breakglass.services.lab.topics import create_topic, elect_unclean
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import TopicPartition, log_of
 from breakglass.services.recovery.group_reset import MoveReason
 from breakglass.services.recovery.remembered.store import ReplicaMemory
-from breakglass.services.topic_backup.consumer_offsets import log_of
 from tests.kit.program import Ended
 from tests.kit.waiting import wait_until
 from tests.lab.asking import ANSWER_SECONDS, commit, committed_offset, lab_consumer
@@ -65,9 +64,9 @@ class Course(NamedTuple):
     went_on: dict[str, int]
     """The first offset that each running member read after the election."""
     early: Ended
-    """`groups past-end` of another account, before the log was as long as it had been."""
+    """`after groups list` of another account, before the log was as long as it had been."""
     refilled: Ended
-    """`groups past-end` when producers had filled the log again."""
+    """`after groups list` when producers had filled the log again."""
     reset: Ended
 
 
@@ -159,10 +158,10 @@ def course(
         went_on[JAVA] = offsets_read(java)[READ]
         with pytest.MonkeyPatch.context() as elsewhere:
             elsewhere.setenv("XDG_STATE_HOME", str(folder / "elsewhere"))
-            early = on(cluster, "groups", "past-end", "--json")
+            early = on(cluster, "after", "groups", "list", "--json")
         produce(cluster, ORDERS.topic, 0, REFILL, acks="1")
-        refilled = on(cluster, "groups", "past-end", "--json")
-        reset, _ = agreeing(cluster, "groups", "reset", "--json")
+        refilled = on(cluster, "after", "groups", "list", "--json")
+        reset, _ = agreeing(cluster, "after", "groups", "reset", "--json")
         yield Course(cluster, judged, recovery, went_on, early, refilled, reset)
 
 
@@ -183,7 +182,7 @@ def test_r37_without_the_journal_groups_that_commit_no_epochs_are_named_as_not_k
     course: Course,
 ) -> None:
     """Each test has a state folder of its own: this is another account."""
-    elsewhere = on(course.cluster, "groups", "past-end", "--json")
+    elsewhere = on(course.cluster, "after", "groups", "list", "--json")
     assert any("no leader epochs" in told for told in elsewhere.document["unknown"])
 
 
@@ -222,11 +221,11 @@ class Fork(NamedTuple):
 
     cluster: Cluster
     short: dict[str, Ended]
-    """`groups past-end` while the log ends at 120: alone, with b1's folder, with a memory of b1."""
+    """The list while the log ends at 120: alone, with b1's folder, with a memory of b1."""
     alone: tuple[Ended, Ended]
-    """When it was refilled: `groups past-end`, and `groups set` with b1's `__consumer_offsets`."""
+    """When it was refilled: `list`, and `set` with b1's `__consumer_offsets`."""
     moved: tuple[Ended, Ended]
-    """`groups set` and `groups reset`, with b1's whole folder."""
+    """`after groups set` and `after groups reset`, with b1's whole folder."""
 
 
 PARTED, WENT_ON, HAD_READ = 100, 120, 140
@@ -256,7 +255,7 @@ def fork(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fork]:
         elect_after(cluster, lost=1, back=2)
         (logs,) = cluster.broker(1).layout.log_dirs
         whole = ("--source", f"log:{logs}", "--json")
-        past_end = ("groups", "past-end", "--json")
+        past_end = ("after", "groups", "list", "--json")
         short = {"alone": on(cluster, *past_end), "source": on(cluster, *past_end, *whole)}
         account.setenv("XDG_STATE_HOME", str(folder / "heard"))
         once = log(1, (0, PARTED), (read.leader_epoch, HAD_READ + 10))
@@ -267,7 +266,7 @@ def fork(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fork]:
         account.setenv("XDG_STATE_HOME", str(folder / "alone"))
         produce(cluster, ORDERS.topic, 0, READ, acks="1")
         offsets = f"log:{logs}/{LOST_OFFSETS}"
-        alone = on(cluster, "groups", "set", "--source", offsets, "--json", "--write")
+        alone = on(cluster, "after", "groups", "set", "--source", offsets, "--json", "--write")
         refilled = on(cluster, *past_end)
         moved = [agreeing(cluster, "groups", verb, *whole)[0] for verb in ("set", "reset")]
         yield Fork(cluster, short, (refilled, alone), (moved[0], moved[1]))

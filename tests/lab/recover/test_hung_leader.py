@@ -13,7 +13,7 @@ from breakglass.services.connection.sources import ConnectionOptions, connection
 from breakglass.services.errors import Unreachable
 from breakglass.services.kafka.marker_client import Small
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import Unanswered, read_leader_ends
+from breakglass.services.kafka.replicas.list_offsets import Unanswered, read_leader_ends
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce

@@ -80,10 +80,10 @@ class Course(NamedTuple):
     """What became of a record of each writer."""
     share_start: int | None
     unagreed: Ended
-    """`groups set` from that disk, without its phrase."""
+    """`after groups set` from that disk, without its phrase."""
     set_back: Ended
     held_back: Ended
-    """`groups set` of the group whose log was cut below its offset, and filled again."""
+    """`after groups set` of the group whose log was cut below its offset, and filled again."""
     stands: dict[str, int]
     """Where the groups stand after it."""
     shares: bool
@@ -136,11 +136,20 @@ def course(
             )
         after = told(cluster)
         server = ("--bootstrap-server", cluster.bootstrap_servers)
-        unsourced = breakglass("internal-topics", "--json", *server)
+        unsourced = breakglass("after", "internal-topics", "--json", *server)
         offsets = {group: stands_at(cluster, group) for group in (GOING, NEW, QUIET)}
         (logs,) = cluster.broker(3).layout.log_dirs
         # HALF and LEFT stand on another topic: what their transactions left is theirs alone.
-        setting = ("groups", "set", "--source", f"log:{logs}", "--json", "--write", *server)
+        setting = (
+            "after",
+            "groups",
+            "set",
+            "--source",
+            f"log:{logs}",
+            "--json",
+            "--write",
+            *server,
+        )
         produce(cluster, CUT.topic, 0, REFILL, acks="1")
         consent = f"{WITHOUT_EPOCHS} on {CUT} to {CUT_AT}"
         held_back = breakglass(*setting, "--topics", CUT.topic, "--consent", consent)
@@ -180,7 +189,9 @@ def stands_at(cluster: Cluster, group: str, partition: TopicPartition = INPUT) -
 def told(cluster: Cluster, *words: object) -> Ended:
     (logs,) = cluster.broker(3).layout.log_dirs
     server = ("--bootstrap-server", cluster.bootstrap_servers)
-    return breakglass("internal-topics", "--from", f"log:{logs}", "--json", *words, *server)
+    return breakglass(
+        "after", "internal-topics", "--from", f"log:{logs}", "--json", *words, *server
+    )
 
 
 def live(cluster: Cluster, *, shares: bool) -> None:
@@ -419,7 +430,7 @@ def test_r17_the_topics_come_in_the_order_of_their_recovery(course: Course) -> N
 
 
 def transactions(course: Course, *words: object) -> Ended:
-    """`breakglass transactions` of what is open on `__consumer_offsets`."""
+    """`breakglass after transactions` of what is open on `__consumer_offsets`."""
     server = ("--bootstrap-server", course.cluster.bootstrap_servers)
     return breakglass("transactions", *words, "--topics", OFFSETS, *server)
 
@@ -500,12 +511,14 @@ def test_r28_a_producer_that_raises_its_epoch_is_committed_by_its_next_one(cours
     asked = ("--topics", BOTH.topic, "--bootstrap-server", course.cluster.bootstrap_servers)
     source = ("--source", f"log:{logs}/{BOTH}")
     for sources, missing in ((source, 0), (coordinator_logs(course), None)):
-        listed = breakglass("transactions", "list", *asked, *sources, "--json")
+        listed = breakglass("after", "transactions", "list", *asked, *sources, "--json")
         (one,) = listed.document["open"]
         assert (one["hanging"], one["end"], one["records"]) == (True, "commit", RENEWED_RECORDS)
         assert one["missing"] == missing or (missing is None and "unknown" in one["missing"])
     phrase = f"{BOTH} commit producer {producer_of(course, RENEWED)}"
-    ended = breakglass("transactions", "finish", *asked, *source, "--write", "--consent", phrase)
+    ended = breakglass(
+        "after", "transactions", "finish", *asked, *source, "--write", "--consent", phrase
+    )
     assert ended.code == 0, ended.err
     course.cluster.wait_until(
         lambda: initialise(course.cluster, RENEWED, 1).error_code == 0,

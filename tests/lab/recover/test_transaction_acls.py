@@ -51,25 +51,29 @@ def config(lab: Damaged) -> Path:
 def test_r22_what_an_acl_hides_is_unknown_and_not_absent(
     lab: Damaged, config: Path, acls: list[Acl]
 ) -> None:
-    listed = allowed(lab.cluster, config, acls, "transactions", "list")
+    listed = allowed(lab.cluster, config, acls, "after", "transactions", "list")
     assert listed.code == 0, listed.err
     assert "No transaction is open on the partitions that could be read." in listed.err
     (reason,) = [line for line in listed.said if line.startswith("? ")]
     assert "are not known" in reason
     assert "grant READ on topics" in reason
-    document = allowed(lab.cluster, config, acls, "transactions", "list", "--json").document
+    document = allowed(
+        lab.cluster, config, acls, "after", "transactions", "list", "--json"
+    ).document
     assert (document["open"], len(document["unknown"])) == ([], 1)
 
 
 def test_r22_who_may_read_every_topic_is_told_what_is_open(lab: Damaged, config: Path) -> None:
     acls = [Acl(OPERATOR, Operation.READ, Resource.TOPIC, "*")]
-    document = allowed(lab.cluster, config, acls, "transactions", "list", "--json").document
+    document = allowed(
+        lab.cluster, config, acls, "after", "transactions", "list", "--json"
+    ).document
     assert ([one["topic"] for one in document["open"]], document["unknown"]) == (["billing"], [])
 
 
 def test_r22_it_may_be_listed_and_not_ended_and_then_it_is(lab: Damaged, config: Path) -> None:
     (logs,) = lab.cluster.broker(3).layout.log_dirs
-    reading = acls_of("transactions list", "billing")
+    reading = acls_of("after transactions list", "billing")
     listed = allowed(lab.cluster, config, reading, *LIST, "--json")
     assert listed.code == 0, listed.err
     (told,) = listed.document["open"]
@@ -84,7 +88,12 @@ def test_r22_it_may_be_listed_and_not_ended_and_then_it_is(lab: Damaged, config:
     assert consume(lab.cluster, BILLING, isolation="read_committed") == {}
 
     ended = allowed(
-        lab.cluster, config, acls_of("transactions finish", "billing"), *ending, "--consent", phrase
+        lab.cluster,
+        config,
+        acls_of("after transactions finish", "billing"),
+        *ending,
+        "--consent",
+        phrase,
     )
     assert ended.code == 0, ended.err
     assert len(consume(lab.cluster, BILLING, isolation="read_committed")) == 10
@@ -103,8 +112,8 @@ def test_r22_a_topic_that_may_not_be_described_is_never_safe_to_lose(
 ) -> None:
     """Brokers leave it out of what they list, as if it had been deleted."""
     (logs,) = lab.cluster.broker(3).layout.log_dirs
-    checking = ("return", "--from", f"log:{logs}/billing-0", "--json")
-    checked = allowed(lab.cluster, config, acls_of("return", "billing"), *checking)
+    checking = ("can-start", "--from", f"log:{logs}/billing-0", "--json")
+    checked = allowed(lab.cluster, config, acls_of("can-start", "billing"), *checking)
     (told,) = checked.document["partitions"]
     assert (told["fate"], told["lost"]) == ("lost", SINCE)
     hidden = allowed(lab.cluster, config, [], *checking)

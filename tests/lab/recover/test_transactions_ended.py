@@ -36,7 +36,7 @@ from tests.lab.scenarios.damaged import damaged
 BILLING = TopicPartition("billing", 0)
 RECORDS, SINCE = 10, 5
 """Of the transaction on billing, and written after the election."""
-ENDED = "transactions", "finish"
+ENDED = "after", "transactions", "finish"
 
 
 class Recovered(NamedTuple):
@@ -65,7 +65,7 @@ def lab(
             )
             produce(cluster, partition.topic, 0, SINCE)
         lab = Recovered(cluster, truth, Ended(0, "", ""))
-        listed = run(lab, "transactions", "list", "--from", folder(lab, BILLING), "--json")
+        listed = run(lab, "after", "transactions", "list", "--from", folder(lab, BILLING), "--json")
         yield lab._replace(listed=listed)
 
 
@@ -107,7 +107,7 @@ def test_r18_a_broker_that_alone_has_a_marker_is_safe_to_start_once_a_rescue_has
     lab: Recovered, tmp_path: Path
 ) -> None:
     (logs,) = lab.cluster.broker(3).layout.log_dirs
-    check = ("return", "--from", f"log:{logs}", "--rescued", tmp_path, "--json")
+    check = ("can-start", "--from", f"log:{logs}", "--rescued", tmp_path, "--json")
     before = told_of(run(lab, *check), ORPHAN)
     assert (before["fate"], before["records"], before["lost_markers"]) == ("lost", 0, 1)
     assert before["why"] == f"in no rescue: 1 transaction marker, the first at offset {SHARED}"
@@ -118,7 +118,7 @@ def test_r18_a_broker_that_alone_has_a_marker_is_safe_to_start_once_a_rescue_has
 
 
 def told_of(checked: Ended, partition: TopicPartition) -> Any:
-    """What `return` says of the partition; others are not rescued, so b3 is not safe to start."""
+    """What `can-start` says of the partition; others are not rescued, so b3 may not start."""
     assert checked.code == 1, checked.err
     (one,) = [one for one in checked.document["partitions"] if one["topic"] == partition.topic]
     return one
@@ -144,7 +144,7 @@ def test_r18_a_marker_of_a_dead_brokers_log_folder_commits_and_consumers_read_on
     assert isinstance(journal, JournalView)
     (step,) = [step for step in journal.steps if step.name == "end transaction"]
     assert step.outcomes[BILLING].result == "done"
-    listed = run(lab, "transactions", "list", *only(BILLING))
+    listed = run(lab, "after", "transactions", "list", *only(BILLING))
     assert "No transaction is open." in listed.err
 
 
@@ -214,6 +214,6 @@ def test_r18_a_source_of_another_cluster_is_refused(lab: Recovered, tmp_path: Pa
     (logs / "billing-0").mkdir(parents=True)
     (logs / "billing-0" / f"{0:020}.log").touch()
     (logs / "meta.properties").write_text("cluster.id=another\nnode.id=9\n")
-    ended = run(lab, "transactions", "list", "--from", f"log:{logs}")
+    ended = run(lab, "after", "transactions", "list", "--from", f"log:{logs}")
     assert ended.code == 2
     assert "is of cluster another" in ended.err

@@ -22,9 +22,9 @@ from breakglass.services.backup_watch.watch import BackupWatch, TopicLine
 from breakglass.services.errors import ClusterError, StorageError
 from breakglass.services.model import Unknown
 from breakglass.services.pipeline.report import CopyProgress
-from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import FoundFiles, FoundPartition
+from breakglass.services.topic_backup.notes import note_verified
 from tests.screens.backups.conftest import SetEnds
 from tests.screens.backups.held import (
     ENDS,
@@ -242,7 +242,7 @@ async def test_a_real_backup_is_seen_with_a_real_job(tmp_path: Path, live_ends: 
     live_ends(ends_of(("orders", 0, 40)))
     places, state = tmp_path / "backups", tmp_path / "state"
     folder = LocalFolder(back_up(places, run(0, 30)))
-    verified.note(folder, 1, "content", "orders", whole=True)
+    note_verified(folder, 1, "content", "orders", whole=True)
     watch = BackupWatch([str(places)], jobs=lambda now: read_jobs(now, state))
     async with opened(watch, "▸orders", size=(160, 40)) as pilot:
         await until(pilot, lambda: "verified" in line_with(pilot.app, "▸orders"), "the topic")

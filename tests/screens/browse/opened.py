@@ -25,12 +25,12 @@ from breakglass.screens.messages import BrowseAsked
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.backup_watch.watch import BackupWatch
 from breakglass.services.divergence.address import SourceAddress, parse_address
-from breakglass.services.topic_backup import verified
+from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import Record, TimestampType
-from breakglass.services.topic_backup.store.key import Key
+from breakglass.services.topic_backup.notes import note_verified
+from breakglass.services.topic_backup.store.blobs import Key
 from tests.kit.incidents import nothing_offline
 from tests.screens.consoles import console_on
 from tests.screens.drawing import at_rest
@@ -65,7 +65,7 @@ def a_place(root: Path) -> Path:
     """Backups of orders, of old (made by Kafka Backup) and of a topic that cannot be read."""
     topic = back_up(root, orders(0, 400), max_segment_bytes=SMALL)
     with patch("time.time_ns", lambda: (BEGAN_MS + 1_000 * MINUTE) * 1_000_000):
-        verified.note(LocalFolder(topic), 1, "files", None, whole=True)
+        note_verified(LocalFolder(topic), 1, "files", None, whole=True)
     as_the_originals(back_up(root, orders(0, 20), identity=TopicIdentity("old")))
     torn = back_up(root, orders(0, 3), identity=TopicIdentity("torn"))
     (torn / "breakglass_manifest.json").write_text("{")

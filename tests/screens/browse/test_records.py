@@ -28,9 +28,9 @@ from breakglass.services.divergence.address import SourceAddress, parse_address
 from breakglass.services.divergence.align import PairKind, RecordPair
 from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
 from breakglass.services.divergence.pages import around
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name
-from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.segment_index import SegmentIndex
 from tests.kit.extent import examples
 from tests.kit.waiting import DEADLINE_SECONDS

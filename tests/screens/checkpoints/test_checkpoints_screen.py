@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from breakglass.screens.checkpoints import columns, line_facts
 from breakglass.screens.messages import CopyAsked
-from breakglass.services.checkpoint.protocol.flows import (
+from breakglass.services.checkpoint.protocol.lineage import (
     CheckpointEvidence,
     Committing,
     GroupEvidence,

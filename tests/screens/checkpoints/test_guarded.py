@@ -350,7 +350,7 @@ async def test_without_write_the_command_is_copied_and_nothing_opens(
         await until(pilot, lambda: len(copied.messages) == 3, "the commands")
         at = f"--store {store.address}"
         assert [message.text.removeprefix("breakglass ") for message in copied.messages] == [
-            f"checkpoint delete 1 {at} --write",
+            f"checkpoint prune 1 {at} --write",
             f"checkpoint restore 1 {at} --suffix -restored --write",
             f"checkpoint take {at} --topics bank --group tellers=exactly-once "
             "--level coordinated --write",

@@ -41,8 +41,7 @@ from breakglass.services.divergence.entry import (
 from breakglass.services.divergence.replicas import Facing, face
 from breakglass.services.divergence.source import Reading
 from breakglass.services.model import PartitionEvidence, Unknown
-from breakglass.services.topic_backup.batches import ControlType, Marker
-from breakglass.services.topic_backup.record import TimestampType
+from breakglass.services.record_batches import ControlType, Marker, TimestampType
 from breakglass.services.words.record_text import TextForm
 from tests.kit.incidents import LEDGER, internal
 from tests.unit.divergence.streams import Edited, compare, edited, entries, entry

@@ -15,7 +15,7 @@ from breakglass.services.divergence.entry import (
     content_of,
     headers_of,
 )
-from breakglass.services.topic_backup.batches import ControlType, Marker
+from breakglass.services.record_batches import ControlType, Marker
 from tests.screens.diff.opened import opened
 from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
 from tests.unit.divergence.streams import entry

@@ -12,9 +12,9 @@ from unittest.mock import patch
 from textual.pilot import Pilot
 
 from breakglass.console.app import BreakglassApp
+from breakglass.services.metastore.glance import NewestBackup, ServiceLook
 from breakglass.services.metastore.lines import CommandRecord, counted, pairs, read_lines
 from breakglass.services.metastore.log.reader import AppliedCommand, Replay
-from breakglass.services.metastore.looking import NewestBackup, ServiceLook
 from tests.kit.incidents import incident_of, online_partition
 from tests.screens.canned_access import CannedAccess
 from tests.screens.consoles import console_on

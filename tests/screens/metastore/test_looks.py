@@ -6,13 +6,14 @@ import pytest
 
 from breakglass.console.app import BreakglassApp
 from breakglass.screens.guard.acts import RestoreMetastorePage
-from breakglass.services.metastore.acts.restore import RestoreCommandTopic, frozen_plan
+from breakglass.services.metastore.acts.command_topic import RestoreCommandTopic, frozen_plan
 from breakglass.services.metastore.restore.plan import (
     LiveServers,
     MetastoreRestorePlan,
+    Offsets,
     PresentTopic,
+    RestoreSource,
 )
-from breakglass.services.metastore.restore.source import Offsets, RestoreSource
 from breakglass.services.metastore.settings import MetastoreSettings
 from tests.screens.drawing import DrawnInSizes
 from tests.screens.metastore.canned import FILE, TOPIC, accident, at_view, look_of, shop

@@ -14,9 +14,9 @@ from textual.pilot import Pilot
 from breakglass.screens.guard.acts import RestoreMetastorePage
 from breakglass.screens.widgets.consent import ConsentField
 from breakglass.services.errors import ClusterError
+from breakglass.services.metastore.glance import ServiceLook, command_topics
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log.reader import Degradation
-from breakglass.services.metastore.looking import ServiceLook, command_topics
 from breakglass.services.model import Unknown
 from tests.kit.incidents import incident_of
 from tests.screens.consoles import console_on
@@ -66,7 +66,7 @@ async def test_a_service_is_seen_in_its_views_with_its_dangers_first_and_differe
         await shows(pilot, "Kind")
         await pilot.press("R")
         await until(pilot, lambda: pilot.app.clipboard, "the command")
-        assert pilot.app.clipboard == f"breakglass metastore restore '{FILE}' --write"
+        assert pilot.app.clipboard == f"breakglass ksql restore '{FILE}' --write"
         assert not isinstance(pilot.app.screen, RestoreMetastorePage)
 
         await pilot.press("ctrl+r")

@@ -46,15 +46,15 @@ from breakglass.services.backup_watch.watch import (
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import StorageError
 from breakglass.services.health.figure import Figure
-from breakglass.services.kafka.replicas.leader_ends import NO_LEADER
+from breakglass.services.kafka.replicas.list_offsets import NO_LEADER
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind, CaughtUpAgain
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.report import CopyProgress
-from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.notes import note_verified
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import CLUSTER_ID, TOPIC_ID
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
@@ -89,7 +89,7 @@ def test_a_real_folder_is_read_topic_by_topic(tmp_path: Path) -> None:
     torn = tmp_path / "torn"
     torn.mkdir()
     (torn / MANIFEST).write_text("{")
-    verified.note(LocalFolder(tmp_path / "orders"), 1, "files", None, whole=True)
+    note_verified(LocalFolder(tmp_path / "orders"), 1, "files", None, whole=True)
 
     bare, orders, unread = read_location(str(tmp_path)).topics
 

@@ -38,10 +38,10 @@ from breakglass.services.divergence.opening import open_backup
 from breakglass.services.divergence.source import Abandoned, Reading
 from breakglass.services.errors import MalformedInput, UsageError
 from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.record_batches import TimestampType
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import TimestampType
 from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
 from tests.kit.work import calls_of
 from tests.unit.divergence.streams import TIME, ListSource, entries, entry
@@ -80,7 +80,7 @@ def test_what_is_unknown_not_committed_or_gone_is_told(tmp_path: Path) -> None:
         path.unlink()
     (partition,) = held(topic).partitions
     assert isinstance(partition.records, Unknown)
-    assert "reindex" in partition.records.reason
+    assert "backup repair" in partition.records.reason
     assert (total([1, None, 2]), total([1, Unknown("why")])) == (3, Unknown("why"))
 
 
@@ -96,7 +96,7 @@ def test_partitions_and_segments_have_their_figures(tmp_path: Path, bare: bool) 
     assert len(partition.segments) == len(segments(topic))
     assert partition.bytes == sum(path.stat().st_size for path in topic.glob("*_records"))
     assert (found.commit, partition.lost) == (
-        (None, Unknown("without a manifest nobody noted it")) if bare else (1, 0)
+        (None, Unknown("without a manifest it is not recorded")) if bare else (1, 0)
     )
 
 

@@ -30,7 +30,7 @@ from breakglass.services.bundle.records import GROUPS
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.guard.journal import Journal
 from breakglass.services.incident import broker_liveness, watch
-from breakglass.services.kafka.cluster.shown_settings import ShownSetting
+from breakglass.services.kafka.cluster.settings import ShownSetting
 from breakglass.services.model import Reassignment, Unknown
 from breakglass.services.session import Effort, ReadAccess
 from tests.kit.bundles import entries_of, unpacked
@@ -196,11 +196,11 @@ def ways_to(cluster: FakeCluster) -> list[str]:
 
 def test_the_commands_capture_list_and_refuse(cluster: FakeCluster, tmp_path: Path) -> None:
     path, duration = tmp_path / "b.tar.gz", ("--recovery-duration-ms", 60_000)
-    ended = breakglass("capture", "--to", path, *ways_to(cluster), *duration, "--json")
+    ended = breakglass("bundle", "capture", "--to", path, *ways_to(cluster), *duration, "--json")
     assert ended.code == 0, ended.err
     assert ended.document["cluster_id"] == CLUSTER_ID
     assert "? the replicas on b3: " in ended.err
-    again = breakglass("capture", "--out", path, *ways_to(cluster))
+    again = breakglass("bundle", "capture", "--out", path, *ways_to(cluster))
     assert (again.code, "exists already" in again.err) == (2, True)
     assert breakglass("open", path, "--list", "--json").document == ended.document
     table = breakglass("open", path, "--list").out.splitlines()[1:]
@@ -213,7 +213,7 @@ def test_the_commands_capture_list_and_refuse(cluster: FakeCluster, tmp_path: Pa
 
 def test_a_cluster_that_does_not_answer_is_captured_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "b.tar.gz"
-    silent = ("capture", "--to", path, "--bootstrap-server", "127.0.0.1:1")
+    silent = ("bundle", "capture", "--to", path, "--bootstrap-server", "127.0.0.1:1")
     ended = breakglass(*silent, "--redact", "card")
     assert (ended.code, "--contents-of" in ended.err) == (errors.UsageError.exit_code, True)
     ended = breakglass(*silent)

@@ -15,7 +15,7 @@ import pytest
 from breakglass.console.checkpoint_text import CommandText
 from breakglass.services.checkpoint.acts.restore import how_it_ended
 from breakglass.services.checkpoint.parts import alone
-from breakglass.services.checkpoint.protocol.flows import GroupFlow
+from breakglass.services.checkpoint.protocol.lineage import GroupFlow
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import (
     BackupStore,
@@ -265,7 +265,7 @@ def test_a_worker_that_is_killed_keeps_nobody_out(tmp_path: Path, locks: Path) -
 
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "checkpoints-terms.md"
+PAGE = ROOT / "docs" / "checkpoints-protocol.md"
 CODE = ROOT / "services" / "checkpoint"
 ROW = re.compile(
     r"^\| (?P<term>.+?) \| .+ \| `(?P<module>[a-z_/]+\.py)` \| `(?P<test>test_\w+)` \|$"
@@ -273,8 +273,7 @@ ROW = re.compile(
 
 
 def rows() -> list[re.Match[str]]:
-    lines = PAGE.read_text("utf-8").splitlines()
-    data = [line for line in lines if line.startswith("| ") and not line.startswith("| The ZEP")]
+    data = PAGE.read_text("utf-8").split("| The ZEP | On")[1].split("\n\n")[0].splitlines()[2:]
     found = [ROW.match(text) for text in data]
     assert all(found), [line for line, one in zip(data, found, strict=True) if one is None]
     return [match for match in found if match is not None]

@@ -13,7 +13,7 @@ from breakglass.services.checkpoint.promises import (
     WantedCheckpoint,
     proposed_flows,
 )
-from breakglass.services.checkpoint.protocol.flows import (
+from breakglass.services.checkpoint.protocol.lineage import (
     CheckpointEvidence,
     Committing,
     GroupEvidence,

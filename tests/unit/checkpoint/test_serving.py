@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from breakglass.services.checkpoint import serving as module
-from breakglass.services.checkpoint.acts.hold import release_ended
+from breakglass.services.checkpoint.acts.take import release_ended
 from breakglass.services.checkpoint.coordinator import NEVER_ACKNOWLEDGED, Coordinator, Finisher
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import Status

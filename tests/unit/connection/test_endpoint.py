@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from breakglass.services.connection.endpoint import (
     Endpoint,
+    KnownAddresses,
     listener_endpoints,
     parse_broker_addresses,
     parse_endpoint,
     parse_endpoints,
 )
 from breakglass.services.errors import BadConnectionSettings
+from breakglass.services.snapshot import Broker
 
 
 @pytest.mark.parametrize(
@@ -58,3 +62,73 @@ def test_a_listener_is_chosen_by_name_in_any_case_and_one_that_is_lacking_is_ref
     assert listener_endpoints("external", advertised) == chosen
     with pytest.raises(BadConnectionSettings, match=r"broker 2 .*EXTERNAL, VPN"):
         listener_endpoints("INTERNAL", advertised)
+
+
+GIVEN = Endpoint("b1", 9092)
+SECOND, THIRD = Endpoint("b2", 9092), Endpoint("b3", 9092)
+
+
+def brokers(*ids: int, suffix: str = "") -> list[Broker]:
+    return [Broker(id, f"b{id}{suffix}", 9092) for id in ids]
+
+
+def test_a_broker_that_is_left_out_of_newer_metadata_is_still_known_and_not_among_the_newest() -> (
+    None
+):
+    known = KnownAddresses([GIVEN])
+    known.learn("one", brokers(1, 2))
+    known.learn("one", brokers(1, 3))
+    assert known.others() == {1: GIVEN, 2: SECOND, 3: THIRD}
+    assert known.newest == (GIVEN, THIRD)
+
+
+def test_once_a_cluster_is_known_no_other_one_is_learned() -> None:
+    known = KnownAddresses([GIVEN])
+    known.learn("one", brokers(1, 2))
+    known.learn("other", brokers(1, 3))
+    assert known.others() == {1: GIVEN, 2: SECOND}
+    assert known.is_misled("other")
+    assert not known.is_misled("one")
+
+
+def test_what_is_remembered_is_that_of_the_cluster_to_which_a_given_address_led_last(
+    tmp_path: Path,
+) -> None:
+    for cluster, suffix in (("one", ""), ("other", "-new")):
+        KnownAddresses([GIVEN], tmp_path).learn(cluster, brokers(1, 2, suffix=suffix))
+    again = KnownAddresses([GIVEN], tmp_path)
+    assert again.others()[2] == Endpoint("b2-new", 9092)
+    assert again.is_misled("one")
+    assert again.newest == ()
+    again.learn("one", brokers(1, 3))
+    assert again.others() == {1: GIVEN, 3: THIRD}
+
+
+def test_another_address_is_told_nothing_of_a_cluster_that_it_never_led_to(tmp_path: Path) -> None:
+    KnownAddresses([GIVEN], tmp_path).learn("one", brokers(1, 2))
+    assert KnownAddresses([SECOND], tmp_path).others() == {}
+    assert not KnownAddresses([SECOND], tmp_path).is_misled("other")
+
+
+def test_files_that_no_session_wrote_are_left_alone_and_a_folder_that_cannot_be_written_too(
+    tmp_path: Path,
+) -> None:
+    for number, text in enumerate(("", "[]", '{"schema": 2}', '{"schema": 1, "at_ns": "x"}')):
+        (tmp_path / f"{number}.json").write_text(text)
+    known = KnownAddresses([GIVEN], tmp_path)
+    assert known.others() == {}
+    no_folder = tmp_path / "0.json"
+    KnownAddresses([GIVEN], no_folder).learn("one", brokers(1))
+    known.learn("one", brokers(1, 2))
+    (written,) = tmp_path.glob("cluster-*.json")
+    assert written.stat().st_mode & 0o777 == 0o600
+    assert KnownAddresses([GIVEN], tmp_path).others() == {1: GIVEN, 2: SECOND}
+
+
+def test_an_address_that_misleads_is_named_until_the_cluster_says_it_again() -> None:
+    known = KnownAddresses([GIVEN])
+    known.learn("one", brokers(1, 2))
+    known.forget(SECOND.standing_for("b2.internal"))
+    assert known.misleads(SECOND)
+    known.learn("one", brokers(1, 2, 3))
+    assert not known.misleads(SECOND)

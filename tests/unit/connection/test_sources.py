@@ -26,7 +26,7 @@ from breakglass.services.connection.sources import (
 )
 from breakglass.services.errors import BadConnectionSettings
 from breakglass.services.metastore.ksql_server import KsqlServer, server_url
-from breakglass.services.topic_backup.store.key import read_key
+from breakglass.services.topic_backup.store.blobs import read_key
 
 ROOT = Path(__file__).parents[3]
 SASL = (
@@ -332,7 +332,7 @@ def test_s11_every_key_of_a_profile_that_nothing_reads_is_named(folder: Path) ->
     assert all(str(refused.value).count(f" {key} ") == 1 for key in unread)
 
 
-@pytest.mark.parametrize("page", ["connecting.md", "container.md"])
+@pytest.mark.parametrize("page", ["connecting.md", "kubernetes.md"])
 def test_s11_a_profile_of_the_documentation_connects_as_it_stands(
     tmp_path: Path, page: str
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from breakglass.console.checkpoint_text import CommandText
 from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
-from breakglass.services.checkpoint.protocol.flows import GroupFlow
+from breakglass.services.checkpoint.protocol.lineage import GroupFlow
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.checkpoint.wording import RestoreAsked
 from breakglass.services.errors import UsageError

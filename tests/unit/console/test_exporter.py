@@ -81,7 +81,7 @@ def test_what_does_not_answer_is_down_in_the_file_of_one_look_and_ends_with_1(
     tmp_path: Path,
 ) -> None:
     path, none = tmp_path / "breakglass.prom", tmp_path / "none"
-    words = ("exporter", *NOBODY, "--out", path, "--log-format", "json", "--store", none)
+    words = ("serve", "metrics", *NOBODY, "--out", path, "--log-format", "json", "--store", none)
     ended = breakglass(*words)
     assert (ended.code, "--once" in ended.err) == (2, True)
     ended = breakglass(*words, "--once")

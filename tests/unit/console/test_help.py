@@ -25,7 +25,7 @@ COMMANDS = {
 }
 """The options of each command that help shows, by name."""
 NO_REPORT = {
-    *("console", "serve", "exporter", "checkpoint serve", "metastore lines"),
+    *("console", "serve dashboard", "serve metrics", "serve checkpoints"),
     *(f"lab {act}" for act in ("kill", "stop", "wait-fenced", "start", "pause", "resume", "down")),
 }
 """Commands without ``--json``: screens, servers, and what prints nothing or the lines alone."""
@@ -40,6 +40,14 @@ def test_help_has_no_types_no_ranges_no_braces_and_nothing_cut() -> None:
 
 def test_every_command_that_reports_has_json() -> None:
     assert {name for name, options in COMMANDS.items() if "--json" not in options} == NO_REPORT
+
+
+def test_an_option_has_one_help_wherever_it_is() -> None:
+    texts: dict[str, set[str | None]] = {}
+    for shown in COMMANDS.values():
+        for name, option in shown.items():
+            texts.setdefault(name, set()).add(option.help)
+    assert {name: found for name, found in texts.items() if len(found) > 1} == {}
 
 
 def test_a_word_stands_for_one_thing() -> None:

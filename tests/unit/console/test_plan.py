@@ -39,7 +39,7 @@ def test_the_digest_its_approvals_and_what_a_hand_chose_are_shown(tmp_path: Path
     printed = breakglass("plan", "show", path).out
     assert f"{plan.spoken_digest}  {plan.digest}" in printed
     assert "ada, 1970-01-01" in printed
-    breakglass("plan", "set", path, "orders-3=2")
+    breakglass("plan", "edit", path, "orders-3=2")
     assert "ada, 1970-01-01" not in breakglass("plan", "show", path).out
     (one,) = shown(path)["partitions"]
     assert (one["chosen_by"], one["why"].split(",")[0]) == ("hand", "over b1")
@@ -84,7 +84,7 @@ def test_diff_is_silent_and_0_for_plans_that_elect_the_same(tmp_path: Path) -> N
 def test_diff_prints_leaders_and_losses_of_both_and_exits_1(tmp_path: Path, golden: Golden) -> None:
     one, edited = plan_file(tmp_path, SAFE, LOSS), tmp_path / "edited.json"
     other = tmp_path / "other.json"
-    breakglass("plan", "set", one, "orders-3=2", "--out", edited)
+    breakglass("plan", "edit", one, "orders-3=2", "--out", edited)
     breakglass("plan", "exclude", edited, "orders-1", "--out", other)
     rewrite(other, lambda document: document["breakglass"].update(cluster_id="elsewhere"))
     golden(breakglass("plan", "diff", one, other))
@@ -97,7 +97,7 @@ def test_diff_prints_leaders_and_losses_of_both_and_exits_1(tmp_path: Path, gold
 
 COMMANDS: dict[str, Callable[[Path], Ended]] = {
     "show": lambda path: breakglass("plan", "show", path),
-    "set": lambda path: breakglass("plan", "set", path, "orders-1=1"),
+    "set": lambda path: breakglass("plan", "edit", path, "orders-1=1"),
     "diff": lambda path: breakglass("plan", "diff", path, path),
     "check": lambda path: breakglass("plan", "check", path, *NOBODY),
     "recover": lambda path: breakglass("recover", "--plan", path, "--write", *NOBODY),
@@ -159,7 +159,7 @@ def test_what_is_missing_is_named_and_nothing_is_changed(tmp_path: Path) -> None
     for code, named, ended in (
         (1, str(none), COMMANDS["show"](none)),
         (3, "--write", breakglass("recover", "--plan", path, *NOBODY)),
-        (2, "--plan", breakglass("recover", "--write", *NOBODY)),
+        (2, "recover PLAN", breakglass("recover", "--write", *NOBODY)),
         (1, "127.0.0.1:1", COMMANDS["check"](path)),
         (1, "127.0.0.1:1", COMMANDS["recover"](path)),
     ):

@@ -23,7 +23,7 @@ def test_set_designates_a_leader_and_shows_what_that_loses_before_and_after(
     tmp_path: Path, golden: Golden
 ) -> None:
     plan = plan_file(tmp_path, SAFE, LOSS)
-    golden(breakglass("plan", "set", plan, "orders-1=1"))
+    golden(breakglass("plan", "edit", plan, "orders-1=1"))
     assert leaders_in(plan) == {"orders-1": 1, "orders-3": 1}
 
 
@@ -32,14 +32,14 @@ def test_set_works_on_all_partitions_of_a_topic_at_once_and_sums_many_changes_up
 ) -> None:
     many = [offline(log(1, (0, 9)), log(2, (0, 9)), number=number) for number in range(30)]
     plan = plan_file(tmp_path, *many)
-    ended = breakglass("plan", "set", plan, "orders-*=2")
+    ended = breakglass("plan", "edit", plan, "orders-*=2")
     assert set(leaders_in(plan).values()) == {2}
     assert sum(": b1 -> b2, " in line for line in ended.said) == plan_edits.CHANGES_SAID
 
 
 def test_r16_an_unread_replica_can_be_set_and_its_loss_is_unknown(tmp_path: Path) -> None:
     plan = plan_file(tmp_path, HALF_READ)
-    breakglass("plan", "set", plan, "orders-7=2")
+    breakglass("plan", "edit", plan, "orders-7=2")
     document = shown(plan)
     assert document["consents"] == ["orders-7 lose unknown"]
     assert set(document["loses"]["records"]) == {"unknown"}
@@ -70,7 +70,7 @@ def test_what_cannot_be_set_is_refused_with_the_reason_and_nothing_is_written(
 ) -> None:
     plan = plan_file(tmp_path, *EVERY_KIND, FAILED)
     before = plan.read_bytes()
-    ended = breakglass("plan", "set", plan, "orders-3=2", wanted)
+    ended = breakglass("plan", "edit", plan, "orders-3=2", wanted)
     assert (ended.code, len(ended.said), named in ended.said[0]) == (code, 1, True)
     assert plan.read_bytes() == before
 
@@ -145,12 +145,12 @@ def test_an_edit_goes_to_a_new_file_or_to_what_a_link_leads_to_and_never_over_an
     plan, new, link = (tmp_path / name for name in ("plan.json", "new.json", "link.json"))
     plan_file(tmp_path, SAFE)
     before = plan.read_bytes()
-    assert breakglass("plan", "set", plan, "orders-1=1", "--out", new).code == 0
-    assert breakglass("plan", "set", plan, "orders-1=2", "--out", new).code == 2
+    assert breakglass("plan", "edit", plan, "orders-1=1", "--out", new).code == 0
+    assert breakglass("plan", "edit", plan, "orders-1=2", "--out", new).code == 2
     assert (leaders_in(new), plan.read_bytes()) == ({"orders-1": 1}, before)
     plan.chmod(0o600)
     link.symlink_to(plan)
-    breakglass("plan", "set", link, "orders-1=1")
+    breakglass("plan", "edit", link, "orders-1=1")
     assert (link.is_symlink(), leaders_in(plan)) == (True, {"orders-1": 1})
     assert plan.stat().st_mode & 0o777 == 0o600
 
@@ -167,7 +167,7 @@ def test_an_edit_never_runs_over_somebody_elses_which_is_named(
 
     monkeypatch.setattr(plan_edits, "_say_changes", meanwhile)
     assert not breakglass("plan", "show", plan).err.startswith(str(plan))
-    assert breakglass("plan", "set", plan, "orders-1=1").code == 3
+    assert breakglass("plan", "edit", plan, "orders-1=1").code == 3
     assert leaders_in(plan) == {"orders-1": 2}
     assert breakglass("plan", "show", plan).err.startswith(str(plan))
 
@@ -175,7 +175,7 @@ def test_an_edit_never_runs_over_somebody_elses_which_is_named(
 def test_json_has_an_edit_as_a_difference(tmp_path: Path) -> None:
     plan = plan_file(tmp_path, LOSS)
     before = read_plan(plan)
-    document = breakglass("plan", "set", plan, "orders-3=2", "--json").document
+    document = breakglass("plan", "edit", plan, "orders-3=2", "--json").document
     digests = [document[side]["digest"] for side in ("before", "after")]
     assert (document["path"], digests) == (str(plan), [before.digest, read_plan(plan).digest])
     assert document["before"]["loses"] == {"records": 50, "approximate": False}

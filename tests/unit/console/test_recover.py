@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,6 +13,7 @@ from typing import Any, NoReturn
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeClusterRequest
 
+from breakglass.console.recover import forks_decided
 from breakglass.services.errors import StorageError
 from breakglass.services.guard.journal import Journal, JournalView, list_journals
 from breakglass.services.guard.lock import ClusterLock
@@ -26,6 +29,7 @@ from tests.kit.plans import read_plan
 from tests.kit.program import Ended, breakglass
 from tests.unit.console.conftest import Golden
 from tests.unit.console.fakes import Fakes
+from tests.unit.recovery.plans import FORK, SAFE, planned
 
 CONSENT = "3 partitions lose 0 and abandon b3"
 KilledAt = Callable[[type, str], None]
@@ -106,7 +110,7 @@ def test_make_ends_with_1_when_it_recommends_a_leader_for_none(broken: Fakes) ->
     broken.cluster.hold(1, partition, (0, 100))
     ended = broken.run("plan", "make", "--gone", 3)
     assert (ended.code, ended.document["partitions"]) == (1, []), "the logs diverge"
-    assert any("breakglass plan set FILE orders-0=" in line for line in ended.said), "the way on"
+    assert any("breakglass plan edit FILE orders-0=" in line for line in ended.said), "the way on"
 
 
 @pytest.mark.usefixtures("heeded_hangup")
@@ -237,7 +241,7 @@ def test_resume_takes_the_newest_journal_and_names_the_others(
     unreadable.write_text("{}\n")
     said = resume(broken).err
     assert str(unreadable) in said
-    assert said.index(newest) != said.index(f"--journal {older}")
+    assert said.index(newest) != said.index(f"resume {older}")
     named = resume(broken, "--journal", older).err
     assert (older in named, newest in named.replace(f"--journal {newest}", "")) == (True, False)
     assert resume(broken, "--journal", older, "another", "--write").code == 2
@@ -283,7 +287,7 @@ def test_the_journal_of_the_cluster_that_is_named_is_shown_with_plan_and_approva
 ) -> None:
     assert breakglass("plan", "approve", plan, "--by", "grace").code == 0
     assert recover(broken, plan, "--consent", CONSENT).code == 0
-    report = breakglass("recover", "report", "--json").document
+    report = breakglass("report", "--json").document
     assert (report["digest"], report["approved_by"]) == (read_plan(plan).digest, ["grace"])
     assert ([one["phrase"] for one in report["consents"]], report["adds_up"]) == ([CONSENT], True)
     with Journal.open("another", state_folder()) as newer:
@@ -327,7 +331,7 @@ def test_a_run_that_a_signal_stops_ends_with_130_after_the_batch_under_way(
     ended = recover(broken, plan, "--consent", CONSENT)
     (left,) = journals()
     assert (ended.code, left.result) == (130, None)
-    assert f"resume --journal {left.path} --write" in ended.said[-1]
+    assert f"resume {left.path} --write" in ended.said[-1]
     assert sorted(map(str, broken.leaders().values())) == ["1", "None", "None"]
 
 
@@ -341,7 +345,29 @@ def test_an_order_that_is_not_put_back_is_named_with_its_command_and_can_be_resu
     assert (ended.code, left.result) == (1, "partly failed")
     first = ended.document["partitions"][0]
     assert (first["result"], first["order_restored"]) == ("elected", False)
-    assert f"recover resume --journal {left.path} --write" in ended.said[-1]
+    assert f"recover resume {left.path} --write" in ended.said[-1]
     again = resume(broken, "--write")
     assert again.code == 0, again.err
     assert broken.cluster.story.states[TopicPartition("orders", 0)].assignment == (3, 2, 1)
+
+
+@pytest.mark.parametrize(("typed", "leader"), [("1", 1), ("2", 2), ("", None), ("9", None)])
+def test_where_every_choice_loses_records_the_operator_chooses(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    typed: str,
+    leader: int | None,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{typed}\n"))
+    before = planned(SAFE, FORK)
+    (ranked,) = [record.ranking for record in before.left_out]
+    assert sorted(ranked) == [1, 2]
+    after = forks_decided(before)
+    chosen = after.leaders.get(FORK.partition)
+    assert chosen == (None if leader is None else ranked[leader - 1])
+    assert [f"b{broker} loses" in capsys.readouterr().err for broker in ranked[:1]] == [True]
+
+
+def test_without_a_terminal_recover_wants_a_plan(broken: Fakes) -> None:
+    ended = broken.run("recover", "--write")
+    assert (ended.code, "breakglass recover PLAN" in ended.err) == (2, True)

@@ -1,4 +1,4 @@
-"""`breakglass recover report`: the ledger of a journal, as text, HTML and JSON."""
+"""`breakglass report`: the ledger of a journal, as text, HTML and JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.recovery.timeline import journals
 
 
 def run(*arguments: object, code: int = 0) -> Ended:
-    ended = breakglass("recover", "report", *arguments)
+    ended = breakglass("report", *arguments)
     assert ended.code == code, ended.err
     return ended
 

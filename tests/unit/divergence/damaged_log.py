@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.batches import read_headers
+from breakglass.services.record_batches import read_headers
 from tests.unit.kafka.replicas.held_log import HeldLog
 
 

@@ -17,7 +17,7 @@ from breakglass.services.divergence.entry import (
     content_of,
 )
 from breakglass.services.divergence.source import Extent, Reading
-from breakglass.services.topic_backup.record import TimestampType
+from breakglass.services.record_batches import TimestampType
 
 TIME = 1_700_000_000_000
 
@@ -113,7 +113,7 @@ def edited(draw: st.DrawFn, most: int = 40) -> Edited:
 
 def _changed(plain: RecordEntry, what: RecordField) -> RecordEntry:
     from breakglass.services.divergence.entry import ROWS, headers_of
-    from breakglass.services.topic_backup.batches import ControlType, Marker
+    from breakglass.services.record_batches import ControlType, Marker
 
     match what:
         case RecordField.EPOCH:

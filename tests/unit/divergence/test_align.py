@@ -33,7 +33,7 @@ from breakglass.services.divergence.pages import (
     previous_difference,
 )
 from breakglass.services.divergence.source import Extent, Reading, Same
-from breakglass.services.topic_backup.record import Record
+from breakglass.services.record_batches import Record
 from tests.kit.extent import examples
 from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries, entry
 from tests.unit.divergence.test_log_source import tens, write

@@ -19,9 +19,9 @@ from breakglass.services.divergence.entry import Item, Keep, RecordEntry, Unread
 from breakglass.services.divergence.opening import open_backup, open_checkpoint
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
-from breakglass.services.topic_backup.record import Record
 from tests.fuzz.damage import Damage, damage
 from tests.kit.extent import examples
 from tests.unit.checkpoint.store.stores import manifest, reserved

@@ -17,7 +17,7 @@ from breakglass.services.divergence.source import Extent
 from breakglass.services.divergence.text import Span, differences, lines_beside
 from breakglass.services.errors import UsageError
 from breakglass.services.model import Unknown
-from breakglass.services.topic_backup.record import Headers
+from breakglass.services.record_batches import Headers
 from tests.unit.recovery.replicas import PLAIN, log, offline, silent, without_epochs
 from tests.unit.topic_backup import shapes
 

@@ -14,8 +14,7 @@ from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRa
 from breakglass.services.divergence.log_source import INDEX_ENTRY, LogSource, open_log
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
-from breakglass.services.topic_backup.batches import RecordBatch
-from breakglass.services.topic_backup.compression import Compression
+from breakglass.services.record_batches import Compression, RecordBatch
 from tests.fuzz.damage import Damage, damage
 from tests.kit.extent import examples
 from tests.unit.topic_backup.batch_bytes import batch

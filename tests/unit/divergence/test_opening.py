@@ -23,8 +23,7 @@ from breakglass.services.divergence.opening import (
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.metastore.lines import CommandRecord, counted, pairs, read_lines
 from breakglass.services.pipeline.restore.offset_map import CommittedRun
-from breakglass.services.topic_backup.batches import ControlType, Marker
-from breakglass.services.topic_backup.record import TimestampType
+from breakglass.services.record_batches import ControlType, Marker, TimestampType
 from tests.kit.extent import examples
 from tests.unit.divergence.streams import ListSource, entry
 from tests.unit.divergence.test_log_source import write

@@ -25,9 +25,8 @@ from breakglass.services.divergence.source import Abandoned, Extent, Reading
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
+from breakglass.services.record_batches import ControlType, Marker, Record, TimestampType
 from breakglass.services.snapshot import Broker
-from breakglass.services.topic_backup.batches import ControlType, Marker
-from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.fuzz.damage import Damage, damage
 from tests.kit.extent import examples
 from tests.kit.fake_broker import FakeBroker, HangUp

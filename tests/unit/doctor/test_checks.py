@@ -19,6 +19,7 @@ from breakglass.services.doctor.checks import (
     cluster_checks,
     machine_checks,
 )
+from breakglass.services.extras import how_to_install
 from breakglass.services.model import Unknown
 
 TERMINAL = TerminalFacts("xterm-256color", True, (120, 40), False, "256 or more")
@@ -64,7 +65,7 @@ def test_where_all_is_well_every_line_is_ok() -> None:
         ({"terminal": replace(TERMINAL, size=(79, 24))}, "terminal", "80x24"),
         ({"encoding": "ANSI_X3.4-1968"}, "locale", "LC_ALL=C.UTF-8"),
         ({"locale_problem": "the locale de_AT is not installed"}, "locale", "LC_ALL=C.UTF-8"),
-        ({"free_bytes": ROOM - 1}, "space for a rescue", "--store DIR"),
+        ({"free_bytes": ROOM - 1}, "space for a rescue", "--rescue-to DIR"),
         ({"writable": False}, "space for a rescue", "XDG_STATE_HOME"),
         ({"brokers": (SILENT,)}, "broker b2", "advertised.listeners"),
         ({"brokers": (SILENT,), "asked_with_addresses": True}, "broker b2", "--broker-address"),
@@ -116,7 +117,7 @@ def test_what_nobody_tells_is_never_in_order(changes: dict[str, Any], name: str)
 def test_what_is_not_installed_is_a_note_and_java_is_needed_for_the_pipeline_alone() -> None:
     found = of_machine(missing={"pipeline": ("pyspark",)}, java=Unknown("no Java"))
     assert found["extra pipeline"].state is CheckState.NOTE
-    assert "breakglass[pipeline]" in found["extra pipeline"].action
+    assert how_to_install("pipeline") in found["extra pipeline"].action
     assert found["java"].state is CheckState.NOTE
 
 

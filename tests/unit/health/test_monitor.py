@@ -15,7 +15,7 @@ from breakglass.services.health.backups import BackupGlance
 from breakglass.services.health.brokers import BrokerHealth
 from breakglass.services.health.counts import HistoryGap, PartitionCounts
 from breakglass.services.health.monitor import Health, Monitor
-from breakglass.services.kafka.cluster.broker_log_dirs import NO_SIZES, BrokerLogDir
+from breakglass.services.kafka.cluster.log_dirs import NO_SIZES, BrokerLogDir
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Denied, Silent, TopicPartition, Unknown

@@ -13,14 +13,18 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from breakglass.services.errors import UsageError
-from breakglass.services.kafka.cluster.topic_settings import MIN_ISR, UNCLEAN_ELECTION
+from breakglass.services.kafka.admin_client import (
+    COMMIT_VERSION,
+    TOPICS_A_REQUEST,
+    GroupClient,
+    SettingClient,
+)
+from breakglass.services.kafka.cluster.settings import MIN_ISR, UNCLEAN_ELECTION
 from breakglass.services.kafka.election_client import LEFT_OUT
-from breakglass.services.kafka.group_client import COMMIT_VERSION, GroupClient
 from breakglass.services.kafka.marker_client import MarkerClient, Small
-from breakglass.services.kafka.setting_client import TOPICS_A_REQUEST, SettingClient
 from breakglass.services.kafka.transaction_end_client import EndMarker, TransactionEndClient
 from breakglass.services.kafka.wire import api_keys
-from breakglass.services.kafka.wire.messages.transaction_markers import (
+from breakglass.services.kafka.wire.messages.other import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )

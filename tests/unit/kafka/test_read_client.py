@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +14,19 @@ from kafka.protocol import admin
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from breakglass.services import patience
-from breakglass.services.connection.known_addresses import KnownAddresses
+from breakglass.services.connection.endpoint import KnownAddresses
 from breakglass.services.connection.security import confluent_config
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.errors import ConnectFailed, MalformedMessage, NotAuthorized, WrongCluster
 from breakglass.services.kafka import read_client
-from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.log_dirs import NO_LOG
-from breakglass.services.kafka.wire.broker_errors import REQUEST_TIMED_OUT, denied
+from breakglass.services.kafka.cluster.log_dirs import NO_LOG
+from breakglass.services.kafka.read_client import ReadClient, SnapshotMemory
+from breakglass.services.kafka.wire.answers import REQUEST_TIMED_OUT, denied
+from breakglass.services.kafka.wire.messages.reading import DescribeTopicPartitionsResponse
 from breakglass.services.model import (
     Denied,
     LogDir,
+    Reassignment,
     Silent,
     TopicPartition,
     TopicSettings,
@@ -31,6 +34,7 @@ from breakglass.services.model import (
     known,
 )
 from breakglass.services.session import ReadAccess
+from breakglass.services.snapshot import ClusterSnapshot
 from tests.kit.deadlines import HOUR, ample
 from tests.kit.fake_broker import FakeBroker
 from tests.kit.fake_cluster import FakeCluster, partitions_of
@@ -362,3 +366,98 @@ class TestImpossibleAnswers:
             for asked in (client.describe, client.snapshot, another.describe):
                 with pytest.raises(WrongCluster):
                     asked(ample())
+
+
+PAGE = 5
+PARTITIONS = partitions_of("orders", 3 * PAGE)
+
+
+@pytest.fixture
+def paged() -> Iterator[FakeCluster]:
+    """Three pages of offline partitions."""
+    with FakeCluster(3) as paged:
+        for partition in PARTITIONS:
+            paged.story.offline(partition)
+        paged.story.page = PAGE
+        yield paged
+
+
+@pytest.fixture
+def paged_client(paged: FakeCluster) -> Iterator[ReadClient]:
+    with closing(paged.client()) as client:
+        yield client
+
+
+@pytest.fixture
+def memory() -> SnapshotMemory:
+    return SnapshotMemory()
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The versions of the pages that were decoded."""
+    pages: list[int] = []
+    decode: Any = DescribeTopicPartitionsResponse.decode
+
+    def counted(*arguments: Any, version: int) -> Any:
+        pages.append(version)
+        return decode(*arguments, version=version)
+
+    monkeypatch.setattr(DescribeTopicPartitionsResponse, "decode", counted)
+    return pages
+
+
+def taken(client: ReadClient, memory: SnapshotMemory) -> ClusterSnapshot:
+    return client.snapshot(ample(), memory=memory)
+
+
+def test_while_nothing_changes_partitions_and_settings_are_the_same_objects(
+    paged_client: ReadClient, memory: SnapshotMemory, decoded: list[int]
+) -> None:
+    first, second = taken(paged_client, memory), taken(paged_client, memory)
+    assert second.partitions is first.partitions
+    assert second.settings["orders"] is first.settings["orders"]
+    assert second.observed_at_ms >= first.observed_at_ms
+    assert len(decoded) == len(PARTITIONS) / PAGE
+
+
+def test_only_the_page_that_changed_is_decoded(
+    paged: FakeCluster, paged_client: ReadClient, memory: SnapshotMemory, decoded: list[int]
+) -> None:
+    first = taken(paged_client, memory)
+    decoded.clear()
+    changed = PARTITIONS[PAGE + 1]
+    paged.story.states[changed] = replace(paged.story.states[changed], leader_epoch=9)
+    second = taken(paged_client, memory)
+    assert len(decoded) == 1
+    assert [
+        partition.leader_epoch for partition in second.partitions if partition.partition == changed
+    ] == [9]
+    same = [old is new for old, new in zip(first.partitions, second.partitions, strict=True)]
+    assert same == [True] * PAGE + [False] * PAGE + [True] * PAGE
+
+
+def test_a_partition_that_comes_back_or_is_deleted_is_gone_and_a_new_one_there(
+    paged: FakeCluster, paged_client: ReadClient, memory: SnapshotMemory
+) -> None:
+    taken(paged_client, memory)
+    paged.story.states[PARTITIONS[0]] = replace(paged.story.states[PARTITIONS[0]], leader=1)
+    del paged.story.states[PARTITIONS[7]]
+    stock = TopicPartition("stock", 0)
+    paged.story.offline(stock)
+    second = taken(paged_client, memory)
+    left = [one for one in PARTITIONS if one not in (PARTITIONS[0], PARTITIONS[7])]
+    assert [state.partition for state in second.offline] == [*left, stock]
+    assert set(second.settings) == {"orders", "stock"}
+
+
+def test_a_reassignment_that_begins_changes_its_partition_alone(
+    paged: FakeCluster, paged_client: ReadClient, memory: SnapshotMemory
+) -> None:
+    first, moving = taken(paged_client, memory), Reassignment((4,), ())
+    paged.story.reassignments[PARTITIONS[3]] = moving
+    second = taken(paged_client, memory)
+    pairs = zip(first.partitions, second.partitions, strict=True)
+    (changed,) = [new for old, new in pairs if old is not new]
+    assert (changed.partition, changed.reassignment) == (PARTITIONS[3], moving)
+    assert taken(paged_client, memory).partitions is second.partitions

@@ -11,7 +11,7 @@ import pytest
 
 from breakglass.services.errors import WrongCluster
 from breakglass.services.kafka.replicas.list_offsets import OffsetError
-from breakglass.services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
+from breakglass.services.kafka.wire.answers import OFFSET_NOT_AVAILABLE
 from breakglass.services.lag import Behind, LagAlarm
 from breakglass.services.metastore import backup_run
 from breakglass.services.metastore.backup_run import (

@@ -15,9 +15,8 @@ from breakglass.services.metastore.events import Continued, Event
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.topic import commands_in
 from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
-from breakglass.services.pipeline.batches.varints import NotByColumns
-from breakglass.services.topic_backup.compression import Compression
-from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.pipeline.batches.table import NotByColumns
+from breakglass.services.record_batches import Compression, Record, TimestampType
 from tests.kit.extent import examples
 from tests.unit.metastore.test_live_backup import NAMED, back_up
 from tests.unit.topic_backup.batch_bytes import LOG_APPEND, batch

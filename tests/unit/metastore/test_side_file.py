@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from breakglass.console.metastore import app
 from breakglass.services.errors import BreakglassError, MalformedInput
 from breakglass.services.metastore.lines import CommandRecord, Finding
-from breakglass.services.metastore.private_files import lock_file, locked
-from breakglass.services.metastore.restore.source import Skips, read_source
+from breakglass.services.metastore.restore.plan import Skips, read_source
+from breakglass.services.metastore.settings import lock_file, locked
 from breakglass.services.metastore.side_file import SUFFIX, verify_backup
 from tests.unit.damage import emptied, removed, swapped
 from tests.unit.metastore.generating import Generator
@@ -195,7 +195,7 @@ def whole_by_verify(file: Path) -> bool:
 
 
 def whole_by_lines(file: Path) -> bool:
-    return CliRunner().invoke(app, ["lines", str(file)]).exit_code == 0
+    return CliRunner().invoke(app, ["show", str(file), "--lines"]).exit_code == 0
 
 
 def whole_by(**way: bool) -> Callable[[Path], bool]:

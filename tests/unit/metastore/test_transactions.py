@@ -21,7 +21,7 @@ from kafka.protocol.producer import (
 )
 
 from breakglass.services.errors import BreakglassError, MalformedMessage, OutcomeUnknown
-from breakglass.services.kafka.producing.transaction import Fenced, TransactionFailed
+from breakglass.services.kafka.producer import Fenced, TransactionFailed
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.transactions import Transactions

@@ -17,7 +17,7 @@ from breakglass.services.health.monitor import Health, Monitor
 from breakglass.services.incident.elections_seen import ElectionSeen
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.observations import Observation
-from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir
+from breakglass.services.kafka.cluster.log_dirs import BrokerLogDir
 from breakglass.services.lag import Behind
 from breakglass.services.metastore.glance import SeenMetastore
 from breakglass.services.model import TopicPartition

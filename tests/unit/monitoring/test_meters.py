@@ -14,7 +14,7 @@ from tests.lab.monitoring.incident import EXPECTED, STAGES
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "docs" / "monitoring" / "breakglass-rules.yml"
 DASHBOARD = ROOT / "docs" / "monitoring" / "grafana-dashboard.json"
-PAGE = ROOT / "docs" / "monitoring.md"
+PAGE = ROOT / "docs" / "watch.md"
 KEPT = ROOT / "tests" / "golden" / "exporter"
 """What the exporter answered during the incident of `tests/lab/monitoring`, on real brokers."""
 NAME = re.compile(rf"\b{PREFIX}[a-z_]+")

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from breakglass.services.pipeline.part_writer import RecordChunk
-from breakglass.services.topic_backup.record import Record, encode
+from breakglass.services.record_batches import Record
+from breakglass.services.topic_backup.record import encode
 
 
 def chunk_of(records: Sequence[Record], partition: int = 0) -> RecordChunk:

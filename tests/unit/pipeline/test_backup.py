@@ -18,8 +18,8 @@ from breakglass.services.pipeline.backup import (
 from breakglass.services.pipeline.source import PartitionSource
 from breakglass.services.pipeline.stored_segments import stored_segments
 from breakglass.services.pipeline.verify import PartitionVerified, StretchComparison, unseen
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.summary import UNVOUCHED, Gap, GapReason, Unproved
 from tests.unit.pipeline.chunks import chunk_of
 from tests.unit.topic_backup.backups import back_up, manifest_of

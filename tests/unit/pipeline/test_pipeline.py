@@ -27,7 +27,7 @@ from breakglass.services.guard.steps import REBUILD_INDEXES
 from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
 from breakglass.services.model import EpochHistory, EpochRange
 from breakglass.services.pipeline import continuous
-from breakglass.services.pipeline.acts.reindex import RebuildIndexes
+from breakglass.services.pipeline.acts.files import RebuildIndexes
 from breakglass.services.pipeline.backup_context import BackupRun, Meter
 from breakglass.services.pipeline.part_writer import (
     CATCH_UP,
@@ -39,15 +39,18 @@ from breakglass.services.pipeline.part_writer import (
 )
 from breakglass.services.pipeline.source import WantedTopics
 from breakglass.services.pipeline.topic_copy import epoch_starts, holes, merged_gaps, new_segments
-from breakglass.services.topic_backup import consumer_offsets, group_history, partition_index
+from breakglass.services.record_batches import Record, TimestampType
+from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.group_history import read_offsets
 from breakglass.services.topic_backup.layout import records_name, segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
 from breakglass.services.topic_backup.part import Addition, Missing, NewSegment, SegmentPart
 from breakglass.services.topic_backup.prune import PruneLimits, prune
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.topic_backup.record import encode
+from breakglass.services.topic_backup.segment_index import read_partition_index
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
 from breakglass.services.topic_backup.verification import verify_files
 from tests.kit.clock import Clock
@@ -119,8 +122,8 @@ def test_wherever_a_run_ends_its_commits_are_whole_and_the_next_one_loses_and_do
         assert verify_files(folder).whole, before
         for part in manifest.partitions:
             named = [(segment.prefix, segment.start_offset) for segment in part.segments]
-            assert list(partition_index.read(folder, part.partition)) == named, before
-        assert consumer_offsets.read(folder, 0) == {"group": len(TRUTH)}, before
+            assert list(read_partition_index(folder, part.partition)) == named, before
+        assert read_offsets(folder, 0) == {"group": len(TRUTH)}, before
         assert [name for name in folder.names() if name.startswith(".")] == [], before
         segments = sum(len(part.segments) for part in manifest.partitions)
         assert len(list(path.glob("segment_*"))) == 2 * segments, before

@@ -25,19 +25,21 @@ from breakglass.services.pipeline.verify import (
     PartitionVerified,
     StretchComparison,
 )
-from breakglass.services.topic_backup import segment_bytes, verified
+from breakglass.services.record_batches import Record, TimestampType
+from breakglass.services.topic_backup import segment_bytes
 from breakglass.services.topic_backup.address import indexes_at, partition_of
 from breakglass.services.topic_backup.assembler import Assembler, TopicAssembler, assembling
 from breakglass.services.topic_backup.catalog import held_topics
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, read_whole
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
+from breakglass.services.topic_backup.notes import note_verified
 from breakglass.services.topic_backup.part import Addition, Missing, NewSegment
 from breakglass.services.topic_backup.prune import PruneLimits, prune
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.status import read_status
-from breakglass.services.topic_backup.store import runs_folder
+from breakglass.services.topic_backup.store import store as store_module
 from breakglass.services.topic_backup.store.form import StoredForm
 from breakglass.services.topic_backup.store.store import Store
 from breakglass.services.topic_backup.summary import PartitionSummary
@@ -211,7 +213,7 @@ def test_a_run_that_did_not_commit_is_no_part_of_the_backup_and_goes(
     add(killed, 5, 12)
     assert offsets(store) == list(range(5))
     left = set(store.names("orders"))
-    monkeypatch.setattr(runs_folder, "_LOOKED", {})
+    monkeypatch.setattr(store_module, "_LOOKED", {})
     back_up(store, form, 5, 9)
     assert offsets(store) == list(range(9))
     assert not {text for text in left if "0000000005_records" in text} & set(store.names("orders"))
@@ -221,13 +223,13 @@ def test_a_run_that_did_not_commit_is_no_part_of_the_backup_and_goes(
 def test_b19_no_run_removes_the_files_of_a_manifest_that_is_gone(
     store: Store, form: StoredForm, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs_folder, "_LOOKED", {})
+    monkeypatch.setattr(store_module, "_LOOKED", {})
     back_up(store, form, 0, 5)
     back_up(store, form, 5, 9)
     folder = store.folder("orders")
-    verified.note(folder, 2, "files", None, whole=True)
+    note_verified(folder, 2, "files", None, whole=True)
     for number in range(2, kept, -1):
-        folder.remove(runs_folder.version_name(number))
+        folder.remove(store_module.version_name(number))
     left = set(store.names("orders"))
     with pytest.raises(UsageError, match="lost its last manifest"):
         back_up(store, form, 9, 12)

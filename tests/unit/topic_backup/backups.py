@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import (
     MANIFEST,
@@ -14,7 +15,6 @@ from breakglass.services.topic_backup.layout import (
 )
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.summary import PartitionSummary
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 

@@ -10,9 +10,13 @@ import cramjam
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
-from breakglass.services.topic_backup.batches import ATTRIBUTES_AT, BATCH_HEADER
-from breakglass.services.topic_backup.compression import Compression
-from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.record_batches import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER,
+    Compression,
+    Record,
+    TimestampType,
+)
 
 LOG_APPEND, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 XERIAL = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"

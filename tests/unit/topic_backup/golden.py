@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.record_batches import Record, TimestampType
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "topic_backup"
 CASES = sorted(path.stem for path in (GOLDEN / "expected").glob("*.json"))

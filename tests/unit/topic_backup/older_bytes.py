@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from breakglass.services.topic_backup.compression import Compression, with_right_checksum
-from breakglass.services.topic_backup.record import Record
+from breakglass.services.record_batches import Compression, Record, with_right_checksum
 from tests.unit.topic_backup.batch_bytes import LOG_APPEND, compress
 
 DESCRIPTOR_CHECKSUM_AT = 6

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.record_batches import Record, TimestampType
 
 contents = st.none() | st.binary(max_size=40)
 headers = st.lists(st.tuples(st.binary(max_size=12), contents), max_size=4).map(tuple)

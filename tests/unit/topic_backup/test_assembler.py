@@ -10,7 +10,7 @@ import pytest
 
 from breakglass.services.errors import MalformedInput, UsageError, WrongCluster
 from breakglass.services.pipeline.backup import known_damages
-from breakglass.services.topic_backup import partition_index, verified
+from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.catalog import held_topics
 from breakglass.services.topic_backup.folder import LocalFolder
@@ -21,6 +21,7 @@ from breakglass.services.topic_backup.layout import (
     segment_prefix,
 )
 from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.notes import PENDING, note_verified
 from breakglass.services.topic_backup.part import (
     Addition,
     Missing,
@@ -28,10 +29,13 @@ from breakglass.services.topic_backup.part import (
     SegmentPart,
     part_names,
 )
-from breakglass.services.topic_backup.pending import PENDING
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.record import Record, TimestampType, encode
-from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
+from breakglass.services.topic_backup.record import encode
+from breakglass.services.topic_backup.segment_index import (
+    IndexedRecord,
+    encode_entry,
+    read_partition_index,
+)
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
 from breakglass.services.topic_backup.verification import is_older, verify_files
@@ -75,7 +79,7 @@ def test_parts_become_segments_and_a_commit(tmp_path: Path) -> None:
         parts = [NewSegment(part(folder, 5, 8)), NewSegment(part(folder, 8, 12))]
         assembler.add([Addition(0, parts, EMPTY, 12)])
         assembler.commit()
-    names = [entry.prefix for entry in partition_index.read(folder, 0)]
+    names = [entry.prefix for entry in read_partition_index(folder, 0)]
     assert names == [
         "segment_partition_000_from_offset_0000000000",
         "segment_partition_000_from_offset_0000000008",
@@ -124,7 +128,7 @@ def test_a_commit_over_a_lost_manifest_is_not_older_than_what_was_verified(tmp_p
         with TopicAssembler(tmp_path / "orders", ORDERS) as assembler:
             add(assembler, start, start + 10)
             assembler.commit()
-    verified.note(assembler.folder, 2, "files", None, whole=True)
+    note_verified(assembler.folder, 2, "files", None, whole=True)
     (tmp_path / "orders" / MANIFEST).unlink()
     with TopicAssembler(tmp_path / "orders", ORDERS) as assembler:
         assert list(known_damages(assembler))

@@ -9,18 +9,18 @@ import pytest
 
 from breakglass.services.errors import BreakglassError, MalformedInput
 from breakglass.services.pipeline.restore.groups import groups_of, lacking
-from breakglass.services.topic_backup import consumer_offsets, group_history
+from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.assembler import assembling
 from breakglass.services.topic_backup.catalog import HeldTopic
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import read_held
+from breakglass.services.topic_backup.group_history import read_offsets
 from breakglass.services.topic_backup.layout import consumer_offsets_name
 from breakglass.services.topic_backup.manifest import write_manifest
 from breakglass.services.topic_backup.mending import mend
 from breakglass.services.topic_backup.status import topic_status
 from breakglass.services.topic_backup.store.blobs import LocalBlobs
-from breakglass.services.topic_backup.store.runs_folder import RunsFolder
-from breakglass.services.topic_backup.store.store import open_store
+from breakglass.services.topic_backup.store.store import RunsFolder, open_store
 from breakglass.services.topic_backup.verification import verify_files
 from tests.unit.topic_backup.backups import ORDERS, back_up, manifest_of, overwrite
 from tests.unit.topic_backup.crash_points import CrashPoints
@@ -100,7 +100,7 @@ def test_a_run_that_is_killed_leaves_files_that_are_whole(
         assert verify_files(LocalFolder(path)).whole, before
         seen.add(offsets(path).get("billing"))
         group_history.update(LocalFolder(path), {0: {"billing": 15, "late": 1}})
-        assert consumer_offsets.read(LocalFolder(path), 0)["late"] == 1, before
+        assert read_offsets(LocalFolder(path), 0)["late"] == 1, before
         assert verify_files(LocalFolder(path)).whole, before
     assert seen == {None, 12, 15}
 

@@ -14,14 +14,15 @@ from typer.testing import CliRunner
 from breakglass.console.backup import app
 from breakglass.services.errors import DamagedBackup, Refused, UsageError
 from breakglass.services.model import Unknown
-from breakglass.services.topic_backup import partition_index, verified
+from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import FoundPartition, found_files
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.notes import note_verified
 from breakglass.services.topic_backup.prune import PruneLimits, prunable, prune
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.segment_index import read_partition_index
 from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.topic_writer import TopicWriter
@@ -74,7 +75,7 @@ def test_what_stays_is_whole_and_goes_on(folder: LocalFolder) -> None:
     assert len(gone) == 4
     assert offsets(folder) == [8, 9]
     assert verify_files(folder).whole
-    assert [entry.start_offset for entry in partition_index.read(folder, 0)] == [8]
+    assert [entry.start_offset for entry in read_partition_index(folder, 0)] == [8]
     with TopicWriter(folder.path.parent, TopicIdentity("t")) as writer:
         assert writer.partition(0).next_offset == 10
     assert prune(folder, PruneLimits(keep_bytes=0)) == ()
@@ -138,7 +139,7 @@ def test_without_an_index_the_figures_are_unknown(rotated: LocalFolder) -> None:
     part = found(rotated.path)[0]
     for figure in (part.records, part.first_offset, part.last_offset):
         assert isinstance(figure, Unknown)
-        assert "backup reindex" in figure.reason
+        assert "backup repair" in figure.reason
     assert found(rotated.path)[1].records == 200
 
 
@@ -155,13 +156,13 @@ def test_missing_and_short_segments_are_damage(rotated: LocalFolder) -> None:
 
 def test_status_prints_what_is_known_and_nothing_as_0(tmp_path: Path) -> None:
     topic = as_the_originals(back_up(tmp_path, run(5, 15)))
-    result = CliRunner().invoke(app, ["status", "--store", str(tmp_path)])
+    result = CliRunner().invoke(app, ["list", "--store", str(tmp_path)])
     assert result.exit_code == 0
     row = result.stdout.splitlines()[1].split()
     assert row == ["orders-0", "5-14", "?", "10", row[4], "1", "?", "?", "no"]
 
     document = json.loads(
-        CliRunner().invoke(app, ["status", "--store", str(tmp_path), "--json"]).stdout
+        CliRunner().invoke(app, ["list", "--store", str(tmp_path), "--json"]).stdout
     )
     (partition,) = document["topics"][0]["partitions"]
     assert (partition["records"], partition["last_offset"]) == (10, 14)
@@ -169,11 +170,11 @@ def test_status_prints_what_is_known_and_nothing_as_0(tmp_path: Path) -> None:
     assert set(partition["unknown"]) == {"next_offset", "lag", "gaps", "lost"}
 
     cut_to(topic / RECORDS, 60)
-    assert CliRunner().invoke(app, ["status", "--store", str(tmp_path)]).exit_code == 1
+    assert CliRunner().invoke(app, ["list", "--store", str(tmp_path)]).exit_code == 1
 
 
 def test_what_is_left_of_an_originals_folder_is_whole(rotated: LocalFolder) -> None:
-    named = partition_index.read(rotated, 2)
+    named = read_partition_index(rotated, 2)
     gone = prune(rotated, PruneLimits(before_offset=50))
     assert {segment.partition for segment in gone} == {0, 1, 2}
     assert all(segment.last_offset is not None for segment in gone)
@@ -182,7 +183,7 @@ def test_what_is_left_of_an_originals_folder_is_whole(rotated: LocalFolder) -> N
     assert left == list(range(left[0], 200))
     assert 0 < left[0] <= 50
     dropped = {segment.prefix for segment in gone}
-    assert partition_index.read(rotated, 2) == tuple(
+    assert read_partition_index(rotated, 2) == tuple(
         entry for entry in named if entry.prefix not in dropped
     )
     assert not any(records_name(prefix) in rotated.names() for prefix in dropped)
@@ -236,7 +237,7 @@ def test_an_index_that_cannot_be_read_is_said_before_anything_goes(rotated: Loca
 
 def test_a_folder_that_lost_its_manifest_is_not_the_originals(tmp_path: Path) -> None:
     topic = back_up(tmp_path, run(0, 10), max_segment_bytes=1)
-    verified.note(LocalFolder(topic), 1, "files", None, whole=True)
+    note_verified(LocalFolder(topic), 1, "files", None, whole=True)
     as_the_originals(topic)
     with pytest.raises(UsageError):
         prunable(LocalFolder(topic), PruneLimits(keep_segments=1))

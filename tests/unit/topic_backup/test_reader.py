@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 
 from breakglass.services.errors import BreakglassError, StorageError
 from breakglass.services.model import TopicPartition
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import write_manifest
 from breakglass.services.topic_backup.mending import mend
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
-from breakglass.services.topic_backup.record import Record, encode
-from breakglass.services.topic_backup.reindex import reindex
+from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, altered
-from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
+from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry, reindex
 from breakglass.services.topic_backup.segment_reader import CHUNK_BYTES, FIRST_POSITION
-from breakglass.services.topic_backup.store.runs_folder import RunsFolder
+from breakglass.services.topic_backup.store.store import RunsFolder
 from breakglass.services.topic_backup.summary import SegmentSummary
 from tests.fuzz.damage import Damage, bounded, damage
 from tests.kit.extent import examples

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.model import TopicPartition
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST, records_name, segment_index_name
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
-from breakglass.services.topic_backup.record import Record, encode
+from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.summary import GapReason
 from breakglass.services.topic_backup.topic_writer import TopicWriter

@@ -16,6 +16,7 @@ from breakglass.services.divergence.entry import RecordEntry
 from breakglass.services.divergence.opening import open_backup
 from breakglass.services.divergence.source import Reading
 from breakglass.services.pipeline.stored_segments import runs_between, stored_segments
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import found_files, read_held, read_sound
@@ -23,10 +24,10 @@ from breakglass.services.topic_backup.mending import mend
 from breakglass.services.topic_backup.part import Addition, Missing
 from breakglass.services.topic_backup.prune import PruneLimits, prune
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.record import Record, _Decoder, encode
-from breakglass.services.topic_backup.reindex import reindex
+from breakglass.services.topic_backup.record import _Decoder, encode
 from breakglass.services.topic_backup.salvage import salvaged
 from breakglass.services.topic_backup.segment_bytes import SegmentExtent
+from breakglass.services.topic_backup.segment_index import reindex
 from breakglass.services.topic_backup.segment_reader import FoundRecord, Proof
 from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store.store import LocalStore
@@ -93,7 +94,7 @@ def test_reindex_to_another_folder_writes_a_mended_copy_and_changes_nothing(
     topic = tmp_path / "damaged" / "orders"
     shutil.copytree(topic_of(case), topic)
     before = {one.name: one.read_bytes() for one in topic.iterdir()}
-    result = CliRunner().invoke(app, ["reindex", str(topic), "--out", str(tmp_path / "mended")])
+    result = CliRunner().invoke(app, ["repair", str(topic), "--out", str(tmp_path / "mended")])
     assert result.exit_code == 1
     assert {one.name: one.read_bytes() for one in topic.iterdir()} == before
     mended = tmp_path / "mended" / "orders"
@@ -218,7 +219,7 @@ def by_a_rescue(topic: Path) -> Path:
 
 def by_reindex(topic: Path) -> Path:
     again = topic.parent.parent / "again"
-    assert CliRunner().invoke(app, ["reindex", str(topic), "--out", str(again)]).exit_code == 1
+    assert CliRunner().invoke(app, ["repair", str(topic), "--out", str(again)]).exit_code == 1
     return again / "orders"
 
 

@@ -12,12 +12,13 @@ import pytest
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask
 from breakglass.services.pipeline.stored_segments import runs_between, stored_segments
+from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.topic_backup.assembler import Assembler, TopicAssembler, assembling
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
 from breakglass.services.topic_backup.layout import segment_index_name
 from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
 from breakglass.services.topic_backup.part import Addition, Missing, NewSegment
-from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.segment_bytes import chunks
 from breakglass.services.topic_backup.segment_index import IndexProof, SegmentIndex
 from breakglass.services.topic_backup.verification import verify_files

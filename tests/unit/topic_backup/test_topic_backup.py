@@ -15,8 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.errors import DamagedBackup, MalformedInput, UnsupportedSchema, UsageError
-from breakglass.services.topic_backup import consumer_offsets, group_history, partition_index
+from breakglass.services.record_batches import MAX_HEADERS, Record
+from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.group_history import (
+    decode_offsets,
+    encode_offsets,
+    hash_order,
+    read_offsets,
+    update_offsets,
+)
 from breakglass.services.topic_backup.layout import (
     MANIFEST,
     batch_log_name,
@@ -32,21 +40,22 @@ from breakglass.services.topic_backup.manifest import TopicIdentity, read_manife
 from breakglass.services.topic_backup.manifest import decode as decode_manifest
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import (
-    MAX_HEADERS,
     BytesAs,
     NeedMore,
-    Record,
     UnreadableRecord,
     as_json,
     decode,
     encode,
 )
-from breakglass.services.topic_backup.reindex import reindex
 from breakglass.services.topic_backup.segment_index import (
     IndexedRecord,
+    SegmentEntry,
     SegmentIndex,
     encode_entry,
+    encode_partition_index,
     open_index,
+    read_partition_index,
+    reindex,
 )
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.topic_writer import TopicWriter
@@ -105,7 +114,7 @@ def test_what_kafka_backup_wrote_is_read_and_shown_as_recorded(golden: GoldenPar
         assert next(reader.records(one.offset, one.offset), None) is None
         following = golden.records[number + 1 : number + 2]
         assert tuple(reader.records(one.offset + 1))[:1] == following
-    assert partition_index.read(folder, golden.partition) == golden.partition_index
+    assert read_partition_index(folder, golden.partition) == golden.partition_index
     for prefix, entries in golden.segments.items():
         with SegmentIndex(folder, prefix) as index:
             assert [index[number] for number in range(len(index))] == entries
@@ -153,7 +162,7 @@ GROUPS = [
 def test_group_offsets_are_read_as_recorded(
     topic: str, partition: int, groups: dict[str, int]
 ) -> None:
-    assert consumer_offsets.read(LocalFolder(OFFSETS / topic), partition) == groups
+    assert read_offsets(LocalFolder(OFFSETS / topic), partition) == groups
 
 
 @pytest.mark.parametrize(
@@ -169,7 +178,7 @@ def test_group_offsets_flushed_in_turn_become_the_same_bytes(
     topic: str, partition: int, flushes: list[dict[str, int]], tmp_path: Path
 ) -> None:
     for offsets in flushes:
-        consumer_offsets.update(LocalFolder(tmp_path), partition, offsets)
+        update_offsets(LocalFolder(tmp_path), partition, offsets)
     name = f"consumer_offsets_partition_{partition:03d}"
     assert (tmp_path / name).read_bytes() == (OFFSETS / topic / name).read_bytes()
 
@@ -272,15 +281,15 @@ class TestSegmentIndex:
 
 class TestPartitionIndex:
     @staticmethod
-    def read(folder: LocalFolder, content: bytes) -> tuple[partition_index.SegmentEntry, ...]:
+    def read(folder: LocalFolder, content: bytes) -> tuple[SegmentEntry, ...]:
         (folder.path / "index_partition_000").write_bytes(content)
-        return partition_index.read(folder, 0)
+        return read_partition_index(folder, 0)
 
     @pytest.mark.parametrize("cut", [1, 8, 9, 50, 55])
     def test_an_entry_that_is_cut_is_an_error_with_its_place(
         self, folder: LocalFolder, cut: int
     ) -> None:
-        content = partition_index.encode([partition_index.SegmentEntry(PREFIX, 0)])
+        content = encode_partition_index([SegmentEntry(PREFIX, 0)])
         with pytest.raises(DamagedBackup) as caught:
             self.read(folder, content[:-cut])
         assert caught.value.torn
@@ -292,7 +301,7 @@ class TestPartitionIndex:
                 (b"\x01" + struct.pack(">i", size) + bytes(300), 1)
                 for size in (-1, 256, 2**31 - 1, -(2**31))
             ),
-            (partition_index.encode([partition_index.SegmentEntry(PREFIX, 0)] * 2), 57),
+            (encode_partition_index([SegmentEntry(PREFIX, 0)] * 2), 57),
             (b"\x01" + struct.pack(">i1sq", 1, b"\xff", 0), 5),
         ],
     )
@@ -343,9 +352,9 @@ def test_a_partition_without_groups_has_a_file_and_one_with_groups_keeps_them(
 ) -> None:
     """Kafka Backup's source task throws at each record of a partition without a file."""
     folder = LocalFolder(tmp_path)
-    assert consumer_offsets.read(folder, 0) == {}
+    assert read_offsets(folder, 0) == {}
     (tmp_path / "consumer_offsets_partition_003").write_bytes(b"")
-    assert consumer_offsets.read(folder, 3) == {}
+    assert read_offsets(folder, 3) == {}
     group_history.update(folder, {0: {}, 1: {"g": 7}})
     assert (tmp_path / "consumer_offsets_partition_000").read_bytes() == b"{}"
     group_history.update(folder, {0: {}, 1: {}, 2: {}})
@@ -355,9 +364,9 @@ def test_a_partition_without_groups_has_a_file_and_one_with_groups_keeps_them(
 
 def test_groups_are_escaped_as_by_jackson_and_their_table_grows_as_javas_does() -> None:
     """More than three quarters of 16 buckets, and "p" moves from bucket 0 to 16."""
-    assert consumer_offsets.encode({'\x1f\n"\\u001f': 1}) == b'{"\\u001F\\n\\"\\\\u001f":1}'
-    assert consumer_offsets.hash_order([*"abcdefghijk", "p"]) == ["p", *"abcdefghijk"]
-    assert consumer_offsets.hash_order([*"abcdefghijkl", "p"]) == [*"abcdefghijkl", "p"]
+    assert encode_offsets({'\x1f\n"\\u001f': 1}) == b'{"\\u001F\\n\\"\\\\u001f":1}'
+    assert hash_order([*"abcdefghijk", "p"]) == ["p", *"abcdefghijk"]
+    assert hash_order([*"abcdefghijkl", "p"]) == [*"abcdefghijkl", "p"]
 
 
 PLAIN = encode(plain(7))
@@ -520,10 +529,10 @@ def test_what_is_no_document_is_neither_a_manifest_nor_groups(
         read_manifest(LocalFolder(tmp_path))
     if content not in {b"", b"{}"}:
         with pytest.raises(MalformedInput):
-            consumer_offsets.decode(content, "file")
+            decode_offsets(content, "file")
 
 
 @pytest.mark.parametrize("offset", [b'"1"', b"true", b"1.0", b"1" * 5_000, b'{"g":' * 100_000])
 def test_the_offset_of_a_group_is_a_number(offset: bytes) -> None:
     with pytest.raises(MalformedInput):
-        consumer_offsets.decode(b'{"g": ' + offset + b"}", "file")
+        decode_offsets(b'{"g": ' + offset + b"}", "file")

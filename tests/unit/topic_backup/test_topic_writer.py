@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from breakglass.services.errors import ConflictingRecord, StorageError, UsageError, WrongCluster
 from breakglass.services.model import TopicPartition
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import AppendFile, LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
-from breakglass.services.topic_backup.record import Record, encode
+from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, SegmentSummary
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.kit.extent import examples

@@ -18,7 +18,6 @@ from breakglass.services.errors import BreakglassError, Refused
 from breakglass.services.pipeline.restore.options import RestoreOptions
 from breakglass.services.pipeline.restore.plan import accepted_gaps, require_manifest
 from breakglass.services.pipeline.restore.tail_plan import tail_sources
-from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import read_held, read_sound
 from breakglass.services.topic_backup.layout import (
@@ -28,6 +27,7 @@ from breakglass.services.topic_backup.layout import (
     segment_prefix,
 )
 from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.notes import VERIFIED, note_verified
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store.store import LocalStore
@@ -68,7 +68,7 @@ def command(*words: str | Path) -> bool:
 
 
 def by_status(topic: Path) -> bool:
-    result = CliRunner().invoke(app, ["status", "--store", str(topic.parent), "--json"])
+    result = CliRunner().invoke(app, ["list", "--store", str(topic.parent), "--json"])
     if isinstance(result.exception, BreakglassError):
         return False
     (found,) = json.loads(result.stdout)["topics"]
@@ -89,7 +89,7 @@ def by_verify(topic: Path) -> bool:
 
 
 def by_mending(topic: Path) -> bool:
-    return command("reindex", topic, "--out", topic.parent.parent / "mended")
+    return command("repair", topic, "--out", topic.parent.parent / "mended")
 
 
 def by_diff(topic: Path) -> bool:
@@ -157,7 +157,7 @@ def topic(tmp_path: Path) -> Path:
     """Twenty records in five segments, verified."""
     topic = back_up(tmp_path / "backups", run(0, COUNT), max_segment_bytes=4 * SIZE - 1)
     assert len(segments(topic)) == 5
-    verified.note(LocalFolder(topic), 1, "files", None, whole=True)
+    note_verified(LocalFolder(topic), 1, "files", None, whole=True)
     return topic
 
 
@@ -178,9 +178,9 @@ def test_no_reader_says_of_damaged_records_that_they_are_whole(
     assert place or whole_to(topic) == set(READERS)
     spoil(topic, damage, place, records_name)
     assert whole_to(topic) == set()
-    noted = verified.note(LocalFolder(topic), 1, "files", None, whole=False)
+    noted = note_verified(LocalFolder(topic), 1, "files", None, whole=False)
     assert "whole" not in noted.verdict
-    (topic / verified.NAME).unlink()
+    (topic / VERIFIED).unlink()
     found = whole_to(as_the_originals(topic)) - {by_status}
     assert found == set() or damage is one_byte_changed
 
@@ -192,7 +192,7 @@ def test_damage_to_an_index_costs_no_record_where_there_is_a_manifest_and_else_i
     spoil(topic, damage, 0, segment_index_name)
     assert {by_cat, by_diff, by_restore} <= whole_to(topic)
     assert not by_verify(topic) or damage is one_byte_changed
-    (topic / verified.NAME).unlink()
+    (topic / VERIFIED).unlink()
     result = CliRunner().invoke(app, ["cat", f"{as_the_originals(topic)}/0"])
     assert len(result.stdout.splitlines()) == COUNT or result.exit_code == 1
 
@@ -236,12 +236,12 @@ EVERY = set(READERS)
         pytest.param(without(MANIFEST), READ, id="the manifest is gone"),
         pytest.param(older, READ | {by_mending}, id="it is an older one"),
         pytest.param(
-            without(MANIFEST, verified.NAME),
+            without(MANIFEST, VERIFIED),
             # Their words are "readable" and "not proved", never "whole" and "identical".
             EVERY - {by_status, by_mending},
             id="nothing says that there was one",
         ),
-        pytest.param(without(verified.NAME), EVERY - {by_status}, id="it was never verified"),
+        pytest.param(without(VERIFIED), EVERY - {by_status}, id="it was never verified"),
         pytest.param(
             without(segment_index_name(FIRST)), EVERY - {by_status, by_verify}, id="no index"
         ),
@@ -268,7 +268,7 @@ def test_b19_bytes_that_no_commit_has_are_named(topic: Path) -> None:
 
 def test_status_names_the_segment_and_its_offsets(topic: Path) -> None:
     (topic / records_name(segments(topic)[1])).unlink()
-    result = CliRunner().invoke(app, ["status", "--store", str(topic.parent), "--json"])
+    result = CliRunner().invoke(app, ["list", "--store", str(topic.parent), "--json"])
     (part,) = json.loads(result.stdout)["topics"][0]["partitions"]
     assert result.exit_code == 1
     assert "offsets 4..7" in part["damage"][0]

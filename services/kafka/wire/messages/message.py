@@ -64,8 +64,7 @@ def why_unreadable(error: Exception) -> str:
 def decode_exactly(message_class: Any, body: bytes | memoryview, version: int) -> Any:
     """The message of *message_class* that *body* (without header) holds.
 
-    Raises:
-        MalformedMessage: the body is too short, too long, or has impossible values.
+    Raises MalformedMessage: the body is too short, too long, or has impossible values.
     """
     flexible = message_class.flexible_version_q(version)
     decode = message_class._struct.compiled_decode_from(
@@ -91,8 +90,7 @@ class StrictDecoding:
     def decode(cls: Any, data: bytes | memoryview, version: int, header: bool = False) -> Any:
         """Decode a whole message, after its header where *header* is set.
 
-        Raises:
-            MalformedMessage: the bytes are not one message of this schema.
+        Raises MalformedMessage: the bytes are not one message of this schema.
         """
         if not header:
             return decode_exactly(cls, data, version)

@@ -33,7 +33,7 @@ CONSENT = "consent: "
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("level", LEVELS)
 def test_breakglass_scores_100(seed: int, level: DrillLevel) -> None:
-    ended = breakglass("drill", "--auto", "--seed", seed, "--level", level, "--json")
+    ended = breakglass("lab", "drill", "--auto", "--seed", seed, "--level", level, "--json")
     assert (ended.code, ended.document["score"]) == (0, 100), ended.out + ended.err
     assert ended.document["wrong_verdicts"] == []
 

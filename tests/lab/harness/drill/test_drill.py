@@ -68,7 +68,7 @@ def files_of_state() -> list[str]:
 
 
 def test_breakglass_by_itself_scores_100() -> None:
-    ended = breakglass("drill", "--auto", "--seed", SEED, "--json")
+    ended = breakglass("lab", "drill", "--auto", "--seed", SEED, "--json")
     assert ended.code == 0, ended.err
     document = ended.document
     assert document["deductions"] == [], ended.err
@@ -87,7 +87,7 @@ def test_a_person_recovers_by_keys_and_is_told_what_the_worst_replica_cost(
     """orders-0 is recovered in the console; orders-1 in the shell, by its worst replica."""
     path = tmp_path / "incident.json"
     path.write_text(to_json(STALE_FIRST))
-    command = (PROGRAM, "drill", "--incident", path)
+    command = (PROGRAM, "lab", "drill", "--incident", path)
     here = environment(TMPDIR=str(temporary), PATH=PATH, SHELL="/bin/sh", PS1="drill> ")
     with PtyTerminal(command, env=here) as terminal:
         terminal.wait_for("The clock runs", LAB_SECONDS)
@@ -134,7 +134,7 @@ def elect_in_shell(terminal: PtyTerminal) -> None:
     terminal.wait_for("drill>", LAB_SECONDS)
     terminal.type(f"echo '{WORST}' > worst.json")
     terminal.press("enter")
-    terminal.type("breakglass recover --plan worst.json --gone 1 --without-rescue --write")
+    terminal.type("breakglass recover worst.json --gone 1 --without-rescue --write")
     terminal.press("enter")
     terminal.wait_for("to confirm:", LAB_SECONDS)
     (phrase,) = re.findall(r"Type '(.+)'\s+to confirm", terminal.text)

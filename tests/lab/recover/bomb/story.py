@@ -1,7 +1,7 @@
 """Incidents 1 and 2 on real brokers, as an operator's terminal shows them, screen by screen.
 
 A broker is back with an empty disk: stopped in time, and then, in a second incident, not. `page`
-makes `docs/replay.md` of it.
+writes the screens of `docs/recover.md`.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ def tell(folder: Path) -> Told:
     with threatened(folder / "lab") as cluster, state_of_operator(folder / "state") as state:
         _commands(cluster, told, folder)
         asyncio.run(_incidents(cluster, told, state))
-        observed = ("journal", "observed", "--json")
-        told.commands["afterwards: journal observed"] = breakglass(*observed)
+        observed = ("journal", "list", "--observed", "--json")
+        told.commands["afterwards: journal list --observed"] = breakglass(*observed)
     return told
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.lab.recover.bomb.page import FIRST, PAGE, SECOND, Scene
+from tests.lab.recover.bomb.page import PAGE, SCENES, Scene
 from tests.lab.recover.bomb.story import Told, flat, tell
 
 TIME_LEFT = re.compile(r"within \d|deadline|any moment now|\bin \d+ s\b|\b(30|300) s\b")
@@ -70,14 +70,14 @@ def test_the_line_goes_when_it_is_acknowledged_and_the_journal_keeps_it(told: To
 def test_commands_repeat_what_a_console_saw_until_it_is_acknowledged(told: Told) -> None:
     assert "SEEN: b4 was elected EMPTY" in told.commands["seen: triage"].err
     assert "SEEN" not in told.commands["acknowledged: triage"].err
-    kept = told.commands["afterwards: journal observed"].document["observations"]
+    kept = told.commands["afterwards: journal list --observed"].document["observations"]
     assert {(one["topic"], one["partition"]) for one in kept} == {
         ("orders", 0), *(("carts", number) for number in range(3)),
     }  # fmt: skip
     assert all(one["acknowledged_by"] for one in kept)
 
 
-@pytest.mark.parametrize("scene", [*FIRST, *SECOND], ids=lambda scene: scene.frame)
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.frame)
 def test_the_page_shows_what_real_brokers_showed(told: Told, scene: Scene) -> None:
     fences = PAGE.read_text(encoding="utf-8").split("```text")
     on_page = next(fence for fence in fences if scene.about in fences[fences.index(fence) - 1])

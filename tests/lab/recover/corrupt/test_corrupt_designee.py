@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.kafka.replicas.reading_allowance import (
-    PARTITION_BYTES,
-    Allowance,
-    ReadingLimits,
-)
+from breakglass.services.kafka.replicas.limits import PARTITION_BYTES, Allowance, ReadingLimits
 from breakglass.services.model import LogContents, PartitionEvidence, Unknown
 from breakglass.services.recovery.evidence.contents import ContentsReading
 from breakglass.services.recovery.judgement.assessment import Verdict

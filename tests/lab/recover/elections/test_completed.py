@@ -345,6 +345,6 @@ def assert_left(view: JournalView, last: str) -> None:
     assert view.result is None
     assert last == (
         f"exit 130: {TOGETHER - 1} not attempted of {TOGETHER}; `breakglass recover resume "
-        f"--journal {view.path} --write` finishes what is left"
+        f"{view.path} --write` finishes what is left"
     )
     assert view.unsettled == ()

@@ -45,54 +45,51 @@ READING: dict[str, Words] = {
     "triage": lambda _: ["--each", "--show-replica-info"],
     "plan make": lambda folder: ["--out", folder / "plan.json"],
     "plan check": lambda folder: [elections(folder)],
-    "plan prefer": lambda folder: [elections(folder), "--rack", "r1"],
-    "rescue": lambda folder: ["--plan", elections(folder), "--store", folder / "rescued"],
+    "plan edit": lambda folder: [elections(folder), "--prefer-rack", "r1"],
+    "rescue": lambda folder: [elections(folder), "--store", folder / "rescued"],
     "unclean-recovery": lambda folder: [
         *("--all-offline-partitions", "--show-replica-info"),
         *("--manual-recovery-output-file", folder / "leaders.json"),
     ],
     "doctor": lambda _: [],
-    "exporter": lambda folder: ["--once", "--out", folder / "breakglass.prom"],
+    "serve metrics": lambda folder: ["--once", "--out", folder / "breakglass.prom"],
     "checkpoint explain": lambda _: ["--topics", ORDERS.topic],
-    "capture": lambda folder: ["--to", folder / "bundle.tar.gz"],
+    "bundle capture": lambda folder: ["--to", folder / "bundle.tar.gz"],
     "recover resume": lambda _: [],
     "journal list": lambda _: [],
-    "groups past-end": lambda _: [],
-    "hold": lambda _: [],
-    "internal-topics": lambda _: [],
-    "recover min-isr": lambda _: [],
-    "recover add-replica": lambda _: [],
-    "transactions list": lambda _: [],
+    "after groups list": lambda _: [],
+    "recover freeze": lambda _: [],
+    "after internal-topics": lambda _: [],
+    "recover forget-leader": lambda _: [],
+    "after add-replica": lambda _: [],
+    "after transactions list": lambda _: [],
     "diff": lambda _: [f"replica:1/{ORDERS.topic}/0", f"replica:2/{ORDERS.topic}/0"],
-    "metastore backup": lambda folder: [*SERVICE, "--store", folder],
-    "metastore list": lambda _: SERVICE,
-    "metastore history": lambda _: SERVICE,
-    "metastore validate": lambda _: ["DROP STREAM A;", *SERVICE],
-    "metastore submit": lambda _: ["DROP STREAM A;", *SERVICE],
-    "metastore restore": lambda folder: [
-        *(metastore_backup(folder), "--compact-offsets", *SERVICE)
-    ],
+    "ksql backup": lambda folder: [*SERVICE, "--store", folder],
+    "ksql show": lambda _: SERVICE,
+    "ksql submit": lambda _: ["DROP STREAM A;", *SERVICE],
+    "ksql restore": lambda folder: [*(metastore_backup(folder), "--compact-offsets", *SERVICE)],
 }
 WRITING: dict[str, Words] = {
     "unclean-recovery": lambda _: ["--all-offline-partitions", "--automated-recovery"],
-    "recover": lambda folder: ["--plan", elections(folder)],
+    "recover": lambda folder: [elections(folder)],
     "leader-election": lambda _: ["--election-type", "unclean", "--all-topic-partitions"],
-    "groups reset": lambda _: [],
-    "transactions finish": lambda _: ["--abort"],
-    "groups rollback": lambda folder: ["--journal", folder / "none.jsonl"],
+    "after groups reset": lambda _: [],
+    "after transactions finish": lambda _: ["--abort"],
+    "after groups set": lambda folder: ["--source", f"log:{folder}"],
+    "after groups rollback": lambda folder: [folder / "none.jsonl"],
     "checkpoint take": lambda folder: [
         *("--store", folder, "--topics", "orders", "--level", "coordinated")
     ],
 }
-ON_A_TERMINAL = {"console", "serve"}
+ON_A_TERMINAL = {"console", "serve dashboard"}
 """They are proved by every key of theirs: test_read_only_console."""
-OF_A_JOURNAL = {"journal check", "journal show", "journal timeline", "recover report"}
+OF_A_JOURNAL = {"journal check", "journal show", "recover thaw", "report"}
 """Without a journal it asks nothing; with one its client is the one that all of READING have."""
-OF_LOG_FOLDERS = {"return"}
+OF_LOG_FOLDERS = {"can-start"}
 """It needs the log folder of a dead broker: tests/lab/recover/rescue/test_return.py proves it."""
-OF_BACKUPS = {"backup run", "backup verify", "backup status", "backup restore"}
+OF_BACKUPS = {"backup run", "backup verify", "backup list", "backup restore"}
 """They need a backup, and Spark's own clients: they are proved under tests/lab/backup."""
-OF_CHECKPOINTS = {"checkpoint finish", "checkpoint restore", "checkpoint serve"}
+OF_CHECKPOINTS = {"checkpoint finish", "checkpoint restore", "serve checkpoints"}
 """They need a checkpoint, and Spark's own clients: they are proved under tests/lab/checkpoint."""
 
 

@@ -37,7 +37,7 @@ ORDERS = tuple(TopicPartition("orders", number) for number in range(3))
 DO_NOT_START = (
     "do not start b{0} before its log folder is copied: breakglass rescue --source log:DIR"
 )
-SAFE_WHEN = "; breakglass return --source log:DIR says when it is safe"
+SAFE_WHEN = "; breakglass can-start DIR says when it is safe"
 
 
 def _break(stage: Stage) -> list[Expectation]:
@@ -143,7 +143,7 @@ class TestAStaleReplicaThatIsDown:
                 f"{DO_NOT_START.format(broker)} (1 partition would be cut){SAFE_WHEN}" in ended.said
             )
         assert [one["broker"] for one in ended.document["given_up"]] == [1, 2]
-        timeline = breakglass("journal", "timeline").out
+        timeline = breakglass("journal", "show", "--timeline").out
         assert "Loses    0 records, abandons b1, b2, unread >= 0, as agreed to" in timeline
         assert f"  {DO_NOT_START.format(2)}" in timeline
         assert on_disk(broken, 2, PAY).end == SHARED + ON_B1_AND_B2
@@ -228,7 +228,7 @@ class TestALastLeaderThatIsPassedOver:
         shown = breakglass("journal", "show", "--json").document
         assert [one["abandons"] for one in shown["partitions"]] == [[1]] * 3
         assert "0, abandons b1, unread >= 0" in breakglass("journal", "show").out
-        timeline = breakglass("journal", "timeline").out
+        timeline = breakglass("journal", "show", "--timeline").out
         assert "agreed: 3 partitions lose 0 and abandon b1" in timeline
         assert "Loses    0 records, abandons b1, unread >= 0, as agreed to" in timeline
         assert "  b1 of 3 partitions, unread >= 0 (high watermark of b" in timeline

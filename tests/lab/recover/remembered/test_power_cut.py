@@ -89,13 +89,13 @@ def judged(ended: Ended, topic: str) -> dict[str, Any]:
 
 
 def return_of(cluster: Cluster, broker: int, partition: TopicPartition) -> tuple[int, str, int]:
-    """Exit code of `return`, and the fate of *partition* with its records that would be lost."""
+    """Exit code of `can-start`, and the fate of *partition* with its records that would be lost."""
     source = [
         word
         for path in cluster.broker(broker).layout.log_dirs
         for word in ("--source", f"log:{path}")
     ]
-    ended = on(cluster, "return", *source, "--json")
+    ended = on(cluster, "can-start", *source, "--json")
     found = judged(ended, partition.topic)
     return ended.code, found["fate"], found["lost"]
 
@@ -110,7 +110,7 @@ def test_r52_neither_a_log_with_a_hole_nor_a_stray_one_makes_its_broker_safe_to_
     begin, end = place_of(data, FLUSHED), place_of(data, WHOLE)
     segment.write_bytes(data[:begin] + data[end:])
     shutil.copy(copy / "passed-0" / PARTITION_METADATA, copy / "power-0")
-    found = on(broken, "return", "--source", f"log:{copy}", "--json")
+    found = on(broken, "can-start", "--source", f"log:{copy}", "--json")
     (passed,) = [one for one in found.document["partitions"] if one["topic"] == PASSED.topic]
     assert (passed["fate"], passed["leads"]) == ("unknown", True)
     assert [(one["start"], one["end"]) for one in passed["unreadable"]] == [(FLUSHED, WHOLE)]

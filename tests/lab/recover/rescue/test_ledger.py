@@ -27,7 +27,7 @@ FATES = ("kept", "put back", "rescued", "lost", "waiting", "unknown")
 
 
 def report(lab: Damaged, *more: object) -> Ended:
-    ended = on(lab.cluster, "recover", "report", "--json", *more)
+    ended = on(lab.cluster, "report", "--json", *more)
     assert ended.code == 0, ended.err
     return ended
 

@@ -35,7 +35,7 @@ def test_r31_kafkas_own_empty_checkpoint_is_whole_and_its_broker_may_return(
     assert folder is not None
     assert (folder / EPOCHS).read_text().splitlines() in ([], ["0", "0"])
     assert written_epochs(folder, 0) == EpochHistory((), 0)
-    ended = on(cluster, "return", *disks(cluster, 3), "--json")
+    ended = on(cluster, "can-start", *disks(cluster, 3), "--json")
     (found,) = [one for one in ended.document["partitions"] if one["topic"] == NEVER.topic]
     assert "damaged" not in str(found) + ended.err, found
     assert ended.code == 0, ended.err
@@ -49,7 +49,7 @@ def test_r47_of_two_dead_brokers_each_may_return_where_nothing_was_ever_written(
     cluster.wait_until(lambda: cluster.broker(3).partition_folder(PAIR, 0) is not None, "b3's log")
     lose(cluster, 3)
     lose_last(cluster, 2)
-    assert on(cluster, "return", *disks(cluster, 2)).code == 1
-    both = on(cluster, "return", *disks(cluster, 2), *disks(cluster, 3, "--beside"))
+    assert on(cluster, "can-start", *disks(cluster, 2)).code == 1
+    both = on(cluster, "can-start", *disks(cluster, 2), *disks(cluster, 3, "--beside"))
     assert both.code == 0, both.err
-    assert on(cluster, "return", *disks(cluster, 2), "--gone", 3).code == 0
+    assert on(cluster, "can-start", *disks(cluster, 2), "--gone", 3).code == 0

@@ -147,7 +147,7 @@ def run(lab: Damaged, *words: object) -> Ended:
 
 
 def check(lab: Damaged, *words: object, directories: int | None = None) -> Ended:
-    return run(lab, "return", *from_logs(lab, directories), *words)
+    return run(lab, "can-start", *from_logs(lab, directories), *words)
 
 
 async def on_screen(lab: Damaged, state: Path, words: str) -> str:

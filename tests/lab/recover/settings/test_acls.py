@@ -1,4 +1,4 @@
-"""R22: `recover min-isr` and `internal-topics` need what docs/acls.md says, and no less.
+"""R22: what docs/acls.md says that `recover forget-leader` and `after internal-topics` need.
 
 b4 led `carts` and `left` last and is back EMPTY; b3 led the partitions of `__transaction_state`
 last and is dead.
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from breakglass.services.kafka.cluster.topic_settings import MIN_ISR
+from breakglass.services.kafka.cluster.settings import MIN_ISR
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, B4_EMPTY, COURSE, LAST_LOST
 from breakglass.services.lab.scenarios.play import play, raise_lab
@@ -86,7 +86,7 @@ def but(acls: list[Acl], operation: Operation, resource: Resource) -> list[Acl]:
 
 
 def forget(topic: str) -> tuple[object, ...]:
-    return ("recover", "min-isr", "--topic", topic, "--recovery-duration-ms", 5000, "--write")
+    return ("recover", "forget-leader", "--topic", topic, "--recovery-duration-ms", 5000, "--write")
 
 
 def agreed(topic: str) -> tuple[object, ...]:
@@ -102,7 +102,9 @@ def remembers(lab: Damaged, topic: str) -> bool:
 def test_r22_leaders_are_forgotten_by_who_has_just_what_the_page_says(
     lab: Damaged, config: Path
 ) -> None:
-    ended = allowed(lab.cluster, config, acls_of("recover min-isr", "carts"), *agreed("carts"))
+    ended = allowed(
+        lab.cluster, config, acls_of("recover forget-leader", "carts"), *agreed("carts")
+    )
     assert ended.code == 0, ended.err
     assert "ACL" not in ended.err
     assert not remembers(lab, "carts")
@@ -120,7 +122,7 @@ def test_r22_leaders_are_forgotten_by_who_has_just_what_the_page_says(
 def test_r22_with_less_the_acl_is_named_before_it_is_agreed_to_or_it_fails(
     lab: Damaged, config: Path, operation: Operation, resource: Resource, named: str, consent: bool
 ) -> None:
-    acls = but(acls_of("recover min-isr", "left"), operation, resource)
+    acls = but(acls_of("recover forget-leader", "left"), operation, resource)
     ended = allowed(lab.cluster, config, acls, *(agreed("left") if consent else forget("left")))
     assert ended.code != 0
     assert named in ended.err
@@ -128,13 +130,13 @@ def test_r22_with_less_the_acl_is_named_before_it_is_agreed_to_or_it_fails(
     assert own(lab.cluster, MIN_ISR, "left") is None
 
 
-INTERNAL = ("internal-topics", "--json", "--gone", 3, "--recovery-duration-ms", 5000)
+INTERNAL = ("after", "internal-topics", "--json", "--gone", 3, "--recovery-duration-ms", 5000)
 
 
 def test_r22_internal_topics_are_compared_by_who_has_just_what_the_page_says(
     lab: Damaged, config: Path
 ) -> None:
-    ended = allowed(lab.cluster, config, acls_of("internal-topics", TRANSACTIONS), *INTERNAL)
+    ended = allowed(lab.cluster, config, acls_of("after internal-topics", TRANSACTIONS), *INTERNAL)
     assert ended.code == 0, ended.err
     found: list[dict[str, Any]] = ended.document["partitions"]
     assert [one["partition"] for one in found] == list(range(PARTITIONS))
@@ -153,6 +155,6 @@ def test_r22_internal_topics_are_compared_by_who_has_just_what_the_page_says(
 def test_r22_with_less_internal_topics_name_what_is_missing(
     lab: Damaged, config: Path, operation: Operation, resource: Resource, named: str
 ) -> None:
-    acls = but(acls_of("internal-topics", TRANSACTIONS), operation, resource)
+    acls = but(acls_of("after internal-topics", TRANSACTIONS), operation, resource)
     ended = allowed(lab.cluster, config, acls, *INTERNAL)
     assert f"missing ACL: {named}" in ended.said

@@ -15,8 +15,7 @@ import pytest
 from breakglass.services.guard import run as guard
 from breakglass.services.guard.act import Front
 from breakglass.services.guard.run import ConsentOutdated, GuardedRun
-from breakglass.services.kafka.cluster.layered_setting import LayeredSetting
-from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
+from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION, LayeredSetting
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
@@ -119,12 +118,12 @@ def return_of_b2(lab: Cluster) -> None:
 def test_r14_without_consent_it_says_who_would_win_and_sends_nothing(
     lab: Cluster, behind: Watched, unclean: str
 ) -> None:
-    ended = run(behind, "hold")
+    ended = run(behind, "recover", "freeze")
     assert ended.code == 3
     rows = [line.split() for line in ended.out.splitlines()]
     assert ["feed-0", "b1", "0", "b1", "0"] in rows
     assert ["feed-1", "b2", "25", "b1", "0"] in rows
-    refused = run(behind, "hold", "--write", "--consent=hold news")
+    refused = run(behind, "recover", "freeze", "--write", "--consent=hold news")
     assert (refused.code, refused.said[-1]) == (3, "consent: hold feed")
     assert changes(behind) == []
     assert own(lab, UNCLEAN_ELECTION, "feed") == "true"
@@ -132,21 +131,21 @@ def test_r14_without_consent_it_says_who_would_win_and_sends_nothing(
 
 def test_r14_held_nobody_is_elected_until_it_is_released(lab: Cluster, behind: Watched) -> None:
     configure_topic(lab, "feed", {UNCLEAN_ELECTION: "true"})
-    held = run(behind, "hold", "--write", "--consent=hold feed")
+    held = run(behind, "recover", "freeze", "--write", "--consent=hold feed")
     assert held.code == 0, held.err
     assert own(lab, UNCLEAN_ELECTION, "feed") == "false"
     return_of_b2(lab)
     assert leaders(lab, "feed") == [None, None]
     assert newest_journal(behind).result == "held"
-    again = run(behind, "hold", "--write")
+    again = run(behind, "recover", "freeze", "--write")
     assert again.code == 0
     assert "Nothing is to be held" in again.err
 
-    asked = run(behind, "hold", "--release", "--write")
+    asked = run(behind, "recover", "thaw", "--write")
     assert asked.said[-1] == "consent: release feed and 2 partitions lose 25"
     assert own(lab, UNCLEAN_ELECTION, "feed") == "false"
     consent = asked.said[-1].replace("consent: ", "--consent=")
-    released = run(behind, "hold", "--release", "--write", consent)
+    released = run(behind, "recover", "thaw", "--write", consent)
     assert released.code == 0, released.err
     assert own(lab, UNCLEAN_ELECTION, "feed") == "true"
     assert newest_journal(behind).result == "succeeded"
@@ -158,13 +157,13 @@ def test_r14_what_is_on_by_default_is_held_and_the_topic_has_nothing_of_its_own_
     lab: Cluster, behind: Watched
 ) -> None:
     with on_by_default(lab):
-        held = run(behind, "hold", "--topic", "news", "--write", "--consent=hold news")
+        held = run(behind, "recover", "freeze", "--topic", "news", "--write", "--consent=hold news")
         assert held.code == 0, held.err
         assert layers(lab, UNCLEAN_ELECTION, "news") == LayeredSetting("false", "true")
-        asked = run(behind, "hold", "--release", "--write")
+        asked = run(behind, "recover", "thaw", "--write")
         assert asked.said[-1] == "consent: release news and 2 partitions lose 25"
         consent = asked.said[-1].replace("consent: ", "--consent=")
-        assert run(behind, "hold", "--release", "--write", consent).code == 0
+        assert run(behind, "recover", "thaw", "--write", consent).code == 0
         assert layers(lab, UNCLEAN_ELECTION, "news") == LayeredSetting(None, "true")
 
 
@@ -172,11 +171,13 @@ def test_r14_every_topic_with_it_on_is_found_whoever_said_so(lab: Cluster, behin
     for topic in ("quiet", "feed"):
         configure_topic(lab, topic, {UNCLEAN_ELECTION: "false"})
     with on_by_default(lab):
-        document = run(behind, "hold", "--write", "--json", "--consent=hold 5 topics").document
+        document = run(
+            behind, "recover", "freeze", "--write", "--json", "--consent=hold 5 topics"
+        ).document
         held = {one["topic"] for one in document["settings"]}
         assert held == {"news", "stock", "wires", "cables", "tapes"}
         assert {own(lab, UNCLEAN_ELECTION, topic) for topic in held} == {"false"}
-    ended = run(behind, "hold", "--release", "--write", "--consent=release 5 topics")
+    ended = run(behind, "recover", "thaw", "--write", "--consent=release 5 topics")
     assert ended.code == 0, ended.err
     assert {own(lab, UNCLEAN_ELECTION, topic) for topic in held} == {None}
 
@@ -185,11 +186,11 @@ def test_r14_every_topic_with_it_on_is_found_whoever_said_so(lab: Cluster, behin
 @pytest.mark.parametrize(
     ("kind", "step"), [("request", "hold unclean elections"), ("outcome", "-")]
 )
-@pytest.mark.parametrize("command", [("recover", "resume"), ("hold", "--release")])
+@pytest.mark.parametrize("command", [("recover", "resume"), ("recover", "thaw")])
 def test_r14_a_hold_that_was_killed_is_put_back(
     lab: Cluster, behind: Watched, unclean: str, kind: str, step: str, command: tuple[str, ...]
 ) -> None:
-    view = killed_at(behind, kind, step, 1, "hold", "--write", "--consent=hold stock")
+    view = killed_at(behind, kind, step, 1, "recover", "freeze", "--write", "--consent=hold stock")
     sent = kind == "outcome"
     assert own(lab, UNCLEAN_ELECTION, "stock") == ("false" if sent else "true")
     assert view.result is None
@@ -205,11 +206,11 @@ def test_r14_a_hold_that_was_killed_is_put_back(
 def test_r14_what_somebody_else_set_meanwhile_is_left(
     lab: Cluster, behind: Watched, unclean: str
 ) -> None:
-    assert run(behind, "hold", "--write", "--consent=hold wires").code == 0
+    assert run(behind, "recover", "freeze", "--write", "--consent=hold wires").code == 0
     set_config(lab, ConfigResource.TOPIC, "wires", UNCLEAN_ELECTION, None)
     lab.wait_until(lambda: own(lab, UNCLEAN_ELECTION, "wires") is None, "it to be taken away")
     before = changes(behind)
-    ended = run(behind, "hold", "--release", "--write")
+    ended = run(behind, "recover", "thaw", "--write")
     assert ended.code == 0, ended.err
     assert "somebody has set it since: it has no value of its own" in ended.out
     assert changes(behind) == before
@@ -236,9 +237,9 @@ def test_r14_a_setting_that_changed_since_consent_refuses(
 def test_r14_a_release_that_was_killed_or_is_outdated_is_taken_up_again(
     lab: Cluster, behind: Watched, unclean: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(behind, "hold", "--write", "--consent=hold stock").code == 0
+    assert run(behind, "recover", "freeze", "--write", "--consent=hold stock").code == 0
     consent = "--consent=release stock and 2 partitions lose 25"
-    release = ("hold", "--release", "--write", consent)
+    release = ("recover", "thaw", "--write", consent)
     view = killed_at(behind, "request", "put setting back", 1, *release)
     assert own(lab, UNCLEAN_ELECTION, "stock") == "false"
     assert [change.topic for change in owed(view)] == ["stock"]

@@ -15,7 +15,7 @@ import pytest
 from breakglass.services.guard import run as guard
 from breakglass.services.guard.act import Front
 from breakglass.services.guard.run import ConsentOutdated, GuardedRun
-from breakglass.services.kafka.cluster.topic_settings import MIN_ISR, UNCLEAN_ELECTION
+from breakglass.services.kafka.cluster.settings import MIN_ISR, UNCLEAN_ELECTION
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, B4_EMPTY, COURSE, LAST_LOST
 from breakglass.services.lab.scenarios.replaced_disk import HELD_OFF
@@ -89,7 +89,7 @@ def remembers(lab: Cluster, partition: TopicPartition) -> bool:
 def test_r03_without_write_it_says_what_every_partition_loses_and_sends_nothing(
     behind: Watched,
 ) -> None:
-    ended = run(behind, "recover", "min-isr", "--topic", "mixed")
+    ended = run(behind, "recover", "forget-leader", "--topic", "mixed")
     assert ended.code == 3
     assert "mixed-0: forgets b4, which would be elected over better logs" in ended.said
     assert (
@@ -103,7 +103,7 @@ def test_r03_without_write_it_says_what_every_partition_loses_and_sends_nothing(
 def test_r03_without_the_phrase_nothing_is_sent(
     lab: Cluster, behind: Watched, given: tuple[str, ...]
 ) -> None:
-    ended = run(behind, "recover", "min-isr", "--topic", "mixed", "--write", *given)
+    ended = run(behind, "recover", "forget-leader", "--topic", "mixed", "--write", *given)
     assert ended.code == 3
     assert ended.said[-1] == f"consent: {BOMB_PHRASE}"
     assert changes(behind) == []
@@ -114,7 +114,7 @@ def test_r03_an_intact_leader_has_to_be_named_or_nothing_is_sent(
     lab: Cluster, behind: Watched
 ) -> None:
     consent = f"--consent={BOMB_PHRASE}"
-    ended = run(behind, "recover", "min-isr", "--topic", "mixed", "--write", consent)
+    ended = run(behind, "recover", "forget-leader", "--topic", "mixed", "--write", consent)
     assert ended.code == 3
     assert ended.said[-1] == f"consent: {INTACT_PHRASE}"
     assert changes(behind) == []
@@ -122,7 +122,7 @@ def test_r03_an_intact_leader_has_to_be_named_or_nothing_is_sent(
 
 
 def test_r03_a_topic_without_a_bomb_is_refused(lab: Cluster, behind: Watched) -> None:
-    ended = run(behind, "recover", "min-isr", "--topic", "waits", "--write")
+    ended = run(behind, "recover", "forget-leader", "--topic", "waits", "--write")
     assert ended.code == 3
     assert "no broker is back EMPTY that would be elected for waits" in ended.err
     assert changes(behind) == []
@@ -133,11 +133,11 @@ def test_r03_where_the_controller_elects_by_order_it_is_refused(
 ) -> None:
     configure_topic(lab, "carts", {UNCLEAN_ELECTION: "true"})
     try:
-        ended = run(behind, "recover", "min-isr", "--topic", "carts", "--write")
+        ended = run(behind, "recover", "forget-leader", "--topic", "carts", "--write")
     finally:
         configure_topic(lab, "carts", {UNCLEAN_ELECTION: "false"})
     assert ended.code == 3
-    assert "hold it first, `breakglass hold --topic carts --write`" in ended.err
+    assert "hold it first, `breakglass recover freeze --topic carts --write`" in ended.err
     assert changes(behind) == []
 
 
@@ -148,7 +148,7 @@ def test_r03_forgotten_the_best_replica_is_elected_beside_the_bomb(
         assert judgement(judged(client, "carts"), CARTS).verdict is Verdict.BOMB
     before = layers(lab, MIN_ISR, "carts")
     consent = "--consent=carts forgets b4"
-    ended = run(behind, "recover", "min-isr", "--topic", "carts", "--write", consent)
+    ended = run(behind, "recover", "forget-leader", "--topic", "carts", "--write", consent)
     assert ended.code == 0, ended.err
     assert ended.out.startswith("carts  done: forgotten")
     assert layers(lab, MIN_ISR, "carts") == before
@@ -171,7 +171,7 @@ def test_r03_what_is_the_same_beneath_is_taken_away_and_set_again(
     lab: Cluster, behind: Watched
 ) -> None:
     consent = "--consent=plain forgets b4"
-    ended = run(behind, "recover", "min-isr", "--topic", "plain", "--write", consent)
+    ended = run(behind, "recover", "forget-leader", "--topic", "plain", "--write", consent)
     assert ended.code == 0, ended.err
     assert [written(change) for change in changes(behind)] == [("plain", None), ("plain", "1")]
     assert own(lab, MIN_ISR, "plain") == "1"
@@ -225,7 +225,7 @@ def test_r03_killed_before_it_was_sent_nothing_is_left_to_put_back(
     lab: Cluster, behind: Watched
 ) -> None:
     consents = (f"--consent={BOMB_PHRASE}", f"--consent={INTACT_PHRASE}")
-    arguments = ("recover", "min-isr", "--topic", "mixed", "--write", *consents)
+    arguments = ("recover", "forget-leader", "--topic", "mixed", "--write", *consents)
     killed_at(behind, "request", "change min.insync.replicas", 1, *arguments)
     assert changes(behind) == []
     ended = run(behind, "recover", "resume", "--write")

@@ -58,10 +58,9 @@ from breakglass.services.checkpoint.store.documents import (
     TransactionFloors,
 )
 from breakglass.services.errors import EvidenceChanged, MalformedMessage, Refused
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
-from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.consumer_offsets import log_of
-from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
+from breakglass.services.model import TopicPartition, log_of
+from breakglass.services.record_batches import Record, TimestampType
 from tests.kit.stamps import OUTSIDE
 
 OLD, NEW = "a" * 32, "b" * 32

@@ -208,7 +208,7 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-@pytest.mark.parametrize("command", ["exporter", "serve", "checkpoint serve"])
+@pytest.mark.parametrize("command", ["exporter", "serve", "serve checkpoints"])
 def test_s05_a_program_with_few_descriptors_answers_beside_hundreds_of_idle_peers(
     tmp_path: Path, stack: ExitStack, command: str
 ) -> None:
@@ -218,7 +218,7 @@ def test_s05_a_program_with_few_descriptors_answers_beside_hundreds_of_idle_peer
     cluster.hold(1, order, (0, 10))
     server = cluster.brokers[1].endpoint
     words = [*command.split(), "--bootstrap-server", server, "--port", "0"]
-    if command == "checkpoint serve":
+    if command == "serve checkpoints":
         words += ["--topics", "orders", "--store", str(tmp_path)]
     few = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")
     with running(tmp_path, *words, before=few) as program:

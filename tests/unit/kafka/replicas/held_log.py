@@ -17,7 +17,7 @@ from kafka.protocol.consumer import (
 )
 
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.batches import read_headers
+from breakglass.services.record_batches import read_headers
 from tests.kit.fake_broker import FakeBroker, Reply
 from tests.unit.topic_backup.batch_bytes import batch
 from tests.unit.topic_backup.shapes import run

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from breakglass.services.errors import MalformedMessage, Unreachable
 from breakglass.services.kafka.replicas.list_offsets import LATEST
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReader, ReplicaReading
-from breakglass.services.kafka.wire.broker_errors import denied
+from breakglass.services.kafka.wire.answers import denied
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import (

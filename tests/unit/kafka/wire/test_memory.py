@@ -13,7 +13,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from breakglass.services.errors import MalformedMessage
 from breakglass.services.kafka.wire import memory
-from breakglass.services.kafka.wire.cached_answers import Unchanged
+from breakglass.services.kafka.wire.answers import Unchanged
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.memory import MEBIBYTE, Room, decoded
 from tests.kit.deadlines import ample

@@ -41,7 +41,7 @@ from breakglass.services.connection.settings import ConnectionSettings, Security
 from breakglass.services.kafka.wire import api_keys, connection
 from breakglass.services.kafka.wire import sender as sender_module
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.messages.group_details import (
+from breakglass.services.kafka.wire.messages.other import (
     ConsumerGroupDescribeRequest,
     DescribeShareGroupOffsetsRequest,
 )

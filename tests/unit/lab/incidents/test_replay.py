@@ -28,7 +28,7 @@ def test_what_a_plan_has_is_made_reviewed_and_recovered() -> None:
     steps, best = commands(SCENE, SAID)
     assert steps == [
         "breakglass plan make --gone 3 --out plan.json",
-        "breakglass recover --plan plan.json --gone 3 --write",
+        "breakglass recover plan.json --gone 3 --write",
     ]
     assert best.commands == 3
     assert " ".join(best.console) == "b 3 Enter * e Tab PHRASE Enter q"
@@ -56,7 +56,7 @@ def test_what_a_plan_leaves_to_the_operator_is_set_or_written() -> None:
         assert best.console == ()
         assert best.keys is None
     steps, _ = commands(two_partitions(SCENE), fork, other)
-    assert steps[1] == "breakglass plan set plan.json orders-0=1"
+    assert steps[1] == "breakglass plan edit plan.json orders-0=1"
 
 
 def test_who_leads_by_itself_is_started_after_what_it_lacks_was_saved() -> None:
@@ -64,7 +64,7 @@ def test_who_leads_by_itself_is_started_after_what_it_lacks_was_saved() -> None:
     echo, _ = steps[0].split(" > ")
     assert elections(echo) == [("orders", 0, 3)]
     assert steps[1:] == [
-        "breakglass rescue --plan before.json",
+        "breakglass rescue before.json",
         'breakglass lab start 3 --state "$LAB"',
     ]
     assert best.commands == 3

@@ -8,7 +8,7 @@ from uuid import UUID
 from kafka.protocol.consumer import FetchResponse
 
 from breakglass.services.model import PartitionState, TopicPartition
-from breakglass.services.topic_backup.batches import MAGIC, MAGIC_AT
+from breakglass.services.record_batches import MAGIC, MAGIC_AT
 from tests.kit.fake_metadata import TOPIC_ID
 from tests.unit.topic_backup.batch_bytes import batch
 from tests.unit.topic_backup.shapes import run

@@ -43,7 +43,7 @@ from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.part_writer import PartTarget, exact_chunks
 from breakglass.services.pipeline.spark_job import packed, unpacked
 from breakglass.services.pipeline.topic_copy import explained
-from breakglass.services.topic_backup.compression import Compression
+from breakglass.services.record_batches import Compression
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.part import SegmentPart
 from breakglass.services.topic_backup.record import encode

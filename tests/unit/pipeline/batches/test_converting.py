@@ -14,8 +14,8 @@ from breakglass.services.errors import MalformedMessage
 from breakglass.services.pipeline.batches import table as contents_module
 from breakglass.services.pipeline.batches.converting import FetchedBatches, chunks_of, exactly
 from breakglass.services.pipeline.part_writer import RecordChunk
-from breakglass.services.topic_backup.compression import Compression
-from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.record_batches import Compression, Record, TimestampType
+from breakglass.services.topic_backup.record import encode
 from tests.unit.topic_backup.batch_bytes import (
     CONTROL,
     LOG_APPEND,

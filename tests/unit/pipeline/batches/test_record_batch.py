@@ -10,11 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.errors import MalformedInput
-from breakglass.services.pipeline.batches.record_batch import Producer, batch_rows, record_batch
-from breakglass.services.pipeline.batches.stored_columns import stored_columns
+from breakglass.services.pipeline.batches.record_batch import (
+    Producer,
+    batch_rows,
+    record_batch,
+    stored_columns,
+)
 from breakglass.services.pipeline.stored_segments import RecordRun
-from breakglass.services.topic_backup.batches import BATCH_HEADER, RecordBatch
-from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.record_batches import (
+    BATCH_HEADER,
+    Record,
+    RecordBatch,
+    TimestampType,
+)
+from breakglass.services.topic_backup.record import encode
 from tests.kit.batches import decode_batches
 
 PRODUCER = Producer(id=2**40, epoch=7, transactional=True)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from breakglass.services.pipeline.restore.plan import latest_records
 from breakglass.services.pipeline.restore.task import runs_within
 from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
+from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.record import Record
 from tests.kit.extent import examples
 from tests.unit.topic_backup.backups import back_up, manifest_of
 from tests.unit.topic_backup.shapes import plain

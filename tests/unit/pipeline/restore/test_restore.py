@@ -58,11 +58,12 @@ from breakglass.services.pipeline.stored_segments import (
     StoredSegment,
     stored_segments,
 )
+from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.recovery.plan.document import Plan, PlanEntry
 from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.summary import (
     EpochStart,

@@ -15,8 +15,8 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequ
 from breakglass.services import patience
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
-from breakglass.services.kafka.replicas.reading_allowance import Allowance, ReadingLimits
-from breakglass.services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.replicas.limits import Allowance, ReadingLimits
+from breakglass.services.kafka.wire.answers import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
     UNKNOWN_SERVER_ERROR,

@@ -16,6 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from breakglass.services.errors import ClusterError, TimedOut
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import INTERNAL_TOPICS, TopicPartition, Unknown
+from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.recovery.internal_topics.finding import (
     InternalLoss,
     InternalSearch,
@@ -42,7 +43,6 @@ from breakglass.services.recovery.internal_topics.state import (
 )
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord
 from breakglass.services.recovery.transactions.source import LoggedBatch
-from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.kit.clock import Clock
 
 TRANSACTIONS, OFFSETS, SHARES, SEGMENTS = INTERNAL_TOPICS

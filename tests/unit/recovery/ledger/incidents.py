@@ -13,6 +13,7 @@ from typing import Any
 from breakglass.services.guard.journal import Journal
 from breakglass.services.guard.steps import RESTORE_RECORDS
 from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.recovery.acts.elect import Elect, frozen_elections
 from breakglass.services.recovery.execution.record import described
 from breakglass.services.recovery.execution.routes import ELECT
@@ -27,7 +28,6 @@ from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
 from breakglass.services.recovery.timeline.shelf import account_of
 from breakglass.services.recovery.triage import Left
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import Record, TimestampType
 from breakglass.services.topic_backup.summary import GapReason
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.recovery.replicas import TOPIC_ID, log, offline, silent

@@ -27,12 +27,12 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
+from breakglass.services.record_batches import RecordBatch
 from breakglass.services.recovery.rescue.broker_folder import read_broker_folder, running_broker
 from breakglass.services.recovery.rescue.from_log import LogRescue
 from breakglass.services.recovery.rescue.past_leader import written_epochs
 from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder, rescues_in
 from breakglass.services.recovery.rescue.results import RESERVE_BYTES
-from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest

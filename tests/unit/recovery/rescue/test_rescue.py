@@ -16,8 +16,9 @@ from breakglass.services.errors import ConnectFailed
 from breakglass.services.guard.journal import Journal, read
 from breakglass.services.guard.journal_view import JournalStep
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.rate_limit import RateLimit
+from breakglass.services.kafka.replicas.limits import RateLimit
 from breakglass.services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
+from breakglass.services.record_batches import Record
 from breakglass.services.recovery.execution.record import target_of_item
 from breakglass.services.recovery.execution.target import ElectionTarget, target_of
 from breakglass.services.recovery.rescue.rescue import STEP, JournalledRescue, Rescuer, new_folder
@@ -35,7 +36,6 @@ from breakglass.services.topic_backup.batch_log import BatchState, read_batch_lo
 from breakglass.services.topic_backup.folder import LocalAppendFile, LocalFolder, storage_errors
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
-from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import CLUSTER_ID

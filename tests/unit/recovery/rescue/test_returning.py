@@ -15,6 +15,7 @@ from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.record_batches import Record, RecordBatch
 from breakglass.services.recovery.remembered.heard import HeardLog, key_of
 from breakglass.services.recovery.rescue.broker_folder import (
     EPOCHS,
@@ -42,8 +43,6 @@ from breakglass.services.recovery.rescue.returning import (
 )
 from breakglass.services.recovery.rescue.spans import Span
 from breakglass.services.topic_backup.batch_log import BatchState
-from breakglass.services.topic_backup.batches import RecordBatch
-from breakglass.services.topic_backup.record import Record
 from tests.unit.damage import flipped
 from tests.unit.divergence.test_log_source import tens, write
 from tests.unit.recovery.notation import incident

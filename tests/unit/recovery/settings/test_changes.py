@@ -11,7 +11,7 @@ import pytest
 from breakglass.services.guard.act import HELD, SUCCEEDED, TargetResult
 from breakglass.services.guard.journal import Journal, read
 from breakglass.services.guard.steps import FORGET_LEADERS, HOLD_ELECTIONS, PUT_SETTING_BACK
-from breakglass.services.kafka.cluster.topic_settings import MIN_ISR, UNCLEAN_ELECTION
+from breakglass.services.kafka.cluster.settings import MIN_ISR, UNCLEAN_ELECTION
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.settings.changes import (
     SettingChange,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from breakglass.services.guard.consent import Price
-from breakglass.services.kafka.cluster.layered_setting import LayeredSetting
+from breakglass.services.kafka.cluster.settings import LayeredSetting
 from breakglass.services.model import ReplicaLog, Role, Unknown
 from breakglass.services.recovery.acts.forget_leaders import phrases
 from breakglass.services.recovery.judgement.verdict import assess

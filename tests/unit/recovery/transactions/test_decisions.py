@@ -11,9 +11,9 @@ from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
 from breakglass.services.kafka.transaction_end_client import EndMarker
 from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.recovery.transactions.decisions import Decisions, decided, decisions_in
 from breakglass.services.recovery.transactions.source import LoggedBatch
-from breakglass.services.topic_backup.record import Record, TimestampType
 
 BEGAN, DECIDED_AT, NOW = 1_000, 2_000, 60_000
 PENDING = OpenTransaction(

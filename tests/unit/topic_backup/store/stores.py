@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from breakglass.services.topic_backup.store.blobs import KEY_BYTES, Key
 from breakglass.services.topic_backup.store.form import StoredForm
-from breakglass.services.topic_backup.store.key import KEY_BYTES, Key
-from breakglass.services.topic_backup.store.runs_folder import RunsFolder
-from breakglass.services.topic_backup.store.store import LocalStore, ObjectStore, Store
+from breakglass.services.topic_backup.store.store import LocalStore, ObjectStore, RunsFolder, Store
 
 KEY = Key(bytes(range(KEY_BYTES)))
 OTHER_KEY = Key(bytes(KEY_BYTES))

@@ -21,7 +21,14 @@ from breakglass.services import patience
 from breakglass.services.errors import AlreadyRunning, DamagedBackup, StorageError, UsageError
 from breakglass.services.topic_backup.manifest import TopicIdentity, next_manifest, read_manifest
 from breakglass.services.topic_backup.store import fsspec_blobs
-from breakglass.services.topic_backup.store.blobs import Blobs, LocalBlobs, range_file
+from breakglass.services.topic_backup.store.blobs import (
+    KEY_BYTES,
+    Blobs,
+    Key,
+    LocalBlobs,
+    range_file,
+    read_key,
+)
 from breakglass.services.topic_backup.store.form import (
     CHUNK_BYTES,
     FRAME_BYTES,
@@ -33,14 +40,13 @@ from breakglass.services.topic_backup.store.form import (
     form_of,
 )
 from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs, _Upload
-from breakglass.services.topic_backup.store.key import KEY_BYTES, Key, read_key
-from breakglass.services.topic_backup.store.runs_folder import (
+from breakglass.services.topic_backup.store.store import (
     RunsFolder,
+    Store,
     last_manifest,
     stale,
     version_name,
 )
-from breakglass.services.topic_backup.store.store import Store
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 from tests.kit.deadlines import MOMENT
 from tests.kit.raw_http import OK, answer_of, raw_http

@@ -1,0 +1,113 @@
+"""One leader of two is hung: each reader of log ends still knows those of the other leader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+
+from breakglass.services import patience
+from breakglass.services.backup_watch import location
+from breakglass.services.checkpoint.kafka.logs import Logs
+from breakglass.services.errors import Unreachable
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.list_offsets import (
+    NO_LEADER,
+    OffsetError,
+    Unanswered,
+    read_leader_ends,
+)
+from breakglass.services.model import TopicPartition, known
+from breakglass.services.pipeline.source import WantedTopics, read_sources
+from breakglass.services.recovery.execution.confirm import Observer
+from breakglass.services.recovery.execution.ladder import seen_in
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+    Rung,
+)
+from breakglass.services.recovery.group_standing import LeaderLog, read_leader_logs
+from tests.kit.deadlines import ample
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import TOPIC_ID
+
+HUNG, LED, LOST, OFFLINE = (TopicPartition("orders", number) for number in range(4))
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    """b2 leads orders-0 and is hung; b1 leads orders-1 with 40 records; b3 lost orders-2."""
+    with FakeCluster(3) as cluster:
+        for partition, leader in ((HUNG, 2), (LED, 1), (LOST, 3), (OFFLINE, None)):
+            state = cluster.story.offline(partition, (1, 2))
+            cluster.story.states[partition] = replace(state, leader=leader)
+        cluster.hold(2, HUNG, (0, 10))
+        cluster.hold(1, LED, (0, 40))
+        cluster.brokers[2].hang(until=lambda: answered(cluster))
+        yield cluster
+
+
+@pytest.fixture
+def brief_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who misses it has no say in which metadata is the newest; b2 is silent for longer."""
+    monkeypatch.setattr(patience, "LOOK", 0.05)
+
+
+def answered(cluster: FakeCluster) -> bool:
+    """Whether b1 is asked beside b2: who waits for b2 first waits in vain."""
+    asked = cluster.brokers[1].received
+    return any(one.api_key in (FetchRequest.API_KEY, ListOffsetsRequest.API_KEY) for one in asked)
+
+
+def target(partition: TopicPartition, designee: int) -> ElectionTarget:
+    return ElectionTarget(partition, TOPIC_ID, designee, (1, 2), (1, 2), 5, 40, 1, ())
+
+
+def test_each_partition_has_its_end_or_a_reason(cluster: FakeCluster, client: ReadClient) -> None:
+    ends = read_leader_ends(client.sender, cluster.story.states.values(), ample())
+    silent = ends[HUNG]
+    assert ends[LED] == 40
+    assert ends[OFFLINE] == NO_LEADER
+    assert isinstance(ends[LOST], OffsetError)
+    assert isinstance(silent, Unanswered)
+    assert isinstance(silent.error, Unreachable)
+
+
+def test_all_readers_know_the_other_leaders_end(cluster: FakeCluster, client: ReadClient) -> None:
+    found = location.read_ends(client, {"orders"}, ample())
+    assert (found.ends[LED], type(found.ends[HUNG])) == (40, Unanswered)
+    logs = read_leader_logs(client, cluster.story.states.values(), {}, ample())
+    led = logs[LED]
+    assert isinstance(led, LeaderLog)
+    assert (led.end, type(logs[HUNG])) == (40, Unanswered)
+    ends = Observer(client).log_ends([target(HUNG, 2), target(LED, 1)])
+    assert (ends[LED], known(ends[HUNG])) == (40, False)
+
+
+@pytest.mark.usefixtures("brief_look")
+def test_a_backup_copies_the_partitions_of_the_other_leader(client: ReadClient) -> None:
+    (topic,) = read_sources(client, WantedTopics(("orders",)), ample(), partial=True)
+    assert [source.partition for source in topic.partitions] == [LED]
+    assert set(topic.unread) == {HUNG.partition, LOST.partition, OFFLINE.partition}
+
+
+@pytest.mark.usefixtures("brief_look")
+def test_what_needs_all_of_them_raises_the_error(cluster: FakeCluster, client: ReadClient) -> None:
+    with pytest.raises(Unreachable):
+        read_sources(client, WantedTopics(("orders",)), ample())
+    states = (cluster.story.states[LED], cluster.story.states[HUNG])
+    with pytest.raises(Unreachable):
+        Logs(client, states).high_watermarks(ample())
+    assert Logs(client, states[:1]).high_watermarks(ample()) == {LED: 40}
+
+
+def test_the_rung_of_the_other_partitions_is_seen(cluster: FakeCluster, client: ReadClient) -> None:
+    waiting = [
+        PartitionOutcome(one, RecoveryResult.ELECTED, "", one.designee, 6, Rung.SERVING)
+        for one in (target(HUNG, 2), target(LED, 1))
+    ]
+    seen = seen_in(Observer(client), waiting, cluster.story.states, ample())
+    assert {partition: outcome.rung for partition, outcome in seen.items()} == {LED: Rung.READABLE}
