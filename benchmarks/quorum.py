@@ -6,8 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import UUID
 
-from benchmarks._measure import Program, meets, ours, print_load, run
-from benchmarks._options import Options
+from benchmarks._measure import Options, Program, meets, ours, print_load, run
 from breakglass.services.lab.distribution import distribution
 from breakglass.services.lab.tools import tool_command
 from tests.kit.metadata_log import MetadataLog, noop, partition, record

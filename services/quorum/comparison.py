@@ -36,7 +36,7 @@ class LogFork:
 
 @dataclass(frozen=True, slots=True)
 class ComparedCopy:
-    """A copy beside the best one."""
+    """A copy as compared with the best one."""
 
     copy: MetadataCopy
     relation: Relation

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from breakglass.services.errors import MalformedInput
 from breakglass.services.quorum.metadata_copy import MetadataCopy, MetadataSnapshot
 from breakglass.services.quorum.records import Fields, UnknownRecord, decode_record
-from breakglass.services.topic_backup.batches import RecordBatch
+from breakglass.services.record_batches import RecordBatch
 
 Key = tuple[Any, ...]
 """What a value is of; its first member is the kind."""
@@ -78,7 +78,7 @@ class MetadataImage:
     values: dict[Key, Any] = field(default_factory=dict)
     notes: list[ChangeNote] = field(default_factory=list)
     unknown: list[tuple[int, str]] = field(default_factory=list)
-    """Records that could not be decoded: offset, and what can be said of them."""
+    """Records that could not be decoded: offset, type and version."""
     _at: int = 0
     _at_ms: int | None = None
     _open: int | None = None

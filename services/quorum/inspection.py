@@ -33,7 +33,7 @@ class CopyLack:
 
     compared: ComparedCopy
     records: int | Unknown
-    """Records of the best copy from `shared` on."""
+    """The number of records that the best copy has from `shared` on."""
     changes: tuple[SaidChange, ...] | Unknown
     """What these records changed, in words."""
     own: tuple[SaidChange, ...] | Unknown = ()
@@ -52,7 +52,7 @@ class QuorumInspection:
     chosen: ComparedCopy
     """The copy that the cluster would come back from."""
     lacks: tuple[CopyLack, ...]
-    """Of the copy that was chosen; where none was, of every copy but the best."""
+    """For the chosen copy; if none was chosen, for every copy but the best."""
     unknown: tuple[tuple[int, str], ...]
     """Records of the best copy that could not be decoded: offset, type and version."""
     surviving: tuple[tuple[ComparedCopy, tuple[MetadataSnapshot, ...]], ...]
@@ -106,7 +106,9 @@ def inspect_copies(
         wanted = metadata_folder(_path(chosen))
         named = [one for one in compared if one.copy.path == wanted]
         if not named:
-            raise UsageError(f"--copy {chosen} is not among the folders: name it there, too.")
+            raise UsageError(
+                f"--copy {chosen} is not among the folders: name it as an argument as well."
+            )
         choice = named[0]
     return _inspected(compared, choice, folders, go_on, all_of_them=chosen is None)
 
@@ -182,7 +184,7 @@ def _own(one: ComparedCopy) -> tuple[SaidChange, ...] | Unknown:
 def _forked_data(
     choice: ComparedCopy, folders: Sequence[BrokerFolder], go_on: Callable[[], object]
 ) -> DataFindings:
-    """The data folders beside a copy that is not proved to be a prefix of the best one."""
+    """The data folders against a copy that is not proved to be a prefix of the best one."""
     return compare_data(folders, replay([choice.copy], choice.copy.end.offset).values, go_on)
 
 
@@ -194,7 +196,7 @@ def _path(address: str) -> Path:
 
 
 def _has_data(path: Path) -> bool:
-    """Whether a log folder has replicas beside the metadata log."""
+    """Whether a log folder has other replicas than the metadata log."""
     return any(
         one.name != METADATA_FOLDER and any(one.glob("*.log"))
         for one in path.iterdir()

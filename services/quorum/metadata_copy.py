@@ -24,9 +24,7 @@ from typing import NamedTuple
 from breakglass.services.errors import BreakglassError, MalformedMessage, StorageError
 from breakglass.services.model import Unknown
 from breakglass.services.quorum.records import decode_control
-from breakglass.services.recovery.rescue.broker_folder import META, running_broker
-from breakglass.services.regular_file import open_regular, read_regular
-from breakglass.services.topic_backup.batches import (
+from breakglass.services.record_batches import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
     CONTROL_KEY,
@@ -38,6 +36,8 @@ from breakglass.services.topic_backup.batches import (
     decode_batch,
     read_headers,
 )
+from breakglass.services.recovery.rescue.broker_folder import META, running_broker
+from breakglass.services.regular_file import open_regular, read_regular
 from breakglass.services.topic_backup.folder import storage_errors
 
 METADATA_FOLDER = "__cluster_metadata-0"

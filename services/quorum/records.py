@@ -1,7 +1,7 @@
-"""Decodes metadata records by Kafka's own schemas, which lie beside this module.
+"""Decodes metadata records by Kafka's own schemas, which lie next to this module.
 
 ``schemas`` has them as they are in the jars of Kafka 4.3.1 (Apache License 2.0): kafka-metadata's
-records and, of kafka-clients, those of control batches. A schema describes each older version, too.
+records and the control records of kafka-clients. A schema describes every older version.
 
 ::
 
@@ -34,7 +34,7 @@ _INTEGERS = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q
 Fields = dict[str, Any]
 """The values of a record by Kafka's names; a UUID is its 16 bytes, an array a tuple."""
 Read = Callable[[bytes, int], tuple[Any, int]]
-"""Reads a value from a position; returns the position after it, too."""
+"""Reads a value from a position; returns it with the position after it."""
 
 
 class _Unreadable(Exception):
@@ -46,7 +46,7 @@ class UnknownRecord:
     """A record that no schema describes: a type or a version of a later Kafka, or damage."""
 
     name: str
-    """What can be said of it: ``record type 42 v0``."""
+    """Its type and version: ``record type 42 v0``."""
     content: bytes
 
 

@@ -86,6 +86,8 @@ def test_q02_a_new_leader_raises_the_epoch_that_the_record_does_not_name(tmp_pat
 def test_q02_what_is_undone_in_the_stretch_is_no_change(tmp_path: Path) -> None:
     assert words(tmp_path, setting("a", "1"), setting("a", None)) == []
     assert words(tmp_path, changed(isr=[1, 2]), changed(isr=[1, 2, 3])) == []
+    old, new = scram("ann", b"old"), scram("ann", b"new")
+    assert words(tmp_path, new, old, before=(old,)) == []
 
 
 def test_q02_the_rest_in_words(tmp_path: Path) -> None:

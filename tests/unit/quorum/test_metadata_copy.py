@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from breakglass.services.model import Unknown
 from breakglass.services.quorum.metadata_copy import LogPosition, MetadataCopy, VoterSet, read_copy
-from breakglass.services.topic_backup.batches import BATCH_HEADER
+from breakglass.services.record_batches import BATCH_HEADER
 from tests.kit.metadata_log import (
     MetadataLog,
     batch,
