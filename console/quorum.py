@@ -252,14 +252,10 @@ def _data(data: DataFindings, copy: str) -> Iterator[str]:
             )
     if data.reused_producer_ids:
         yield (
-            f"Producer id {data.largest_producer_id:,} is in {data.producer_snapshot}, and the "
+            f"Producer id {data.largest_producer_id:,} is in {data.producer_id_in}, and the "
             f"copy gives out ids from {data.next_producer_id or 0:,} on: a new producer would get "
             "an id that is in the logs, and its records could be dropped as duplicates."
         )
-    yield (
-        "Producer ids were read in producer snapshots alone, which a broker writes when it rolls a "
-        "segment or stops: the logs may have larger ones."
-    )
     if data.unread:
         yield f"{len(data.unread):,} files and folders could not be read."
         yield from _first(data.unread)
@@ -296,7 +292,7 @@ def _document(found: QuorumInspection) -> dict[str, Any]:
         if found.data is None or isinstance(found.data, Unknown)
         else {
             **members(found.data, "replicas next_producer_id largest_producer_id"),
-            **members(found.data, "producer_snapshot reused_producer_ids unread"),
+            **members(found.data, "producer_id_in reused_producer_ids unread"),
             "strays": [
                 {**of_partition(one.partition), **members(one, "broker path why")}
                 for one in found.data.strays

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from breakglass.services.divergence.log_source import open_log
-from breakglass.services.errors import BreakglassError
+from breakglass.services.divergence.log_source import LogSource, open_log
+from breakglass.services.errors import BreakglassError, MalformedMessage
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.quorum.image import Key, PartitionMetadata
 from breakglass.services.quorum.metadata_copy import LogPosition
@@ -97,9 +97,9 @@ class DataFindings:
     next_producer_id: int | None
     """The copy's; None: it has given out none."""
     largest_producer_id: int | None
-    """In producer snapshots; None: there is no id in them."""
-    producer_snapshot: Path | None
-    """Where that id is."""
+    """In producer snapshots and in batches after them; None: neither has an id."""
+    producer_id_in: Path | None
+    """The file that has that id."""
     unread: tuple[str, ...]
     """Files and folders that could not be read, each with the reason."""
 
@@ -154,7 +154,7 @@ def compare_data(
         short_members=tuple(shorter),
         next_producer_id=values.get(("producer ids",)),
         largest_producer_id=found.largest[0] if found.largest else None,
-        producer_snapshot=found.largest[1] if found.largest else None,
+        producer_id_in=found.largest[1] if found.largest else None,
         unread=tuple(found.unread),
     )
 
@@ -166,12 +166,14 @@ def _look(
     values: Mapping[Key, Any],
     found: _Gathered,
 ) -> None:
-    for snapshot in replica.path.glob("*.snapshot"):
-        match _largest_producer(snapshot):
-            case Unknown(reason):
-                found.unread.append(f"{snapshot}: {reason}")
-            case int(largest) if found.largest is None or largest > found.largest[0]:
-                found.largest = largest, snapshot
+    try:
+        log = open_log(replica.path.name, replica.path)
+        for producer_id, path in _producers(log, replica.path, found.unread):
+            if found.largest is None or producer_id > found.largest[0]:
+                found.largest = producer_id, path
+    except BreakglassError as error:
+        found.unread.append(f"{replica.path}: {error}")
+        return
     partition = replica.partition
     if replica.topic_id is None:
         found.unread.append(f"{replica.path}: partition.metadata names no topic id")
@@ -187,7 +189,7 @@ def _look(
             why = f"the copy assigns it to {','.join(map(str, state.replicas))}"
         found.strays.append(StrayFolder(broker, replica.path, partition, why))
         return
-    read = _log_end(replica.path)
+    read = _log_end(log, replica.path)
     if isinstance(read, Unknown):
         found.unread.append(f"{replica.path}: {read.reason}")
         return
@@ -214,7 +216,7 @@ def _short(
             yield ShortMember(partition, state.isr, broker, *found)
 
 
-def _log_end(path: Path) -> tuple[int, LogPosition] | Unknown:
+def _log_end(log: LogSource, path: Path) -> tuple[int, LogPosition] | Unknown:
     """The last leader epoch that the log's checkpoint names, and the last record's epoch and end.
 
     A leader notes its epoch before it writes a record at it.
@@ -222,14 +224,34 @@ def _log_end(path: Path) -> tuple[int, LogPosition] | Unknown:
     try:
         lines = read_regular(path / EPOCHS, MOST_BYTES).decode("ascii", "replace").splitlines()
         epochs = [(int(epoch), int(start)) for epoch, start in map(str.split, lines[2:])]
-        end = open_log(path.name, path).extent.end
+        end = log.extent.end
         written = [epoch for epoch, start in epochs if start < end]
         last = LogPosition(written[-1] if written else -1, end)
         return (epochs[-1][0] if epochs else -1), last
     except (OSError, ValueError) as error:
         return Unknown(f"{EPOCHS} cannot be read ({error})")
-    except BreakglassError as error:
-        return Unknown(str(error))
+
+
+def _producers(log: LogSource, path: Path, unread: list[str]) -> Iterator[tuple[int, Path]]:
+    """Producer ids as a broker loads them: of the newest snapshot, and of each batch after it."""
+    loaded = log.extent.start
+    for snapshot in sorted(path.glob("*.snapshot"), reverse=True):
+        largest = _largest_producer(snapshot)
+        if isinstance(largest, Unknown):
+            unread.append(f"{snapshot}: {largest.reason}")
+            continue
+        if largest is not None:
+            yield largest, snapshot
+        loaded = max(loaded, int(snapshot.stem)) if snapshot.stem.isdecimal() else loaded
+        break
+    for segment in log.segments[log.first_needed(loaded) :]:
+        try:
+            for header, _ in segment.headers(segment.index().before(loaded)):
+                if header.producer_id >= 0 and header.last_offset >= loaded:
+                    yield header.producer_id, segment.path
+        except MalformedMessage:
+            # A batch that is torn or damaged: a broker truncates the log there when it starts.
+            return
 
 
 def _largest_producer(path: Path) -> int | None | Unknown:

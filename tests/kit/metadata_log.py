@@ -108,6 +108,7 @@ def batch(
     *,
     at_ms: int = T0,
     controls: bool = False,
+    producer_id: int = -1,
 ) -> bytes:
     """A record batch of message format 2."""
     body = bytearray()
@@ -118,7 +119,8 @@ def batch(
     attributes = CONTROL if controls else 0
     covered = (
         struct.pack(
-            ">hiqqqhii", attributes, len(records) - 1, at_ms, at_ms, -1, -1, -1, len(records)
+            ">hiqqqhii",
+            *(attributes, len(records) - 1, at_ms, at_ms, producer_id, -1, -1, len(records)),
         )
         + body
     )

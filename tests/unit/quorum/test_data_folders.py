@@ -38,13 +38,17 @@ class Disks:
         epochs: tuple[tuple[int, int], ...] = ((0, 0),),
         committed: int = 0,
         producers: tuple[int, ...] = (),
+        writer: int = -1,
+        snapshot_at: int | None = None,
     ) -> Path:
         folder = self.root / str(broker)
         replica = folder / f"{topic}-{number}"
         replica.mkdir(parents=True)
         (folder / "meta.properties").write_text(f"version=1\nnode.id={broker}\n")
-        one = [(None, b"value")] * records
-        content = batch(0, epochs[-1][0], one) if records else b""
+        one = [(None, b"value")]
+        content = b"".join(
+            batch(at, epochs[-1][0], one, producer_id=writer) for at in range(records)
+        )
         (replica / f"{0:020}.log").write_bytes(content)
         written = urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
         (replica / "partition.metadata").write_text(f"version: 0\ntopic_id: {written}\n")
@@ -57,9 +61,8 @@ class Disks:
         if producers:
             entries = b"".join(ENTRY.pack(one, 0, 0, 0, 0, 0, 0, -1) for one in producers)
             body = struct.pack(">i", len(producers)) + entries
-            (replica / f"{records:020}.snapshot").write_bytes(
-                struct.pack(">hI", 1, crc32c(body)) + body
-            )
+            at = records if snapshot_at is None else snapshot_at
+            (replica / f"{at:020}.snapshot").write_bytes(struct.pack(">hI", 1, crc32c(body)) + body)
         return replica
 
     def against(self, *states: PartitionMetadata, next_id: int = 0) -> DataFindings:
@@ -143,6 +146,16 @@ def test_q05_an_id_in_a_snapshot_at_or_above_the_next_is_given_out_twice(
     disks.replica(1, 1, 5, producers=(4,))
     found = disks.against(state(1), state(1), next_id=next_id)
     assert (found.largest_producer_id, found.reused_producer_ids) == (7, reused)
+
+
+def test_q05_ids_of_batches_after_the_newest_snapshot_count(disks: Disks) -> None:
+    disks.replica(1, 0, 5, producers=(3,), writer=2000, snapshot_at=2)
+    disks.replica(1, 1, 5, writer=1500)
+    disks.replica(1, 2, 5, producers=(4,), writer=9000)
+    found = disks.against(state(1), state(1), state(1), next_id=2000)
+    assert (found.largest_producer_id, found.reused_producer_ids) == (2000, True)
+    assert found.producer_id_in is not None
+    assert found.producer_id_in.name == f"{0:020}.log"
 
 
 @settings(max_examples=40, deadline=None)
