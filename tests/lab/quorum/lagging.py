@@ -91,9 +91,10 @@ def copy_of(node: Node) -> Path:
 
 def dump(cluster: Cluster, folder: Path) -> Dump:
     files = ",".join(map(str, sorted(folder.glob("*.log"))))
+    four = not cluster.kafka.version.startswith("3.")
     said = run_tool(
         cluster.kafka,
-        "org.apache.kafka.tools.DumpLogSegments",
+        "org.apache.kafka.tools.DumpLogSegments" if four else "kafka.tools.DumpLogSegments",
         ("--cluster-metadata-decoder", "--files", files),
     ).check()
     batches, records = [], []

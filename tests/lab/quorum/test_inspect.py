@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.cluster import Cluster, LabOptions
 from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.node import Node
 from tests.kit.program import Ended, breakglass
@@ -36,10 +36,13 @@ from tests.lab.quorum.lagging import (
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("quorum")]
 
 
-@pytest.fixture(scope="module")
-def lost(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lagged]:
-    folder = tmp_path_factory.mktemp("quorum") / "lab"
-    with Cluster.up(folder, controllers=3, overrides=OVERRIDES, tethered=True) as cluster:
+@pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
+def lost(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lagged]:
+    options: LabOptions = {"controllers": 3, "overrides": OVERRIDES, "tethered": True}
+    options["kafka_version"] = request.param
+    with Cluster.up(tmp_path_factory.mktemp("quorum") / "lab", **options) as cluster:
         yield lose_everything(cluster)
 
 

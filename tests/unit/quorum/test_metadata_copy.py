@@ -56,7 +56,9 @@ def test_the_log_ends_where_its_newest_snapshot_does_if_no_batch_follows(tmp_pat
     assert copy.damage == ()
 
 
-def test_the_last_set_of_voters_counts_in_the_log_before_that_of_a_snapshot(tmp_path: Path) -> None:
+def test_q09_the_last_set_of_voters_counts_in_the_log_before_that_of_a_snapshot(
+    tmp_path: Path,
+) -> None:
     log = small_log()
     log.snapshot(more=[voters(101, 102, 103)])
     assert read(log, tmp_path / "a").voters == VoterSet(True, (101, 102, 103))
