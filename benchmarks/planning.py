@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 from benchmarks._incident import description_of
 from benchmarks._measure import KIBIBYTES_PER_MEGABYTE, Options, meets, print_load
 from breakglass.console.exits import collect_cycles_seldom
-from breakglass.services.incident.forecast import forecast_of
 from breakglass.services.incident.incident import tally_of
+from breakglass.services.incident.listing import forecast_of
 from breakglass.services.incident.row import bare_rows
-from breakglass.services.recovery.evidence.assemble import assemble
+from breakglass.services.recovery.evidence.gather import assemble
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.verdict import assess, assess_all
 from breakglass.services.recovery.plan.draft import open_plan

@@ -55,7 +55,7 @@ from breakglass.screens.screenshot import hide_records, save_screenshot
 from breakglass.screens.stylesheet import KeptStylesheet
 from breakglass.screens.widgets.key_bar import KeyBar
 from breakglass.services.errors import StorageError
-from breakglass.services.recovery.judgement.starting import rescue_before
+from breakglass.services.recovery.judgement.succession import rescue_before
 from breakglass.services.state_folder import state_folder
 from breakglass.themes.palettes import MONOCHROME, PALETTES
 from breakglass.themes.roles import theme_role_variables

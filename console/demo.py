@@ -161,10 +161,9 @@ def _report(found: Triage, electing: Electing, truth: Truth) -> None:
 def _ledger(electing: Electing, client: ReadClient) -> IncidentLedger:
     """Print the ledger of the incident, as `breakglass report` does, and return it."""
     from breakglass.console.report import print_ledger
-    from breakglass.services.recovery.ledger.assemble import ledger_of
+    from breakglass.services.recovery.ledger.assemble import gathered, ledger_of, with_cluster
     from breakglass.services.recovery.ledger.page import ledger_page
-    from breakglass.services.recovery.ledger.sources import gathered, with_cluster
-    from breakglass.services.recovery.timeline.shelf import account_of
+    from breakglass.services.recovery.timeline.account import account_of
 
     (journal,) = electing.journals
     sources = with_cluster(gathered(account_of(journal)), client, ANSWER_SECONDS)

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from breakglass.services.model import PartitionEvidence, ReplicaLog
     from breakglass.services.recovery.execution.target import PartitionOutcome, Skipped
-    from breakglass.services.recovery.guarded.given_up import GivenUp
+    from breakglass.services.recovery.guarded.aftermath import GivenUp
     from breakglass.services.recovery.judgement.assessment import Assessment
     from breakglass.services.recovery.judgement.loss import Loss
-    from breakglass.services.recovery.rescue.results import RescuedPartition
+    from breakglass.services.recovery.rescue.spans import RescuedPartition
     from breakglass.services.recovery.triage import Triage
 
 SCHEMA = 1

@@ -19,10 +19,8 @@ from breakglass.services.guard.act import ActEvent, JournalOpened
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
 from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.acts.add_replicas import reach_text, waits_for
-from breakglass.services.recovery.acts.elect import Elect
-from breakglass.services.recovery.acts.events import OutcomesReported, RescueEnded
-from breakglass.services.recovery.execution.batches import ExecutionLimits
-from breakglass.services.recovery.execution.routes import RouteChoice
+from breakglass.services.recovery.acts.elect import Elect, OutcomesReported, RescueEnded
+from breakglass.services.recovery.execution.steps import ExecutionLimits, RouteChoice
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
@@ -33,21 +31,20 @@ from breakglass.services.recovery.execution.target import (
 from breakglass.services.recovery.guarded.aftermath import (
     Aftermath,
     GroupPastEnd,
+    given_up,
     groups_unread,
     left_open_text,
     open_transactions_after,
     past_end,
 )
-from breakglass.services.recovery.guarded.election_quote import Priced, empty_over_unread
-from breakglass.services.recovery.guarded.given_up import given_up
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
-from breakglass.services.recovery.guarded.subject import ElectionSubject
+from breakglass.services.recovery.guarded.subject import ElectionSubject, Priced, empty_over_unread
 from breakglass.services.recovery.judgement.assessment import INTERNAL_ALONE
 from breakglass.services.words.figures import count
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.recovery.rescue.results import RescuedPartition
+    from breakglass.services.recovery.rescue.spans import RescuedPartition
     from breakglass.services.recovery.triage import Left
 
 

@@ -13,9 +13,9 @@ from breakglass.console.output import columns, print_table, say
 from breakglass.console.wiring import deadline_after
 from breakglass.services import patience
 from breakglass.services.errors import StorageError
-from breakglass.services.incident.loss_text import unread_reason
+from breakglass.services.incident.row import unread_reason
 from breakglass.services.recovery.judgement.assessment import Verb
-from breakglass.services.recovery.judgement.starting import SAFE_WHEN
+from breakglass.services.recovery.judgement.succession import SAFE_WHEN
 from breakglass.services.session import Effort
 from breakglass.services.words.contents import contents_text
 from breakglass.services.words.figures import count, epochs_text, loss_text, partitions_text
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.model import PartitionEvidence, ReplicaLog, TopicPartition
     from breakglass.services.recovery.guarded.aftermath import GroupPastEnd
-    from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import Plan
+    from breakglass.services.recovery.plan.make import Appraisal
     from breakglass.services.recovery.triage import Triage
     from breakglass.services.snapshot import ClusterSnapshot
 
@@ -113,8 +113,8 @@ def appraised(
         WrongCluster: the plan was made for another cluster.
         Unreachable: no broker serves the cluster's metadata.
     """
-    from breakglass.services.recovery.plan.appraisal import appraise
     from breakglass.services.recovery.plan.check import require_cluster
+    from breakglass.services.recovery.plan.make import appraise
     from breakglass.services.recovery.triage import judge, select
 
     # Before anything is asked about topics, which another cluster may not have or not show.
@@ -137,20 +137,20 @@ def appraised(
 
 def compare_with_memory(client: ReadClient, found: Triage) -> None:
     """Look what became of partitions that were offline when they were heard last."""
-    from breakglass.services.incident import returned
+    from breakglass.services.incident.witness import compare_with_memory
     from breakglass.services.recovery.remembered.recollection import Recollection
 
     try:
         known = Recollection(found.snapshot.cluster_id)
-        returned.compare_with_memory(client, found.snapshot, known)
+        compare_with_memory(client, found.snapshot, known)
     except StorageError as error:
         say(f"? {error}")
 
 
 def say_saved(found: Triage) -> None:
     """Say where records are saved that an election left out, and nobody has acknowledged."""
-    from breakglass.services.incident.observations import Observations, unacknowledged
-    from breakglass.services.incident.returned import saved_before
+    from breakglass.services.incident.elections_seen import Observations, unacknowledged
+    from breakglass.services.incident.witness import saved_before
     from breakglass.services.recovery.guarded.rescue_choice import all_folders
 
     try:
@@ -167,8 +167,11 @@ def say_saved(found: Triage) -> None:
 
 def say_observed(*cluster_ids: str) -> None:
     """Say what is not acknowledged; a file that cannot be read is reported, and stops nothing."""
-    from breakglass.services.incident.election_words import alarm_lines
-    from breakglass.services.incident.observations import Observations, unacknowledged
+    from breakglass.services.incident.elections_seen import (
+        Observations,
+        alarm_lines,
+        unacknowledged,
+    )
 
     shown = False
     for cluster_id in cluster_ids:

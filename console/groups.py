@@ -25,7 +25,7 @@ from breakglass.console.options import (
 )
 from breakglass.console.output import columns, data_aside, print_json, print_table, say
 from breakglass.console.wiring import Connection
-from breakglass.services.guard.journal_view import read
+from breakglass.services.guard.journal import read
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -133,8 +133,7 @@ def set_back(
     not known: the source's own folder of that partition shows it. Groups with running consumers are
     refused; `after groups rollback` restores the offsets that were committed before.
     """
-    from breakglass.services.recovery.acts.move_groups import MoveGroups
-    from breakglass.services.recovery.lost_offsets import lost_offsets
+    from breakglass.services.recovery.acts.move_groups import MoveGroups, lost_offsets
 
     connection.require_write(MoveGroups.doing)
     opened = _opened(source, while_running=while_running)

@@ -17,11 +17,11 @@ from breakglass.services.guard.act import (
     ActStep,
     Armed,
     Front,
+    GuardedRun,
     JournalOpened,
     TargetOutcome,
     TargetResult,
 )
-from breakglass.services.guard.run import GuardedRun
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:

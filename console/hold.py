@@ -23,7 +23,7 @@ from breakglass.services.errors import UsageError, WrongCluster
 
 if TYPE_CHECKING:
     from breakglass.services.guard.journal import JournalView
-    from breakglass.services.recovery.acts.hold import PlannedHold
+    from breakglass.services.recovery.acts.topic_settings import PlannedHold
 
 Released = Annotated[
     str | None,
@@ -65,7 +65,7 @@ def freeze(
     if journal is not None:
         raise UsageError("--journal names the freeze to end: add --release")
 
-    from breakglass.services.recovery.acts.hold import HoldElections
+    from breakglass.services.recovery.acts.topic_settings import HoldElections
 
     outcomes = Outcomes(quiet=as_json)
     command = GuardedCommand(HoldElections(topics), consent, connection, hear=outcomes)
@@ -156,7 +156,7 @@ def put_back(
     connection: Connection, path: Path, consent: Consent, *, quiet: bool = False
 ) -> tuple[int, Outcomes]:
     """Put back what the journal in *path* changed; the exit code, and what came of each topic."""
-    from breakglass.services.recovery.acts.put_back import PutSettingsBack
+    from breakglass.services.recovery.acts.topic_settings import PutSettingsBack
 
     outcomes = Outcomes(quiet)
     command = GuardedCommand(PutSettingsBack(path), consent, connection, hear=outcomes)
@@ -177,8 +177,8 @@ def _views(connection: Connection, journal: str | None) -> list[JournalView]:
         WrongCluster: it is of another cluster.
     """
     from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION
-    from breakglass.services.recovery.settings.changes import owed, owing_journals
-    from breakglass.services.recovery.timeline.shelf import Shelf
+    from breakglass.services.recovery.timeline.account import Shelf
+    from breakglass.services.recovery.topic_settings import owed, owing_journals
 
     cluster_id = connection.cluster_id(patience.REQUEST)
     if journal is None:

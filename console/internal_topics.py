@@ -133,7 +133,7 @@ def _designees(
 
 
 def _rows(found: Sequence[InternalLoss], *, everything: bool) -> Iterator[tuple[object, ...]]:
-    from breakglass.services.recovery.internal_topics.meaning import value_text
+    from breakglass.services.recovery.internal_topics.finding import value_text
 
     for loss in found:
         for tail in loss.tails:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from breakglass.services.guard.journal import UnreadableJournal
-    from breakglass.services.recovery.timeline.account import Account, Brief
-    from breakglass.services.recovery.timeline.shelf import Shelf
+    from breakglass.services.recovery.timeline.account import Account, Brief, Shelf
 
 app = new_app(
     "What was done to clusters from here: by whom, when, and how it ended.\n\nJournals are files "
@@ -64,9 +63,8 @@ def list_journals(
     as_json: AsJson = False,
 ) -> None:
     """List journals, newest first."""
-    from breakglass.services.incident.observations import clusters_observed
-    from breakglass.services.recovery.timeline.account import Brief, words_of
-    from breakglass.services.recovery.timeline.shelf import Shelf
+    from breakglass.services.incident.elections_seen import clusters_observed
+    from breakglass.services.recovery.timeline.account import Brief, Shelf, words_of
 
     named = _cluster_named(connection, cluster)
     observing = [named] if named else clusters_observed()
@@ -76,7 +74,7 @@ def list_journals(
     found = _all(Shelf(), named)
     say_observed(*observing)
     if as_json:
-        from breakglass.services.recovery.timeline.document import list_document
+        from breakglass.services.recovery.timeline.text import list_document
 
         print_json(list_document(found))
         return
@@ -103,10 +101,10 @@ def list_journals(
 
 
 def _list_observed(clusters: Sequence[str], *, acknowledge: bool, as_json: bool) -> None:
-    from breakglass.services.incident.election_words import sightings
-    from breakglass.services.incident.observations import (
+    from breakglass.services.incident.elections_seen import (
         Observations,
         observation_document,
+        sightings,
         unacknowledged,
     )
 
@@ -154,7 +152,7 @@ def show(
     accounts = _accounts(journals or [], connection, cluster)
     if timeline:
         if as_json:
-            from breakglass.services.recovery.timeline.document import timeline_document
+            from breakglass.services.recovery.timeline.text import timeline_document
 
             print_json(timeline_document(accounts))
         else:
@@ -166,7 +164,7 @@ def show(
         raise UsageError("name one journal, or add --timeline, which merges several")
     (account,) = accounts
     if as_json:
-        from breakglass.services.recovery.timeline.document import account_document
+        from breakglass.services.recovery.timeline.text import account_document
 
         print_json(account_document(account))
         return
@@ -223,8 +221,7 @@ def _accounts(
     names: Sequence[str], connection: Connection, cluster: str | None = None
 ) -> list[Account]:
     """The journals of *names*; without any, the newest of that cluster that can be read."""
-    from breakglass.services.recovery.timeline.account import Brief
-    from breakglass.services.recovery.timeline.shelf import Shelf, account_of
+    from breakglass.services.recovery.timeline.account import Brief, Shelf, account_of
 
     shelf = Shelf()
     accounts = [shelf.named(name) for name in names]

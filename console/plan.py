@@ -29,8 +29,8 @@ from breakglass.services.session import Effort
 from breakglass.services.words.figures import count
 
 if TYPE_CHECKING:
-    from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import PartitionRecord, Plan
+    from breakglass.services.recovery.plan.make import Appraisal
     from breakglass.services.recovery.triage import Triage
 
 app = new_app(
@@ -266,7 +266,7 @@ def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
     for broker, reason in sorted(found.evidence.silent.items()):
         say(f"? b{broker}: {reason}")
     say(f"The plan {totals_of(made)}.")
-    from breakglass.services.recovery.judgement.starting import AS_IT_WAS
+    from breakglass.services.recovery.judgement.succession import AS_IT_WAS
 
     waiting = [
         made.records[partition]
@@ -294,7 +294,7 @@ def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
 
 def say_left_out(made: Plan, out: Path | None) -> None:
     """Say which partitions the plan leaves out, why, and how one of them is decided by hand."""
-    from breakglass.services.recovery.plan.candidates import candidates
+    from breakglass.services.recovery.plan.make import candidates
 
     by_reason: dict[str, list[PartitionRecord]] = {}
     for record in made.left_out:

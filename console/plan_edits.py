@@ -46,7 +46,7 @@ def opened(path: Path) -> PlanText:
     Raises: MalformedInput, UnsupportedSchema, StorageError.
     """
     from breakglass.services.recovery.plan.file import parse_plan
-    from breakglass.services.recovery.plan.json_text import read_text
+    from breakglass.services.recovery.plan.partition_file import read_text
 
     text = read_text(path)
     plan = parse_plan(text, str(path))
@@ -195,8 +195,8 @@ def approve(
     An approval holds for one digest: any edit of the plan voids it.
     """
     from breakglass.services.guard.lock import operator
+    from breakglass.services.recovery.plan.edit import approve as agree
     from breakglass.services.recovery.plan.make import totals_of
-    from breakglass.services.recovery.plan.notes import approve as agree
 
     before, who = opened(path), by or operator()
     plan = before.plan
@@ -240,7 +240,7 @@ def _save(before: PlanText, after: Plan, out: Path | None) -> None:
     Raises EvidenceChanged: somebody else wrote the file in the meantime.
     """
     from breakglass.services.recovery.plan.file import write_plan
-    from breakglass.services.recovery.plan.json_text import read_text
+    from breakglass.services.recovery.plan.partition_file import read_text
 
     if out is not None:
         write_plan(after, out)

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from breakglass.console.documents import SCHEMA
 from breakglass.console.output import columns, of_partition, print_table
-from breakglass.services.recovery.guarded.election_quote import empty_over_unread
+from breakglass.services.recovery.guarded.subject import empty_over_unread
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.judgement.loss import unread_bound
-from breakglass.services.recovery.plan.make import consent_groups, plan_price, totals_of
-from breakglass.services.recovery.plan.rows import verdict_on, why
+from breakglass.services.recovery.plan.make import (
+    consent_groups,
+    plan_price,
+    totals_of,
+    verdict_on,
+    why,
+)
 from breakglass.services.words.figures import (
     count,
     loss_text,
@@ -26,9 +31,9 @@ from breakglass.services.words.moments import time_text
 if TYPE_CHECKING:
     from breakglass.services.guard.consent import Price
     from breakglass.services.model import TopicPartition
-    from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import PartitionRecord, Plan
     from breakglass.services.recovery.plan.edit import PlanDifference
+    from breakglass.services.recovery.plan.make import Appraisal
 
 COLUMNS = columns(
     "Topic-partition", "Leader", "Chosen by", "Verdict", "Action", ">Loses", ">Unread", "Why"

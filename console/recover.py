@@ -60,11 +60,11 @@ if TYPE_CHECKING:
     from breakglass.console.electing import Electing
     from breakglass.services.guard.journal import JournalView
     from breakglass.services.model import TopicPartition
-    from breakglass.services.recovery.acts.forget_leaders import PlannedForgetting
     from breakglass.services.recovery.acts.resume import Resumption
+    from breakglass.services.recovery.acts.topic_settings import PlannedForgetting
     from breakglass.services.recovery.execution.target import ElectionTarget
-    from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import Plan
+    from breakglass.services.recovery.plan.make import Appraisal
     from breakglass.services.recovery.triage import Left
     from breakglass.services.recovery.unfinished import Remains
 
@@ -89,7 +89,7 @@ def forget_leader(
     is given up needs a phrase. Without --topics, the command changes the topics that a BOMB
     threatens. It puts the setting back at once. Afterwards `triage` says which replica to elect.
     """
-    from breakglass.services.recovery.acts.forget_leaders import ForgetLeaders
+    from breakglass.services.recovery.acts.topic_settings import ForgetLeaders
 
     act = ForgetLeaders(topics, gone, duration)
     outcomes = Outcomes(quiet=as_json)
@@ -269,8 +269,8 @@ def plan_led_through(connection: Connection, asked: RecoveryByPlan) -> Path | No
 def forks_decided(plan: Plan) -> Plan:
     """*plan* with the leader that the operator chooses where each choice loses records."""
     from breakglass.console.plan_table import named
-    from breakglass.services.recovery.plan.candidates import candidates
     from breakglass.services.recovery.plan.edit import set_leaders
+    from breakglass.services.recovery.plan.make import candidates
 
     forks: dict[tuple[str, tuple[int, ...]], list[TopicPartition]] = {}
     for record in plan.left_out:
@@ -302,9 +302,8 @@ def _answer(question: str) -> str:
 def recover_plan(connection: Connection, path: Path, asked: RecoveryByPlan) -> int:
     """Carry out the plan in *path*; returns the exit code."""
     from breakglass.console.electing import Electing
-    from breakglass.services.recovery.execution.routes import route_for
-    from breakglass.services.recovery.guarded.election_quote import priced
-    from breakglass.services.recovery.guarded.subject import skipped_of
+    from breakglass.services.recovery.execution.steps import route_for
+    from breakglass.services.recovery.guarded.subject import priced, skipped_of
 
     read = opened(path).plan
     connection.require_write(f"recovering by {path}")
@@ -411,9 +410,9 @@ def resume_journal(connection: Connection, asked: JournalResumption) -> int:
     """Carry out one call; returns the exit code."""
     from breakglass.console.electing import Electing
     from breakglass.services.recovery.acts.resume import ResumeJournal
-    from breakglass.services.recovery.execution.routes import stock_route
+    from breakglass.services.recovery.execution.steps import stock_route
     from breakglass.services.recovery.execution.target import RecoveryResult
-    from breakglass.services.recovery.settings.changes import owed
+    from breakglass.services.recovery.topic_settings import owed
     from breakglass.services.recovery.unfinished import abandons_of
 
     with StopSignal() as stop, connection.reading() as client:
@@ -457,8 +456,8 @@ def resume_journal(connection: Connection, asked: JournalResumption) -> int:
 def _journal_to_resume(cluster_id: str, name: str | None) -> JournalView | None:
     """The journal of that *name* or path, or the newest of this cluster that is not done."""
     from breakglass.services.recovery.acts.resume import open_journals
-    from breakglass.services.recovery.settings.changes import owing_journals
-    from breakglass.services.recovery.timeline.shelf import Shelf
+    from breakglass.services.recovery.timeline.account import Shelf
+    from breakglass.services.recovery.topic_settings import owing_journals
 
     if name is not None:
         path = Path(name)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.ledger.entries import IncidentLedger
     from breakglass.services.recovery.ledger.holdings import Holdings
     from breakglass.services.recovery.ledger.page import LedgerPage
-    from breakglass.services.recovery.timeline.account import Account
-    from breakglass.services.recovery.timeline.shelf import Shelf
+    from breakglass.services.recovery.timeline.account import Account, Shelf
 
 
 app = new_app()
@@ -76,12 +75,11 @@ def report(
         raise UsageError("--html and --json are two documents: choose one")
     ledger = _made(connection, journal, plan, put_back or [], rescued or [])
     if as_json:
-        from breakglass.services.recovery.ledger.document import ledger_head, ledger_partitions
+        from breakglass.services.recovery.ledger.page import ledger_head, ledger_partitions
 
         print_json_stream(ledger_head(ledger), "partitions", ledger_partitions(ledger))
     elif as_html:
-        from breakglass.services.recovery.ledger.html import page_html
-        from breakglass.services.recovery.ledger.page import ledger_page
+        from breakglass.services.recovery.ledger.page import ledger_page, page_html
 
         print(page_html(ledger_page(ledger)), end="")
     else:
@@ -124,9 +122,8 @@ def _made(
         UsageError: there is none, or it is not of a recovery, or the plan is not its plan.
         WrongCluster: the addresses or the plan are of another cluster.
     """
-    from breakglass.services.recovery.ledger.assemble import ledger_of
-    from breakglass.services.recovery.ledger.sources import gathered, with_cluster
-    from breakglass.services.recovery.timeline.shelf import Shelf
+    from breakglass.services.recovery.ledger.assemble import gathered, ledger_of, with_cluster
+    from breakglass.services.recovery.timeline.account import Shelf
 
     account, shelf = _account(connection, journal), Shelf()
     held = {} if plan is None else _planned(account, plan)
@@ -141,8 +138,7 @@ def _made(
 
 
 def _account(connection: Connection, journal: str | None) -> Account:
-    from breakglass.services.recovery.timeline.account import Brief
-    from breakglass.services.recovery.timeline.shelf import Shelf, account_of
+    from breakglass.services.recovery.timeline.account import Brief, Shelf, account_of
 
     shelf = Shelf()
     if journal is not None:

@@ -40,13 +40,12 @@ if TYPE_CHECKING:
     from breakglass.console.wiring import Connection
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.model import PartitionEvidence, TopicPartition
-    from breakglass.services.recovery.judgement.starting import PassedOver
-    from breakglass.services.recovery.plan.appraisal import Appraisal
+    from breakglass.services.recovery.judgement.succession import PassedOver
     from breakglass.services.recovery.plan.check import Checked
+    from breakglass.services.recovery.plan.make import Appraisal
     from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
-    from breakglass.services.recovery.rescue.from_log import CopiedLog
-    from breakglass.services.recovery.rescue.results import RescuedPartition
-    from breakglass.services.recovery.rescue.spans import AtRisk
+    from breakglass.services.recovery.rescue.saver import CopiedLog
+    from breakglass.services.recovery.rescue.spans import AtRisk, RescuedPartition
 
 app = new_app()
 
@@ -183,8 +182,8 @@ def _rescue_by_plan(connection: Connection, wanted: RescueRequest, plan: Path) -
 def _rescue_before_return(connection: Connection, wanted: RescueRequest, broker: int) -> int:
     """Save what *broker* cuts when it returns and leads; returns the exit code."""
     from breakglass.console.evidence import final, say_follows
-    from breakglass.services.recovery.guarded.rescuing import BEFORE_RETURN_BYTES
     from breakglass.services.recovery.judgement.assessment import Action, Verb
+    from breakglass.services.recovery.rescue.rescue import BEFORE_RETURN_BYTES
     from breakglass.services.recovery.rescue.spans import at_risk_of_return, harm_of
     from breakglass.services.recovery.triage import triage
 
@@ -269,8 +268,7 @@ Look = Callable[["ReadClient"], RescueFindings]
 
 
 def _rescue(connection: Connection, wanted: RescueRequest, look: Look) -> int:
-    from breakglass.services.recovery.guarded.rescuing import rescuer
-    from breakglass.services.recovery.rescue.rescue import new_folder
+    from breakglass.services.recovery.rescue.rescue import new_folder, rescuer
 
     with StopSignal() as stop:
         with connection.reading() as client:
@@ -322,8 +320,7 @@ def _rescue(connection: Connection, wanted: RescueRequest, look: Look) -> int:
 def _sorted_out(appraisal: Appraisal) -> tuple[list[AtRisk], list[RescuedPartition]]:
     """What can be rescued as it is now, and the results of what cannot."""
     from breakglass.services.recovery.plan.check import CheckStatus
-    from breakglass.services.recovery.rescue.results import RescuedPartition
-    from breakglass.services.recovery.rescue.spans import AtRisk
+    from breakglass.services.recovery.rescue.spans import AtRisk, RescuedPartition
 
     at_risk: list[AtRisk] = []
     beyond: list[RescuedPartition] = []
@@ -366,8 +363,8 @@ def rescue_logs(wanted: RescueRequest, leaders: Connection | None) -> int:
     Returns the exit code.
     """
     from breakglass.services.recovery.rescue.broker_folder import open_log_folder
-    from breakglass.services.recovery.rescue.from_log import LogRescue
     from breakglass.services.recovery.rescue.rescue import new_folder
+    from breakglass.services.recovery.rescue.saver import LogRescue
 
     folders = []
     for source in wanted.source or ():
@@ -450,8 +447,8 @@ def _starts(
         WrongCluster: the folders are of another cluster than the one that is named.
         Unreachable: it does not answer.
     """
-    from breakglass.services.recovery.rescue.from_log import log_end
     from breakglass.services.recovery.rescue.past_leader import kept_by_leaders
+    from breakglass.services.recovery.rescue.saver import log_end
 
     starts: dict[TopicPartition, int] = {}
     with leaders.reading() as client:

@@ -39,7 +39,7 @@ from breakglass.services.recovery.judgement.succession import quorum_lost
 from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
-    from breakglass.services.incident.cells import Listed
+    from breakglass.services.incident.row import Listed
     from breakglass.services.recovery.triage import Triage
 
 app = new_app()
@@ -144,9 +144,8 @@ def _header(found: Triage) -> str:
 
 def _lines(found: Triage, *, each: bool) -> Iterator[Listed]:
     """Rows, and groups of those that fared alike where there are many."""
-    from breakglass.services.incident.groups import grouped
     from breakglass.services.incident.listing import ordered
-    from breakglass.services.incident.row import bare_rows, row_partition
+    from breakglass.services.incident.row import bare_rows, grouped, row_partition
 
     rows = sorted(bare_rows(found.assessments), key=row_partition)
     for group in grouped(ordered(rows)):
@@ -157,16 +156,26 @@ def _lines(found: Triage, *, each: bool) -> Iterator[Listed]:
 
 
 def _row(line: Listed) -> tuple[object, ...]:
-    from breakglass.services.incident import cells
+    from breakglass.services.incident.row import (
+        action_text,
+        best_text,
+        epoch_text,
+        heard_text,
+        log_end_text,
+        loses_text,
+        name_text,
+        unread_text,
+        verdict_text,
+    )
 
     return (
-        cells.verdict_text(line),
-        cells.action_text(line),
-        cells.name_text(line),
-        cells.best_text(line),
-        cells.log_end_text(line),
-        cells.epoch_text(line),
-        cells.loses_text(line),
-        cells.unread_text(line),
-        cells.heard_text(line),
+        verdict_text(line),
+        action_text(line),
+        name_text(line),
+        best_text(line),
+        log_end_text(line),
+        epoch_text(line),
+        loses_text(line),
+        unread_text(line),
+        heard_text(line),
     )

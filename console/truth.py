@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.execution.target import PartitionOutcome
     from breakglass.services.recovery.judgement.assessment import Assessment
     from breakglass.services.recovery.ledger.entries import IncidentLedger
-    from breakglass.services.recovery.rescue.results import RescuedPartition, Saved
+    from breakglass.services.recovery.rescue.spans import RescuedPartition, Saved
 
 
 SCENARIO_COLUMNS = columns("Scenario", "Options", "What happens")

@@ -70,9 +70,9 @@ def elect_all(
     elected that loses the fewest known records.
     """
     from breakglass.console.electing import Electing
-    from breakglass.services.recovery.execution.routes import route_for
+    from breakglass.services.recovery.execution.steps import route_for
     from breakglass.services.recovery.execution.target import target_of
-    from breakglass.services.recovery.guarded.election_quote import priced
+    from breakglass.services.recovery.guarded.subject import priced
 
     electing = Electing(
         connection, client, found.snapshot.cluster_id, stop, route_for(found.native)
@@ -214,8 +214,7 @@ class Unattended:
         """A broker that was in sync last leads by itself, and others cut what it lacks."""
         from breakglass.console.electing import say_rescued
         from breakglass.services.recovery.guarded.rescue_choice import default_folder
-        from breakglass.services.recovery.guarded.rescuing import rescuer
-        from breakglass.services.recovery.rescue.rescue import new_folder
+        from breakglass.services.recovery.rescue.rescue import new_folder, rescuer
         from breakglass.services.recovery.rescue.spans import AtRisk
 
         cluster_id = found.snapshot.cluster_id

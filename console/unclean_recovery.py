@@ -167,8 +167,7 @@ def recover(
     Returns the exit code.
     """
     from breakglass.console.electing import Electing
-    from breakglass.services.recovery.execution.batches import ExecutionLimits
-    from breakglass.services.recovery.execution.routes import stock_route
+    from breakglass.services.recovery.execution.steps import ExecutionLimits, stock_route
     from breakglass.services.recovery.plan.partition_file import read_partitions
     from breakglass.services.recovery.triage import judge, select
 
@@ -275,8 +274,8 @@ class _Call:
 
     def _elect_complete(self, look: PatientLook) -> None:
         """Elect what is complete now (R15) and waits for nobody; the rest keeps waiting."""
-        from breakglass.services.recovery.execution.routes import route_for
-        from breakglass.services.recovery.guarded.election_quote import priced_as_judged
+        from breakglass.services.recovery.execution.steps import route_for
+        from breakglass.services.recovery.guarded.subject import priced_as_judged
         from breakglass.services.recovery.triage import recommended
 
         found = look.found

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from breakglass.services.bundle.contents import OpenedBundle
     from breakglass.services.checkpoint.promises import WantedCheckpoint
     from breakglass.services.checkpoint.wording import RestoreAsked
+    from breakglass.services.incident.elections_seen import Observation
     from breakglass.services.incident.incident import Incident
-    from breakglass.services.incident.observations import Observation
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.model import TopicPartition
     from breakglass.services.session import Power, ReadAccess

@@ -18,8 +18,8 @@ from breakglass.services.model import TopicPartition
 
 if TYPE_CHECKING:
     from breakglass.services.divergence.address import SourceAddress
+    from breakglass.services.incident.elections_seen import Observation
     from breakglass.services.incident.incident import Incident
-    from breakglass.services.incident.observations import Observation
     from breakglass.services.recovery.plan.document import Plan
     from breakglass.services.recovery.timeline.account import Brief
 

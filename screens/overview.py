@@ -41,7 +41,7 @@ from breakglass.services.kafka.cluster.log_dirs import BrokerLogDir
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, Silent, Unknown, known
 from breakglass.services.recovery.judgement.succession import quorum_lost
-from breakglass.services.recovery.timeline.moments import partition_numbers
+from breakglass.services.recovery.timeline.account import partition_numbers
 from breakglass.services.snapshot import Broker, Quorum, Voter
 from breakglass.services.words.figures import count, shown
 from breakglass.services.words.inert import bounded

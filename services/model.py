@@ -264,7 +264,7 @@ class ReplicaLog:
     """How far its record batches were read and found whole."""
     last_heard: ReplicaLog | None = None
     """What an unread replica reported earlier, while the partition was as it is now: an upper bound
-    of that log (`services.recovery.judgement.heard_before`), never a reading of now."""
+    of that log (`services.recovery.evidence.contents`), never a reading of now."""
 
     @property
     def corrupt_at(self) -> int | None:

@@ -48,9 +48,8 @@ from breakglass.services.divergence.align import (
     RecordPair,
     runs,
 )
-from breakglass.services.divergence.backup_source import BackupSource
+from breakglass.services.divergence.backup_source import BackupSource, MetastoreSource
 from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
-from breakglass.services.divergence.metastore_source import MetastoreSource
 from breakglass.services.divergence.pages import Progress, Window, around
 from breakglass.services.divergence.source import Extent, Reading, Same
 from breakglass.services.errors import BreakglassError, UsageError

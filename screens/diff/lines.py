@@ -25,10 +25,11 @@ from breakglass.services.divergence.entry import (
     Item,
     RecordEntry,
     RecordField,
+    Span,
     UnreadableRange,
+    differences,
 )
-from breakglass.services.divergence.replicas import Facing
-from breakglass.services.divergence.text import Span, differences
+from breakglass.services.divergence.replica_source import Facing
 from breakglass.services.model import EpochHistory, ReplicaLog, Unknown
 from breakglass.services.record_batches import ControlType, Marker
 from breakglass.services.words.figures import count, epochs_text

@@ -16,7 +16,7 @@ from breakglass.screens.page import Page
 from breakglass.screens.refreshing import as_ours
 from breakglass.services import patience
 from breakglass.services.divergence.align import Comparison, Minimap
-from breakglass.services.divergence.replicas import Facing, comparison_of
+from breakglass.services.divergence.replica_source import Facing, comparison_of
 from breakglass.services.divergence.source import Abandoned, Reading
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.wire.deadline import Deadline, until

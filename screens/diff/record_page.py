@@ -34,9 +34,11 @@ from breakglass.services.divergence.entry import (
     HeaderList,
     Item,
     RecordEntry,
+    Span,
     UnreadableRange,
+    differences,
+    lines_beside,
 )
-from breakglass.services.divergence.text import Span, differences, lines_beside
 from breakglass.services.errors import BreakglassError
 from breakglass.services.record_batches import TimestampType
 from breakglass.services.words.inert import bounded

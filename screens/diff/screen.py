@@ -28,7 +28,7 @@ from breakglass.screens.diff.record_page import FOLD, REASON_LENGTH, RecordScree
 from breakglass.screens.widgets.facts import StyledLines
 from breakglass.services.divergence.align import Comparison, HunkTotals, PairKind, RecordPair
 from breakglass.services.divergence.pages import Window, count
-from breakglass.services.divergence.replicas import Facing, default_pair, face, readable
+from breakglass.services.divergence.replica_source import Facing, default_pair, face, readable
 from breakglass.services.divergence.source import Extent
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown

@@ -20,19 +20,26 @@ from textual.widget import Widget
 
 from breakglass.screens.context import Context, Known
 from breakglass.screens.elect import wording
-from breakglass.screens.elect.state import ElectionProgress, ElectionState, Phase
-from breakglass.screens.elect.view import GuardedView
-from breakglass.screens.elect.worker import (
+from breakglass.screens.elect.state import (
     AftermathFound,
+    ElectionProgress,
+    ElectionState,
     ElectionWorker,
     LadderMoved,
+    Phase,
     SubjectFrozen,
     UnknownsAnswered,
     subject_in,
 )
+from breakglass.screens.elect.view import GuardedView
 from breakglass.screens.guard.acts import AddReplicasPage, GroupsPage
-from breakglass.screens.guard.page import GuardedPage
-from breakglass.screens.guard.worker import ActEnded, ActFailed, ActReported, GuardMessage
+from breakglass.screens.guard.page import (
+    ActEnded,
+    ActFailed,
+    ActReported,
+    GuardedPage,
+    GuardMessage,
+)
 from breakglass.screens.journal.ledger import LedgerScreen, MadeLedger, make_ledger, saved_words
 from breakglass.screens.messages import CopyAsked, ResumeAsked
 from breakglass.screens.refreshing import in_thread
@@ -185,7 +192,18 @@ class ElectionPage(GuardedPage):
         state = self.state
         match message:
             case SubjectFrozen():
-                self._shown(message)
+                frozen = self._frozen = message.frozen
+                subject = subject_in(frozen)
+                reasons = {change.what: change.reason for change in message.changed}
+                rows = {str(row.partition): row.partition for row in self.state.every_row}
+                rows |= {str(row.partition): row.partition for row in message.rows}
+                self.state.changed = {
+                    rows[name]: why for name, why in reasons.items() if name in rows
+                }
+                self.state.review(subject, message.rows, frozen.asked)
+                self._review(wording.changed_told(reasons, subject), Role.FAILED)
+                if message.changed:
+                    self.table.action_jump(0)
             case ActFailed():
                 self._failed(message.error)
             case ActReported(event=Underway(text=text)):
@@ -214,18 +232,6 @@ class ElectionPage(GuardedPage):
                 state.reopened = bool(left.offline or left.led)
                 state.progress.told(message.settled)
                 self.say("")
-
-    def _shown(self, message: SubjectFrozen) -> None:
-        frozen = self._frozen = message.frozen
-        subject = subject_in(frozen)
-        reasons = {change.what: change.reason for change in message.changed}
-        rows = {str(row.partition): row.partition for row in self.state.every_row}
-        rows |= {str(row.partition): row.partition for row in message.rows}
-        self.state.changed = {rows[name]: why for name, why in reasons.items() if name in rows}
-        self.state.review(subject, message.rows, frozen.asked)
-        self._review(wording.changed_told(reasons, subject), Role.FAILED)
-        if message.changed:
-            self.table.action_jump(0)
 
     def _failed(self, error: BreakglassError | None) -> None:
         told = "Cancelled: nothing was sent." if error is None else str(error)
@@ -417,7 +423,19 @@ class PickedPartitions:
         with front.reading() as client:
             if incident is not None and all(map(partial(_judged, incident), self.partitions)):
                 cluster_id, native = incident.snapshot.cluster_id, incident.native
-                known = self._verified(client, incident, front)
+                # What is known of them, with the contents that the watch has not read yet.
+                known = list(incident.assessments(self.partitions))
+                reading = ContentsReading(client, front.cluster.contents, stop=front.stop)
+                before = [assessment.evidence for assessment in known]
+                if any(reading.due(before)):
+                    # Beside each replica stands who was not reached.
+                    with suppress(BreakglassError):
+                        client.describe(Deadline.after(patience.SNAPSHOT))
+                now = reading.read(before)
+                known = [
+                    row if evidence is row.evidence else assess(evidence, incident.circumstances)
+                    for row, evidence in zip(known, now, strict=True)
+                ]
                 return subject_of(cluster_id, self.partitions, known, native)
             selection = select(client, self.partitions)
             cluster_id = selection.snapshot.cluster_id
@@ -427,20 +445,6 @@ class PickedPartitions:
             judged, native = judgements(client, selection, front, gone)
         return subject_of(cluster_id, self.partitions, judged, native)
 
-    def _verified(self, client: ReadClient, incident: Incident, front: Front) -> list[Assessment]:
-        """What is known of them, with the contents that the watch has not read yet."""
-        known = list(incident.assessments(self.partitions))
-        reading = ContentsReading(client, front.cluster.contents, stop=front.stop)
-        before = [assessment.evidence for assessment in known]
-        if any(reading.due(before)):
-            with suppress(BreakglassError):  # Beside each replica stands who was not reached.
-                client.describe(Deadline.after(patience.SNAPSHOT))
-        now = reading.read(before)
-        return [
-            row if evidence is row.evidence else assess(evidence, incident.circumstances)
-            for row, evidence in zip(known, now, strict=True)
-        ]
-
 
 @dataclass(frozen=True)
 class PlannedElections:
@@ -449,8 +453,8 @@ class PlannedElections:
     plan: Plan
 
     def __call__(self, front: Front) -> ElectionSubject:
-        from breakglass.services.recovery.plan.appraisal import appraise
         from breakglass.services.recovery.plan.check import require_cluster
+        from breakglass.services.recovery.plan.make import appraise
 
         leaders = self.plan.leaders
         with front.reading() as client:

@@ -11,8 +11,7 @@ from textual.binding import Binding, BindingType
 
 from breakglass.screens.messages import ResumeAsked
 from breakglass.screens.widgets.dialog import Overlay
-from breakglass.services.recovery.timeline.account import Brief, ExecutionState, words_of
-from breakglass.services.recovery.timeline.shelf import Shelf
+from breakglass.services.recovery.timeline.account import Brief, ExecutionState, Shelf, words_of
 from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import time_text
 from breakglass.themes.roles import Role, role_style

@@ -14,10 +14,9 @@ from breakglass.services.recovery.acts.add_replicas import waits_for
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.guarded.aftermath import Aftermath, left_open_text
 from breakglass.services.recovery.guarded.check_again import CheckedAgain
-from breakglass.services.recovery.guarded.election_quote import empty_over_unread
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
-from breakglass.services.recovery.guarded.subject import ElectionSubject
-from breakglass.services.recovery.plan.digest import spoken
+from breakglass.services.recovery.guarded.subject import ElectionSubject, empty_over_unread
+from breakglass.services.recovery.plan.partition_file import spoken
 from breakglass.services.words.figures import partitions_text, unread_told
 
 if TYPE_CHECKING:

@@ -76,7 +76,7 @@ class ReleasePage(SettingPage):
     )
 
     def __init__(self, context: Context, journal: Path) -> None:
-        from breakglass.services.recovery.acts.put_back import PutSettingsBack
+        from breakglass.services.recovery.acts.topic_settings import PutSettingsBack
 
         super().__init__(context, PutSettingsBack(journal))
 

@@ -35,10 +35,9 @@ class MadeLedger(NamedTuple):
 
 def make_ledger(context: Context, journal: Path) -> MadeLedger | Unknown:
     """In a thread: reads folders of rescues, and asks the leaders of now."""
-    from breakglass.services.recovery.ledger.assemble import ledger_of
+    from breakglass.services.recovery.ledger.assemble import gathered, ledger_of, with_cluster
     from breakglass.services.recovery.ledger.page import ledger_page
-    from breakglass.services.recovery.ledger.sources import gathered, with_cluster
-    from breakglass.services.recovery.timeline.shelf import account_of
+    from breakglass.services.recovery.timeline.account import account_of
 
     def make() -> MadeLedger:
         account = account_of(journal)
@@ -57,7 +56,7 @@ def save_text(
     context: Context, text: str, name: str, folder: str, suffix: str = ".txt"
 ) -> Path | Unknown:
     """In a thread: write *text* into a *folder* of the state folder."""
-    from breakglass.services.recovery.timeline.saving import save_timeline
+    from breakglass.services.recovery.timeline.text import save_timeline
 
     place = (context.saving_folder or state_folder()) / folder
     return found_or_why(lambda: save_timeline(text, place, name, suffix), "it cannot be written")
@@ -103,7 +102,7 @@ class LedgerScreen(Overlay):
         in_thread(self.app, "timeline", self._save, self._then)
 
     def _save(self) -> Path | Unknown:
-        from breakglass.services.recovery.ledger.html import page_html
+        from breakglass.services.recovery.ledger.page import page_html
 
         html = page_html(self._made.page)
         return save_text(self.context, html, self._made.name, "ledgers", ".html")

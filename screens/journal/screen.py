@@ -30,18 +30,27 @@ from breakglass.screens.refreshing import found_or_why, in_thread
 from breakglass.screens.widgets.dialog import Overlay
 from breakglass.screens.widgets.facts import Fact, Facts, fact, facts_table
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
-from breakglass.services.guard.journal import UnreadableJournal
-from breakglass.services.guard.journal_view import UNKNOWN, JournalStep
-from breakglass.services.incident.election_words import Sighting, sightings
-from breakglass.services.incident.observations import Observations, clusters_observed
+from breakglass.services.guard.journal import UNKNOWN, UnreadableJournal
+from breakglass.services.incident.elections_seen import (
+    Observations,
+    Sighting,
+    clusters_observed,
+    sightings,
+)
 from breakglass.services.model import Unknown
-from breakglass.services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE
+from breakglass.services.recovery.execution.steps import PARTLY_FAILED, SUCCEEDED, UNDONE
 from breakglass.services.recovery.judgement.assessment import recovery_order
-from breakglass.services.recovery.judgement.starting import do_not_start
-from breakglass.services.recovery.timeline.account import Account, Brief, ExecutionState, words_of
+from breakglass.services.recovery.judgement.succession import do_not_start
+from breakglass.services.recovery.timeline.account import (
+    Account,
+    Brief,
+    ExecutionState,
+    Shelf,
+    account_of,
+    digest_text,
+    words_of,
+)
 from breakglass.services.recovery.timeline.ending import NOTHING_SENT, PartitionEnding, result_of
-from breakglass.services.recovery.timeline.moments import digest_text
-from breakglass.services.recovery.timeline.shelf import Shelf, account_of
 from breakglass.services.recovery.timeline.text import UNTROUBLED, timeline_text
 from breakglass.services.words.figures import count
 from breakglass.services.words.inert import bounded
@@ -228,21 +237,19 @@ class StoryScreen(Overlay):
             yield fact("Order", Words("its assignment was not put back", Role.FAILED))
         for step in self._account.view.steps_of(ending.partition):
             yield fact("", "")
-            yield from _step(step, ending)
+            outcome, item = result_of(step, ending.partition), step.items[ending.partition]
+            yield fact(time_text(step.request.at_ms), Words(step.name, Role.HEADING))
+            asked = [
+                f"{name.replace('_', ' ')} {_text(item[name])}" for name in SAID if name in item
+            ]
+            if asked:
+                yield fact("asked", ", ".join(asked))
+            yield fact("became", outcome.result)
+            for name, detail in outcome.details.items():
+                if detail and name != "saved":
+                    yield fact(name, _text(detail))
         yield fact("", "")
         yield fact("", Words("Esc closes", Role.MUTED))
-
-
-def _step(step: JournalStep, ending: PartitionEnding) -> Iterator[Fact]:
-    outcome, item = result_of(step, ending.partition), step.items[ending.partition]
-    yield fact(time_text(step.request.at_ms), Words(step.name, Role.HEADING))
-    asked = [f"{name.replace('_', ' ')} {_text(item[name])}" for name in SAID if name in item]
-    if asked:
-        yield fact("asked", ", ".join(asked))
-    yield fact("became", outcome.result)
-    for name, detail in outcome.details.items():
-        if detail and name != "saved":
-            yield fact(name, _text(detail))
 
 
 def _text(value: object) -> str:

@@ -5,7 +5,7 @@ The cursor stays on its partition, whatever comes, goes or changes places around
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, NamedTuple, cast
 
@@ -15,12 +15,8 @@ from textual.message import Message
 from textual.widget import Widget
 from typing_extensions import override
 
-from breakglass.screens.offline.marks import Marks, line_key, rows_of
 from breakglass.screens.refreshing import in_thread
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
-from breakglass.services.incident import cells
-from breakglass.services.incident.cells import Listed
-from breakglass.services.incident.groups import GroupKey, PartitionGroup
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.listing import (
     Listing,
@@ -31,10 +27,146 @@ from breakglass.services.incident.listing import (
     narrowed,
     relisted,
 )
-from breakglass.services.incident.row import IncidentRow
+from breakglass.services.incident.row import (
+    GroupKey,
+    IncidentRow,
+    Listed,
+    PartitionGroup,
+    action_text,
+    best_text,
+    epoch_text,
+    heard_text,
+    log_end_text,
+    loses_text,
+    name_text,
+    unread_text,
+    verdict_text,
+)
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.same_ends import differing
 from breakglass.themes.roles import Role, Words
+
+Numbers = frozenset[int] | range
+"""Partitions of one topic; a range where all of a group are, for that takes no time."""
+
+
+class Marks:
+    """Partitions the operator has marked: by topic, for there may be 100,000.
+
+    Holds the key of a partition that is marked, and of a group all of whose partitions are.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, Numbers] = {}
+        self._groups: Mapping[GroupKey, PartitionGroup] = {}
+        """What is listed, by key."""
+        self._members: dict[object, Numbers] = {}
+        """Of groups that were looked at: taking 50,000 numbers off their rows can be felt."""
+        self._whole: dict[object, bool] = {}
+        """Groups that were looked at since anything was marked."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._numbers.values()))
+
+    def __contains__(self, key: object) -> bool:
+        if isinstance(key, TopicPartition):
+            return key.partition in self._numbers.get(key.topic, ())
+        group = self._groups.get(cast("GroupKey", key))
+        if group is None or group.topic not in self._numbers:
+            return False
+        if key not in self._whole:
+            self._whole[key] = self._marked(group)
+        return self._whole[key]
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        held = sorted(self._numbers.items())
+        return tuple(
+            [TopicPartition(topic, number) for topic, numbers in held for number in sorted(numbers)]
+        )
+
+    def show(self, groups: Mapping[GroupKey, PartitionGroup]) -> None:
+        self._groups = groups
+        self._members.clear()
+        self._whole.clear()
+
+    def toggle(self, lines: Sequence[Listed]) -> None:
+        """Mark what all *lines* stand for; where all of it is marked, nothing."""
+        marked = all(self._marked(line) for line in lines)
+        for line in lines:
+            held, numbers = self._held(line), self._numbers_of(line)
+            both = frozenset(held) | frozenset(numbers) if held else numbers
+            self._numbers[topic_of(line)] = _without(held, numbers) if marked else both
+        self._whole.clear()
+
+    def keep(self, before: Sequence[IncidentRow], rows: Sequence[IncidentRow]) -> None:
+        """*rows* are offline in place of those *before*: what is no longer is forgotten."""
+        if not len(self):
+            return
+        was, now = differing(before, rows)
+        then, here = self._of_topics(before[was]), self._of_topics(rows[now])
+        for topic, numbers in then.items():
+            gone = frozenset(numbers - here.get(topic, set()))
+            self._numbers[topic] = _without(self._numbers[topic], gone)
+        self._whole.clear()
+
+    def _of_topics(self, rows: Iterable[IncidentRow]) -> dict[str, set[int]]:
+        found: dict[str, set[int]] = {}
+        for row in rows:
+            partition = row.state.partition
+            if partition.topic in self._numbers:
+                found.setdefault(partition.topic, set()).add(partition.partition)
+        return found
+
+    def clear(self) -> None:
+        self._numbers.clear()
+        self._whole.clear()
+
+    def _marked(self, line: Listed) -> bool:
+        held = self._held(line)
+        if isinstance(line, PartitionGroup) and len(held) < len(line.rows):
+            # Most groups are drawn while none, or few, of their partitions are marked.
+            return False
+        numbers = self._numbers_of(line)
+        return numbers == held or frozenset(numbers) <= frozenset(held)
+
+    def _held(self, line: Listed) -> Numbers:
+        return self._numbers.get(topic_of(line), frozenset())
+
+    def _numbers_of(self, line: Listed) -> Numbers:
+        if not isinstance(line, PartitionGroup):
+            return frozenset((line.partition.partition,))
+        if line.span is not None:
+            return line.span
+        found = self._members.get(line.key)
+        if found is None:
+            found = frozenset([row.state.partition.partition for row in line.rows])
+            self._members[line.key] = found
+        return found
+
+
+def _without(held: Numbers, numbers: Numbers) -> Numbers:
+    if not numbers:
+        return held
+    return frozenset() if held == numbers else frozenset(held) - frozenset(numbers)
+
+
+def topic_of(line: Listed) -> str:
+    """The topic of what a line stands for."""
+    return line.topic if isinstance(line, PartitionGroup) else line.partition.topic
+
+
+def line_key(line: Listed) -> Hashable:
+    """What a line is found again by."""
+    return line.key if isinstance(line, PartitionGroup) else line.state.partition
+
+
+def rows_of(line: Listed | None) -> Sequence[IncidentRow]:
+    """What a line stands for."""
+    if line is None:
+        return ()
+    return line.rows if isinstance(line, PartitionGroup) else (line,)
 
 
 class WholeListing(NamedTuple):
@@ -60,11 +192,11 @@ def columns(opened: Callable[[Listed], bool | None]) -> tuple[LineColumn[Listed]
     """The columns; *opened* says of a group whether it is, of one of its partitions None."""
 
     def verdict(line: Listed) -> Words:
-        shown = f"{cells.verdict_text(line):<{WORD}} {cells.action_text(line)}"
+        shown = f"{verdict_text(line):<{WORD}} {action_text(line)}"
         return Words(shown, Role.MUTED if line.verdict is None else VERDICT_ROLES[line.verdict])
 
     def name(line: Listed) -> Words:
-        shown = cells.name_text(line)
+        shown = name_text(line)
         if isinstance(line, PartitionGroup):
             return Words(("▾" if opened(line) else "▸") + shown)
         return Words(("   " if opened(line) is None else " ") + shown)
@@ -75,14 +207,14 @@ def columns(opened: Callable[[Listed], bool | None]) -> tuple[LineColumn[Listed]
         LineColumn("Best", _best, least_width=50),
         LineColumn(
             "LEO",
-            lambda line: _figure(cells.log_end_text(line)),
+            lambda line: _figure(log_end_text(line)),
             right=True,
             least_width=70,
             yields=2,
         ),
         LineColumn(
             "Epoch",
-            lambda line: _figure(cells.epoch_text(line)),
+            lambda line: _figure(epoch_text(line)),
             right=True,
             least_width=78,
             yields=1,
@@ -94,11 +226,11 @@ def columns(opened: Callable[[Listed], bool | None]) -> tuple[LineColumn[Listed]
 
 
 def _best(line: Listed) -> Words:
-    return Words(cells.best_text(line), None if line.designee is None else Role.DESIGNEE)
+    return Words(best_text(line), None if line.designee is None else Role.DESIGNEE)
 
 
 def _loses(line: Listed) -> Words:
-    text = cells.loses_text(line)
+    text = loses_text(line)
     value = line.loss.at_least if isinstance(line, PartitionGroup) else line.loss
     if isinstance(value, Unknown):
         return Words(text, Role.UNKNOWN)
@@ -106,14 +238,14 @@ def _loses(line: Listed) -> Words:
 
 
 def _unread(line: Listed) -> Words:
-    text = cells.unread_text(line)
+    text = unread_text(line)
     return Words(text, None if text in ("0", "-") else Role.UNKNOWN)
 
 
 def _heard(line: Listed) -> Words:
     heard = line.heard
     all_heard = heard is not None and heard[0] == heard[1]
-    return Words(cells.heard_text(line), None if all_heard else Role.UNKNOWN)
+    return Words(heard_text(line), None if all_heard else Role.UNKNOWN)
 
 
 def _figure(text: str) -> Words:

@@ -20,8 +20,7 @@ from textual.widgets import Input
 
 from breakglass.screens.context import Context
 from breakglass.screens.messages import CopyAsked, DiffAsked, ElectionAsked, GoneDeclared, PlanAsked
-from breakglass.screens.offline.marks import line_key
-from breakglass.screens.offline.partition_list import PartitionList
+from breakglass.screens.offline.partition_list import PartitionList, line_key
 from breakglass.screens.page import FilteredPage, FilterField
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.replica_table import (
@@ -31,12 +30,17 @@ from breakglass.screens.widgets.replica_table import (
     reason_lines,
 )
 from breakglass.screens.widgets.status_bar import age_text
-from breakglass.services.incident import cells
-from breakglass.services.incident.cells import Listed
 from breakglass.services.incident.filters import HELP, readable
-from breakglass.services.incident.groups import PartitionGroup
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.listing import ListingView, RowOrder
+from breakglass.services.incident.row import (
+    Listed,
+    PartitionGroup,
+    best_text,
+    loses_text,
+    name_text,
+    unread_text,
+)
 from breakglass.services.recovery.judgement.summary import none_offline
 from breakglass.services.words.inert import bounded
 from breakglass.themes.roles import Role, Words, role_style
@@ -74,9 +78,9 @@ def panel_lines(
     if isinstance(line, PartitionGroup):
         told = "not read yet"
         if line.verdict is not None:
-            told = f"best {cells.best_text(line)}, loses {cells.loses_text(line)}, unread "
-            told += cells.unread_text(line)
-        name = Words(f" {cells.name_text(line)}", Role.HEADING)
+            told = f"best {best_text(line)}, loses {loses_text(line)}, unread "
+            told += unread_text(line)
+        name = Words(f" {name_text(line)}", Role.HEADING)
         listed = Words("  Enter lists them; the first is", Role.MUTED)
         begun.append((name, Words(f"  {told}"), listed))
     assessment = incident.assessment(row.partition)
@@ -258,13 +262,13 @@ class OfflineScreen(FilteredPage):
         marked = " marked" if len(self._list.marks) else " that match the filter"
         which = marked if len(rows) < len(self._incident.rows) else ""
         what = f"{len(rows):,} offline partition{'s' * (len(rows) != 1)}{which}"
-        from breakglass.screens.offline.forecast import ForecastScreen
+        from breakglass.screens.offline.partition import ForecastScreen
 
         seen = self.context.last_seen
         self.app.push_screen(ForecastScreen(rows, f"{what}, as last seen {seen}" if seen else what))
 
     def action_gone(self) -> None:
-        from breakglass.screens.offline.dead_broker import GonePrompt
+        from breakglass.screens.offline.rescue import GonePrompt
 
         silent = () if self._incident is None else sorted(self._incident.silent)
         self.app.push_screen(GonePrompt(self.context.watch.gone, silent), self._declare_gone)
@@ -276,12 +280,12 @@ class OfflineScreen(FilteredPage):
             self.app.post_message(GoneDeclared(brokers_in(given)))
 
     def action_dead_broker(self) -> None:
-        from breakglass.screens.offline.dead_broker import folders_prompt
+        from breakglass.screens.offline.rescue import folders_prompt
 
         self.app.push_screen(folders_prompt(self._folders), self._check_return)
 
     def _check_return(self, given: str | None) -> None:
-        from breakglass.screens.offline.dead_broker import DeadBrokerScreen, folders_in
+        from breakglass.screens.offline.rescue import DeadBrokerScreen, folders_in
 
         if given is not None:
             self._folders = given
@@ -291,7 +295,7 @@ class OfflineScreen(FilteredPage):
         """Keep unclean elections from coming, whatever is marked: the act finds its topics."""
         if self._armed("recover freeze"):
             from breakglass.screens.guard.acts import HoldPage
-            from breakglass.services.recovery.acts.hold import HoldElections
+            from breakglass.services.recovery.acts.topic_settings import HoldElections
 
             self.app.push_screen(HoldPage(self.context, HoldElections()))
 
@@ -299,7 +303,7 @@ class OfflineScreen(FilteredPage):
         """Let the controller forget the last leaders of the topics that are meant."""
         if self._armed("recover forget-leader"):
             from breakglass.screens.guard.acts import ForgetPage
-            from breakglass.services.recovery.acts.forget_leaders import ForgetLeaders
+            from breakglass.services.recovery.acts.topic_settings import ForgetLeaders
 
             topics = sorted({partition.topic for partition in self._list.targets})
             act = ForgetLeaders(tuple(topics), tuple(sorted(self.context.watch.gone)))

@@ -17,18 +17,22 @@ from breakglass.services.recovery.plan import edit
 from breakglass.services.recovery.plan.draft import (
     FROM_EDITOR,
     Draft,
+    Edit,
     PresentEvidence,
     open_plan,
     present_of,
     save_plan,
     tally,
 )
-from breakglass.services.recovery.plan.edit_form import render_form
-from breakglass.services.recovery.plan.history import Edit
-from breakglass.services.recovery.plan.make import make_plan, totals_of
-from breakglass.services.recovery.plan.notes import WANTED, approve, notes_of, voided, with_notes
-from breakglass.services.recovery.plan.read_back import Problem, read_back
-from breakglass.services.recovery.plan.rows import as_recommended, plan_rows, recommended
+from breakglass.services.recovery.plan.edit import WANTED, approve, notes_of, voided, with_notes
+from breakglass.services.recovery.plan.edit_form import Problem, read_back, render_form
+from breakglass.services.recovery.plan.make import (
+    as_recommended,
+    make_plan,
+    plan_rows,
+    recommended,
+    totals_of,
+)
 from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import clock_text
@@ -38,8 +42,7 @@ if TYPE_CHECKING:
     from breakglass.services.model import TopicPartition
     from breakglass.services.recovery.plan.check import CheckStatus
     from breakglass.services.recovery.plan.document import Plan
-    from breakglass.services.recovery.plan.make import PlanTotals
-    from breakglass.services.recovery.plan.rows import PlanRow
+    from breakglass.services.recovery.plan.make import PlanRow, PlanTotals
 
 
 Done = tuple[Draft, str]

@@ -33,18 +33,18 @@ from breakglass.screens.plan.asking import (
     ProblemsDialog,
     RulesDialog,
     broker_groups,
+    edited,
     rack_groups,
 )
 from breakglass.screens.plan.desk import Desk, DraftChanged, acts, required
-from breakglass.screens.plan.editor import edited
 from breakglass.screens.widgets.dialog import Prompt, Question
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.lock import operator
 from breakglass.services.model import Unknown
-from breakglass.services.recovery.plan.candidates import candidates
 from breakglass.services.recovery.plan.check import CheckStatus
+from breakglass.services.recovery.plan.make import candidates
 from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import time_text
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from breakglass.services.incident.incident import Incident
     from breakglass.services.incident.row import IncidentRow
     from breakglass.services.model import TopicPartition
-    from breakglass.services.recovery.plan.read_back import Problem
-    from breakglass.services.recovery.plan.rows import PlanRow
+    from breakglass.services.recovery.plan.edit_form import Problem
+    from breakglass.services.recovery.plan.make import PlanRow
 
 
 VERDICT_ROLES = {

@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from breakglass.screens.messages import CopyAsked
 from breakglass.screens.page import Page
-from breakglass.services.incident.loss_text import against, parting_text, unread_reason
+from breakglass.services.incident.row import against, parting_text, unread_reason
 from breakglass.services.model import ReplicaLog, Unknown
 from breakglass.services.recovery.judgement.assessment import Assessment
 from breakglass.services.recovery.judgement.loss import Loss

@@ -17,11 +17,9 @@ from textual.widget import Widget
 
 from breakglass.screens.context import Context, Known
 from breakglass.screens.widgets.line_table import CUT
-from breakglass.services.incident.election_words import alarm_lines
-from breakglass.services.incident.observations import unacknowledged
+from breakglass.services.incident.elections_seen import alarm_lines, unacknowledged
 from breakglass.services.model import Unknown
-from breakglass.services.recovery.judgement.starting import rescue_before
-from breakglass.services.recovery.judgement.succession import quorum_lost
+from breakglass.services.recovery.judgement.succession import quorum_lost, rescue_before
 from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import time_text
 from breakglass.themes.roles import Role, Words, role_style

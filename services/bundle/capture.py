@@ -66,16 +66,20 @@ from breakglass.services.bundle.records import (
 from breakglass.services.bundle.values import encode
 from breakglass.services.checkpoint.watch import CheckpointWatch, SeenStore
 from breakglass.services.clock import now_ms
-from breakglass.services.divergence.replica_source import ReplicaSource
-from breakglass.services.divergence.replicas import default_pair, face, readable
+from breakglass.services.divergence.replica_source import (
+    ReplicaSource,
+    default_pair,
+    face,
+    readable,
+)
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.lock import file_name
 from breakglass.services.health.answers import AT_ONCE, LANE, ask_brokers
 from breakglass.services.health.backups import BackupGlance
 from breakglass.services.health.counts import topics_to_judge
+from breakglass.services.incident.elections_seen import Observations
 from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.observations import Observations
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.kafka.cluster.group_offsets import (
     OFFSETS_TOPIC,

@@ -54,8 +54,8 @@ from breakglass.services.guard.lock import file_name, private_folder
 from breakglass.services.health.answers import LogDirsAnswer
 from breakglass.services.health.figure import Figure
 from breakglass.services.health.monitor import Monitor
+from breakglass.services.incident.elections_seen import Observation, Observations
 from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.observations import Observation, Observations
 from breakglass.services.incident.row import IncidentRow, judged_again, judged_rows
 from breakglass.services.kafka.wire.native_rpc import NativeRpc
 from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
@@ -64,7 +64,7 @@ from breakglass.services.session import Effort, ReadAccess
 from breakglass.services.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
-    from breakglass.services.divergence.replicas import Facing
+    from breakglass.services.divergence.replica_source import Facing
     from breakglass.services.kafka.read_client import ReadClient
 
 T = TypeVar("T")

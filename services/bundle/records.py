@@ -48,7 +48,7 @@ BACKUPS = "backups.json"
 BACKED_UP = "backup-topics.jsonl"
 RECORDS = "records.jsonl"
 OBSERVATIONS = "observations.jsonl"
-"""As the state folder has it (services/incident/observations.py)."""
+"""As the state folder has it (services/incident/elections_seen.py)."""
 JOURNAL = "journal/"
 """What comes before the name of each journal, which is as the state folder has it."""
 

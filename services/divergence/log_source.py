@@ -28,13 +28,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Generic, NamedTuple, TypeVar
 
-from breakglass.services.divergence.batch_tape import (
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.services.divergence.replica_source import (
     BatchPiece,
+    entries_of,
     first_reaching,
     whole_batches,
 )
-from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
-from breakglass.services.divergence.replica_source import entries_of
 from breakglass.services.divergence.source import (
     Extent,
     RawForm,

@@ -31,7 +31,13 @@ from breakglass.services.checkpoint.store.files import contents
 from breakglass.services.checkpoint.store.stored import StoredPartition
 from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.divergence.align import Comparison
-from breakglass.services.divergence.backup_source import READ_ERRORS, BackupSource
+from breakglass.services.divergence.backup_source import (
+    MARK_EVERY,
+    READ_ERRORS,
+    BackupSource,
+    command,
+    open_metastore,
+)
 from breakglass.services.divergence.entry import (
     NO_HEADERS,
     NOTHING,
@@ -42,7 +48,6 @@ from breakglass.services.divergence.entry import (
     address,
 )
 from breakglass.services.divergence.log_source import LogSource, open_log
-from breakglass.services.divergence.metastore_source import MARK_EVERY, command, open_metastore
 from breakglass.services.divergence.replica_source import ReplicaSource, proven_by_epochs
 from breakglass.services.divergence.source import Extent, RawForm, RawLog, Reading, Source
 from breakglass.services.errors import (

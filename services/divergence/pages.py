@@ -248,7 +248,15 @@ def previous_difference(
     open_run: _Place | None = None
     """The first pair compared so far, if it differs: its run may begin before it."""
     for start, end in _blocks_before(comparison, before):
-        block = _looked_at(runs(comparison, start, end, reading))
+        found = runs(comparison, start, end, reading)
+        block: _Block | None = None
+        for pair in found:
+            kind = _kind(pair)
+            if block is None:
+                block = _Block(_Place(_start(pair), kind), kind)
+            elif _begins_run(kind, block.last):
+                block.begin = _start(pair)
+            block.last = kind
         if block is not None:
             if open_run is not None and block.last is not open_run.kind:
                 return open_run.offset
@@ -286,18 +294,6 @@ class _Block:
     last: PairKind
     begin: int | None = None
     """Where the last run within the block begins; the first pair's run may begin before it."""
-
-
-def _looked_at(found: Iterator[Run]) -> _Block | None:
-    block: _Block | None = None
-    for pair in found:
-        kind = _kind(pair)
-        if block is None:
-            block = _Block(_Place(_start(pair), kind), kind)
-        elif _begins_run(kind, block.last):
-            block.begin = _start(pair)
-        block.last = kind
-    return block
 
 
 def _blocks_before(comparison: Comparison, before: int) -> Iterator[tuple[int, int]]:

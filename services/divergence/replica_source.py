@@ -3,23 +3,30 @@
 Leader epochs prove that two replicas are the same up to where their histories diverge: an epoch has
 one leader, and a follower appends only where its log matches the leader's. So two logs that contain
 the same epoch have the same records before it (log matching).
+
+Record batches as a raw log: each is checked by its CRC, and no offset may be missing.
+A batch's CRC does not cover its offsets. They are trusted where each batch begins where the
+previous batch ended and has a record for each of its offsets, as in a log that is not compacted.
 """
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 from uuid import UUID
 
 from breakglass.services import patience
-from breakglass.services.divergence.batch_tape import BatchPiece, whole_batches
-from breakglass.services.divergence.entry import Item, Keep, RecordEntry, UnreadableRange, entry_of
+from breakglass.services.divergence.align import Comparison
+from breakglass.services.divergence.entry import Item, Keep, RecordEntry, entry_of
 from breakglass.services.divergence.source import (
     Extent,
     RawForm,
     RawLog,
+    Reach,
     Reading,
     SourceWalk,
 )
@@ -34,8 +41,108 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.replica_records import Aborted, BatchChunk, ReplicaRecords
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
-from breakglass.services.model import EpochHistory, TopicPartition, Unknown
-from breakglass.services.record_batches import BatchHeader, decode_batch
+from breakglass.services.model import (
+    EpochHistory,
+    PartitionEvidence,
+    ReplicaLog,
+    TopicPartition,
+    Unknown,
+    known,
+)
+from breakglass.services.record_batches import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER,
+    LENGTH_END,
+    MAGIC,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+    decode_batch,
+)
+from breakglass.services.recovery.judgement.lineage import Divergences
+from breakglass.services.recovery.judgement.loss import Loss, ReplicaLoss, loss_of
+
+LENGTH = struct.Struct(">qi")
+"""BaseOffset, BatchLength."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPiece:
+    """Whole batches."""
+
+    data: bytes
+    begin: int
+    end: int
+    limit: int
+    """Batches that reach beyond this offset are not reported."""
+    plain: bool
+    """The raw log ends at a transactional batch: these bytes do not say how transactions ended."""
+
+    def reach(self, begin: int, end: int, at: int) -> Reach:
+        """How far the batches of ``data[begin:end]`` continue from *at*; the first may be older.
+
+        Ends at the first batch whose CRC differs, or that lacks a record for one of its offsets.
+        """
+        import google_crc32c
+
+        entries, data = 0, self.data
+        while begin + BATCH_HEADER.size <= end:
+            base, length, _, magic, crc, attributes, last_delta, *_, count = (
+                BATCH_HEADER.unpack_from(data, begin)
+            )
+            behind = begin + LENGTH_END + length
+            following = base + last_delta + 1
+            if behind > end or not base <= at < following <= self.limit:
+                break
+            if magic != MAGIC or count != last_delta + 1:
+                break
+            if self.plain and attributes & TRANSACTIONAL_MASK:
+                break
+            if google_crc32c.value(data[begin + ATTRIBUTES_AT : behind]) != crc:
+                break
+            entries += following - at
+            begin, at = behind, following
+        return Reach(at, entries, begin == end)
+
+
+class Whole(NamedTuple):
+    """The whole batches at the beginning of some bytes."""
+
+    size: int
+    next_offset: int
+    """One past the last offset of the last batch; 0 if there is no batch."""
+    needed: int
+    """Length that the following batch claims; 0 if there is none, or an impossible length."""
+
+
+def whole_batches(data: bytes) -> Whole:
+    """The whole batches that *data* begins with, by their length fields alone."""
+    begin, last, size = 0, -1, len(data)
+    while begin + LENGTH.size <= size:
+        _, length = LENGTH.unpack_from(data, begin)
+        needed = LENGTH_END + length
+        if needed < BATCH_HEADER.size:
+            return Whole(begin, _behind(data, last), 0)
+        if begin + needed > size:
+            return Whole(begin, _behind(data, last), needed)
+        begin, last = begin + needed, begin
+    return Whole(begin, _behind(data, last), 0)
+
+
+def first_reaching(data: bytes, size: int, offset: int) -> int:
+    """Position of the first batch that reaches beyond *offset*; *size* bytes are whole batches."""
+    begin = 0
+    while begin < size and _behind(data, begin) <= offset:
+        begin += LENGTH_END + int(LENGTH.unpack_from(data, begin)[1])
+    return begin
+
+
+def _behind(data: bytes, begin: int) -> int:
+    """One past the last offset of the batch at *begin*."""
+    if begin < 0:
+        return 0
+    base, _, _, _, _, _, last_delta, *_ = BATCH_HEADER.unpack_from(data, begin)
+    return int(base) + int(last_delta) + 1
+
 
 MAX_BATCH_BYTES = 64 * 1024 * 1024
 """A batch that decompresses to more is shown as unreadable, with that reason."""
@@ -138,11 +245,28 @@ class _Walk(SourceWalk):
             try:
                 chunk = self._chunk(max(self._at, self._from), self._size)
             except READ_ERRORS as error:
-                yield from self._failed(error)
+                # The range that a failed fetch hides; nothing yet if a smaller fetch may succeed.
+                if not isinstance(error, ClusterError) or isinstance(error, NotAuthorized):
+                    yield from self._unreadable(self._end, str(error))
+                elif self._size > ONE_BATCH:
+                    self._size = ONE_BATCH
+                else:
+                    self._size = self._reading.chunk_bytes
+                    yield from self._unreadable(self._behind_damage(), str(error))
                 continue
             if chunk is not None:
                 self._size = min(self._reading.chunk_bytes, self._size * GROWTH)
-                yield from self._decoded(chunk)
+                headers = chunk.headers
+                unread = Aborts(chunk.aborted) if self._source.committed else None
+                for place, header in enumerate(headers):
+                    self._reading.go_on()
+                    following = headers[place + 1].base_offset if place + 1 < len(headers) else None
+                    if self._source.gapless and self._at < header.base_offset:
+                        yield from self._unreadable(header.base_offset, self._missing(NO_BATCH))
+                    if unread is not None and unread.hides(header):
+                        self._at = max(self._at, min(header.next_offset, self._end))
+                    else:
+                        yield from self._batch(chunk.data, header, following)
             elif self._source.gapless:
                 yield from self._unreadable(self._behind_damage(), self._missing(NO_RECORDS))
             else:
@@ -150,18 +274,6 @@ class _Walk(SourceWalk):
 
     def _chunk(self, start: int, size: int) -> BatchChunk | None:
         return self._source.chunk(start, self._end, size, self._reading)
-
-    def _failed(
-        self, error: ClusterError | EvidenceChanged | Unreachable
-    ) -> Iterator[UnreadableRange]:
-        """The range that a failed fetch hides; nothing yet if a smaller fetch may succeed."""
-        if not isinstance(error, ClusterError) or isinstance(error, NotAuthorized):
-            yield from self._unreadable(self._end, str(error))
-        elif self._size > ONE_BATCH:
-            self._size = ONE_BATCH
-        else:
-            self._size = self._reading.chunk_bytes
-            yield from self._unreadable(self._behind_damage(), str(error))
 
     def _behind_damage(self) -> int:
         """The first offset after `_at` from which the broker sends whole batches again.
@@ -204,19 +316,6 @@ class _Walk(SourceWalk):
 
     def _missing(self, what: str) -> str:
         return f"{self._where}: {what}; check its log segments with kafka-dump-log.sh"
-
-    def _decoded(self, chunk: BatchChunk) -> Iterator[Item]:
-        headers = chunk.headers
-        unread = Aborts(chunk.aborted) if self._source.committed else None
-        for place, header in enumerate(headers):
-            self._reading.go_on()
-            following = headers[place + 1].base_offset if place + 1 < len(headers) else None
-            if self._source.gapless and self._at < header.base_offset:
-                yield from self._unreadable(header.base_offset, self._missing(NO_BATCH))
-            if unread is not None and unread.hides(header):
-                self._at = max(self._at, min(header.next_offset, self._end))
-            else:
-                yield from self._batch(chunk.data, header, following)
 
     def _batch(self, data: bytes, header: BatchHeader, following: int | None) -> Iterator[Item]:
         """The entries of one batch not reported yet; *following* is where the next batch begins."""
@@ -308,3 +407,100 @@ def _history(
     reader.read({source.partition: NO_ID}, deadline)
     reader.deepen([source.partition], DEPTH, deadline)
     return reader.history(source.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Facing:
+    """Two replicas of one partition that can be read."""
+
+    partition: TopicPartition
+    left: ReplicaLog
+    right: ReplicaLog
+    divergence: int | Unknown
+    """First offset at which the two logs may differ, by their epochs."""
+    compacted: bool | Unknown
+    """Offsets may be missing on one side only: each replica compacts its log by itself."""
+
+    @property
+    def extent(self) -> Extent:
+        """From the first offset of either replica to the last."""
+        one, other = _extent(self.left), _extent(self.right)
+        return Extent(min(one.start, other.start), max(one.end, other.end))
+
+    @property
+    def begin(self) -> int:
+        """Where to look first: at the divergence, or at the start if the divergence is unknown."""
+        return self.extent.start if isinstance(self.divergence, Unknown) else self.divergence
+
+    @property
+    def proven_same(self) -> Extent | None:
+        """Offsets that need no reading: a common epoch means the same records (log matching)."""
+        if self.compacted is not False or isinstance(self.divergence, Unknown):
+            return None
+        start = max(_extent(self.left).start, _extent(self.right).start)
+        return Extent(start, self.divergence) if start < self.divergence else None
+
+
+def readable(evidence: PartitionEvidence) -> tuple[ReplicaLog, ...]:
+    """The replicas whose log can be compared: both its start and its end are known."""
+    return tuple(
+        replica
+        for replica in evidence.replicas
+        if known(replica.log_start) and known(replica.log_end)
+    )
+
+
+def face(evidence: PartitionEvidence, left: int, right: int) -> Facing | Unknown:
+    """The replicas on two brokers; Unknown, with the reason, where one cannot be read."""
+    one, other = evidence.replica(left), evidence.replica(right)
+    for broker, log in ((left, one), (right, other)):
+        if log is None:
+            return Unknown(f"b{broker} holds no replica of {evidence.partition}")
+        for figure in (log.log_start, log.log_end):
+            if isinstance(figure, Unknown):
+                return Unknown(f"b{broker} cannot be compared: {figure.reason}")
+    assert one is not None
+    assert other is not None
+    divergence = Divergences(evidence.replicas).between(one, other)
+    return Facing(evidence.partition, one, other, divergence, evidence.settings.compacted)
+
+
+def default_pair(evidence: PartitionEvidence, best: int | None) -> tuple[int, int] | Unknown:
+    """The best replica, and the replica that loses most if the best is elected.
+
+    Unknown, with the reason, where fewer than two can be read.
+    """
+    brokers = [log.broker for log in readable(evidence)]
+    if len(brokers) < 2:
+        held = ", ".join(f"b{broker}" for broker in brokers) or "none"
+        return Unknown(
+            f"two replicas are needed to compare, and of {evidence.partition} can be read: {held}"
+        )
+    chosen = best if best in brokers else brokers[0]
+    loss = loss_of(evidence, chosen)
+    others = [broker for broker in brokers if broker != chosen]
+    return chosen, max(others, key=lambda broker: _lost(loss, broker))
+
+
+def comparison_of(facing: Facing, sender: Sender) -> Comparison:
+    """The comparison of two replicas, read from their brokers on demand."""
+    gapless = facing.compacted is False
+    left, right = (
+        ReplicaSource(sender, log.broker, facing.partition, _extent(log), gapless)
+        for log in (facing.left, facing.right)
+    )
+    return Comparison(left, right, facing.proven_same)
+
+
+def _lost(loss: Loss, broker: int) -> int:
+    """How many records the replica on *broker* would drop; an unknown number counts as 0."""
+    found: ReplicaLoss | None = loss.of(broker)
+    if found is None:
+        return 0
+    return sum(number for number in (found.tail, found.head) if isinstance(number, int))
+
+
+def _extent(log: ReplicaLog) -> Extent:
+    start = log.log_start if known(log.log_start) else 0
+    end = log.log_end if known(log.log_end) else start
+    return Extent(start, end)

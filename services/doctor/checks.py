@@ -19,7 +19,7 @@ from breakglass.services.model import NotOffered, Unknown
 from breakglass.services.words.figures import size_text
 
 if TYPE_CHECKING:
-    from breakglass.services.recovery.judgement.starting import PassedOver
+    from breakglass.services.recovery.judgement.succession import PassedOver
 
 NOT_ASKED = Unknown("the controller was not asked")
 

@@ -36,7 +36,7 @@ from breakglass.services.kafka.wire.answers import cluster_error, unread
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import NotOffered, Unknown
-from breakglass.services.recovery.judgement.starting import PassedOver
+from breakglass.services.recovery.judgement.succession import PassedOver
 from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.snapshot import Broker
 

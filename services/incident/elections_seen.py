@@ -2,14 +2,29 @@
 
 What replicas reported while a partition was offline is compared with the log of its leader
 afterwards. Log matching makes that exact: see `services.recovery.judgement.lineage`.
+
+What sessions saw of a cluster, in its state folder: a file beside the journals, without lock.
+A journal says what was done from here and locks its cluster. An observation changes nothing, so
+any number of read-only sessions may write at once; each line is written whole. Two observations
+of the same election count once, and the newest line is valid.
+
+Elections that cost records, in sentences: grouped as the partitions fared. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.lock import append_lines, file_name, operator
+from breakglass.services.incident.row import span_of, span_text
 from breakglass.services.model import (
     EpochHistory,
     PartitionEvidence,
@@ -19,11 +34,13 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
+from breakglass.services.recovery.judgement.inputs import named
 from breakglass.services.recovery.judgement.lineage import divergence
 from breakglass.services.recovery.judgement.ranking import holds_records, log_rank
-
-Key = tuple[str, TopicPartition, int]
-"""Topic id, partition, leader epoch: one election, the same for every session."""
+from breakglass.services.recovery.remembered.recollection import ElectionKey
+from breakglass.services.regular_file import read_regular
+from breakglass.services.state_folder import state_folder
+from breakglass.services.words.moments import moment_of
 
 
 class LogFate(StrEnum):
@@ -82,7 +99,7 @@ class ElectionSeen:
     holders: tuple[ReplicaAhead, ...]
 
     @property
-    def key(self) -> Key:
+    def key(self) -> ElectionKey:
         return self.topic_id, self.partition, self.leader_epoch
 
     @property
@@ -224,3 +241,329 @@ def _grave(before: Witnessed, leader: int, elected: ReplicaLog, other: ReplicaLo
 
 def _end(log: ReplicaLog) -> int:
     return log.log_end if isinstance(log.log_end, int) else 0
+
+
+MOST_TOPICS = 3
+"""Brokers named in one sentence; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """An observation as a line of a list."""
+
+    sentence: str
+    seen_at_ms: int
+    who: str
+    acknowledged_by: str
+
+
+def alarm_lines(seen: Iterable[ElectionSeen]) -> tuple[str, ...]:
+    """A sentence for each group that fared alike; brokers that were elected EMPTY first."""
+    return tuple(map(_sentence, _groups(seen)))
+
+
+def sightings(observations: Iterable[Observation]) -> tuple[Sighting, ...]:
+    """The same of *observations*, with who saw it and who acknowledged it; the newest first."""
+    alike: dict[tuple[str, str], list[ElectionSeen]] = {}
+    for observation in observations:
+        alike.setdefault((observation.who, observation.acknowledged_by), []).append(
+            observation.seen
+        )
+    found = [
+        Sighting(_sentence(together), _first_seen(together), who, noted)
+        for (who, noted), seen in alike.items()
+        for together in _groups(seen)
+    ]
+    return tuple(sorted(found, key=lambda election: election.seen_at_ms, reverse=True))
+
+
+def _groups(seen: Iterable[ElectionSeen]) -> list[list[ElectionSeen]]:
+    """Elections that fared alike; a partition that fared so again is named once in its group."""
+    groups: dict[tuple[object, ...], dict[tuple[str, TopicPartition], ElectionSeen]] = {}
+    for one in sorted(
+        seen, key=lambda one: (not one.empty, one.leader, one.partition, one.seen_at_ms)
+    ):
+        groups.setdefault(_alike(one), {}).setdefault((one.topic_id, one.partition), one)
+    return [list(group.values()) for group in groups.values()]
+
+
+def _first_seen(together: Sequence[ElectionSeen]) -> int:
+    return min(election.seen_at_ms for election in together)
+
+
+def clock_text(milliseconds: int) -> str:
+    """``23:02:51Z``."""
+    moment = moment_of(milliseconds)
+    return moment if isinstance(moment, str) else f"{moment:%H:%M:%S}Z"
+
+
+def _alike(election: ElectionSeen) -> tuple[object, ...]:
+    kept = tuple([(holder.broker, holder.kept) for holder in election.holders])
+    if election.empty:
+        return True, election.leader, kept
+    figures = (
+        election.log_end,
+        election.best,
+        election.best_end,
+        election.missing,
+        election.approximate,
+    )
+    return False, election.leader, kept, election.topic_id, figures
+
+
+def _sentence(together: Sequence[ElectionSeen]) -> str:
+    first = together[0]
+    seen_at = clock_text(_first_seen(together))
+    if first.empty:
+        topics: dict[str, list[ElectionSeen]] = {}
+        for election in together:
+            topics.setdefault(election.partition.topic, []).append(election)
+        shown = [_topic(elections) for elections in list(topics.values())[:MOST_TOPICS]]
+        rest = sum(len(elections) for elections in list(topics.values())[MOST_TOPICS:])
+        more = f", and {rest:,} partition{'s' * (rest != 1)} more" if rest else ""
+        emptied = ", ".join(shown) + more
+        what = f"b{first.leader} was elected EMPTY, seen at {seen_at}: {emptied}"
+        return "; ".join([what, *_holders(first.holders, "a log")])
+    what = (
+        f"{_names(together)} {'was' if len(together) == 1 else 'were'} elected by somebody else, "
+        f"seen at {seen_at}: b{first.leader} leads with {first.log_end:,} records, b{first.best} "
+        f"had {first.best_end:,}"
+    )
+    return "; ".join([what, *_missing_text(first, len(together))])
+
+
+def _topic(elections: Sequence[ElectionSeen]) -> str:
+    ends = [election.best_end for election in elections]
+    span = f"{min(ends):,}" if min(ends) == max(ends) else f"{min(ends):,}..{max(ends):,}"
+    # A log without records need not end at 0.
+    to = {election.log_end for election in elections}
+    return f"{_names(elections)} went from {span} to {to.pop() if len(to) == 1 else 0:,}"
+
+
+def _names(elections: Sequence[ElectionSeen]) -> str:
+    """``carts3-0..2``, ``orders-3``, ``orders-* (4)``."""
+    numbers = span_text(span_of([election.partition.partition for election in elections]))
+    many = f" ({len(elections):,})" if numbers == "*" else ""
+    return f"{elections[0].partition.topic}-{numbers}{many}"
+
+
+def _missing_text(first: ElectionSeen, partitions: int) -> Iterator[str]:
+    each = " each" if partitions > 1 else ""
+    about = "~" if first.approximate else ""
+    if first.missing is None:
+        records = f"an unknown number of records{each}"
+    else:
+        records = f"{about}{first.missing:,} record{'s' * (first.missing != 1)}{each}"
+    if not first.open:
+        yield f"{records} {_are(first.missing)} on no replica that was read"
+    else:
+        yield f"{records} {_are(first.missing)} only on {named(first.open)}, not truncated yet"
+    yield from _holders(first.holders, "them")
+
+
+def _are(number: int | None) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _holders(holders: Sequence[ReplicaAhead], what: str) -> Iterator[str]:
+    """What to do about brokers that still have the records, and which brokers lost them."""
+    running, down, cut = (
+        [holder.broker for holder in holders if holder.kept is kept]
+        for kept in (LogFate.RUNNING, LogFate.DOWN, LogFate.TRUNCATED)
+    )
+    if running:
+        yield f"stop the brokers that still hold {what}: {named(running)}"
+    if down:
+        they = "it holds" if len(down) == 1 else "they hold"
+        where = "its log folder is" if len(down) == 1 else "their log folders are"
+        yield f"do not start {named(down)} before {where} copied: {they} {what}"
+    if cut:
+        # ``b1``, ``b1 and b2``, ``b1, b2 and b3``.
+        listed = named(cut) if len(cut) == 1 else f"{named(cut[:-1])} and b{cut[-1]}"
+        yield f"{listed} {'has' if len(cut) == 1 else 'have'} been truncated"
+
+
+SCHEMA = 1
+MOST_BYTES = 1024 * 1024 * 1024
+"""The largest file of observations that is read, in bytes."""
+FOLDER = "observed"
+OBSERVED, ACKNOWLEDGED = "observed", "acknowledged"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """An election that was seen, and whether an operator acknowledged it."""
+
+    seen: ElectionSeen
+    who: str
+    """The operator whose session saw the election first."""
+    acknowledged_by: str = ""
+    acknowledged_at_ms: int = 0
+
+    @property
+    def acknowledged(self) -> bool:
+        return bool(self.acknowledged_by)
+
+    def noted_by(self, who: str, at_ms: int) -> Observation:
+        """The observation acknowledged by *who*; the first acknowledgement counts."""
+        if self.acknowledged:
+            return self
+        return replace(self, acknowledged_by=who, acknowledged_at_ms=at_ms)
+
+
+class Observations:
+    """The observations of one cluster; each method reads or writes the file."""
+
+    def __init__(self, cluster_id: str, folder: Path | None = None) -> None:
+        self.cluster_id = cluster_id
+        self.path = (folder or state_folder()) / FOLDER / f"{file_name(cluster_id)}.jsonl"
+
+    def stamp(self) -> tuple[int, int]:
+        """Size and time of the last change of the file: the same while nobody wrote."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return 0, 0
+        return found.st_size, found.st_mtime_ns
+
+    def load(self) -> tuple[Observation, ...]:
+        """All observations, the newest first; lines that cannot be read are skipped.
+
+        Raises:
+            StorageError: the file is there and cannot be read.
+        """
+        try:
+            lines = read_regular(self.path, MOST_BYTES).splitlines()
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise StorageError(
+                f"observations {self.path} cannot be read ({error.strerror}): check its rights"
+            ) from error
+        known: dict[ElectionKey, Observation] = {}
+        for line in lines:
+            _take(known, line)
+        return tuple(
+            sorted(
+                known.values(), key=lambda observation: observation.seen.seen_at_ms, reverse=True
+            )
+        )
+
+    def add(self, seen: Iterable[ElectionSeen]) -> None:
+        """Write down what was *seen*, or its new state. Raises: StorageError."""
+        self._append([_document(election) for election in seen])
+
+    def acknowledge(self, keys: Iterable[ElectionKey]) -> None:
+        """Write down that this operator acknowledged the elections. Raises StorageError."""
+        of = [
+            {"topic_id": topic_id, "topic": partition.topic, "partition": partition.partition,
+             "leader_epoch": epoch}
+            for topic_id, partition, epoch in keys
+        ]  # fmt: skip
+        self._append([{"kind": ACKNOWLEDGED, "of": of}] if of else [])
+
+    def _append(self, documents: Sequence[Mapping[str, Any]]) -> None:
+        frame = {"schema": SCHEMA, "at_ms": now_ms(), "who": operator()}
+        lines = "".join(json.dumps({**frame, **document}) + "\n" for document in documents)
+        append_lines(self.path, lines.encode(), "observations")
+
+
+def clusters_observed(folder: Path | None = None) -> list[str]:
+    """Ids of the clusters that have observations."""
+    prefix = file_name("")
+    found = ((folder or state_folder()) / FOLDER).glob(f"{prefix}*.jsonl")
+    return sorted(unquote(path.stem.removeprefix(prefix)) for path in found)
+
+
+def unacknowledged(observations: Iterable[Observation]) -> Iterator[ElectionSeen]:
+    """The elections that no operator has acknowledged."""
+    return (observation.seen for observation in observations if not observation.acknowledged)
+
+
+def observation_document(observation: Observation) -> dict[str, Any]:
+    """The JSON form of an observation."""
+    return {
+        **_document(observation.seen),
+        "who": observation.who,
+        "acknowledged_by": observation.acknowledged_by or None,
+        "acknowledged_at_ms": observation.acknowledged_at_ms or None,
+    }
+
+
+def _take(known: dict[ElectionKey, Observation], line: bytes) -> None:
+    """Take in one line. A torn line, or a line of a later release, is ignored."""
+    try:
+        fields = json.loads(line)
+        if fields["schema"] != SCHEMA:
+            return
+        if fields["kind"] == OBSERVED:
+            missing = fields["missing"]
+            seen = ElectionSeen(
+                TopicPartition(str(fields["topic"]), int(fields["partition"])),
+                str(fields["topic_id"]),
+                int(fields["leader"]),
+                int(fields["leader_epoch"]),
+                int(fields["seen_at_ms"]),
+                int(fields["log_end"]),
+                bool(fields["empty"]),
+                int(fields["best"]),
+                int(fields["best_log_end"]),
+                None if missing is None else int(missing),
+                bool(fields["approximate"]),
+                tuple([_read_holder(holder) for holder in fields["holders"]]),
+            )
+            before = known.get(seen.key)
+            observed = Observation(seen, str(fields["who"])) if before is None else before
+            # now, with what the session that saw it first wrote down.
+            known[seen.key] = replace(
+                observed,
+                seen=replace(seen, seen_at_ms=min(observed.seen.seen_at_ms, seen.seen_at_ms)),
+            )
+        elif fields["kind"] == ACKNOWLEDGED:
+            for key in map(_key, fields["of"]):
+                if key in known:
+                    known[key] = known[key].noted_by(str(fields["who"]), int(fields["at_ms"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return
+
+
+def _document(election: ElectionSeen) -> dict[str, Any]:
+    return {
+        "kind": OBSERVED,
+        "topic": election.partition.topic,
+        "partition": election.partition.partition,
+        "topic_id": election.topic_id,
+        "leader": election.leader,
+        "leader_epoch": election.leader_epoch,
+        "seen_at_ms": election.seen_at_ms,
+        "log_end": election.log_end,
+        "empty": election.empty,
+        "best": election.best,
+        "best_log_end": election.best_end,
+        "missing": election.missing,
+        "approximate": election.approximate,
+        "holders": [
+            {
+                "broker": holder.broker,
+                "log_end": holder.log_end,
+                "epoch": holder.epoch,
+                "kept": holder.kept.value,
+            }
+            for holder in election.holders
+        ],
+    }
+
+
+def _read_holder(told: Mapping[str, Any]) -> ReplicaAhead:
+    epoch = told["epoch"]
+    return ReplicaAhead(
+        int(told["broker"]),
+        int(told["log_end"]),
+        None if epoch is None else int(epoch),
+        LogFate(told["kept"]),
+    )
+
+
+def _key(told: Mapping[str, Any]) -> ElectionKey:
+    partition = TopicPartition(str(told["topic"]), int(told["partition"]))
+    return str(told["topic_id"]), partition, int(told["leader_epoch"])

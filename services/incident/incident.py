@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from breakglass.services.incident.observations import Observation
+from breakglass.services.incident.elections_seen import Observation
 from breakglass.services.incident.row import IncidentRow, judged_rows
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
 from breakglass.services.model import TopicPartition

@@ -3,44 +3,121 @@
 The metadata is read each time, and decoded where it changed. The log of a replica is read when
 its partition is new or changed, when its broker comes back, and now and then. A value stays until
 a newer one is known, and every wait ends when the watch is closed.
+
+Contents of logs that a watch read earlier, valid while the logs stay as they are. Pure.
+What replicas hold is remembered on disk, for all sessions: `recovery.remembered`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import operator
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError, StorageError, Unreachable
-from breakglass.services.incident.broker_liveness import Presence
-from breakglass.services.incident.changes import Go, Pending, changes, read_replicas
+from breakglass.services.incident.changes import Go, Pending, Presence, changes, read_replicas
+from breakglass.services.incident.elections_seen import Observation
 from breakglass.services.incident.incident import Incident, tally_again
-from breakglass.services.incident.memory import ContentsMemory, ContinuedReading
-from breakglass.services.incident.observations import Observation
-from breakglass.services.incident.returned import compare_with_memory
 from breakglass.services.incident.row import IncidentRow, judged_again, judged_rows, remembered
-from breakglass.services.incident.witness import Witness
+from breakglass.services.incident.witness import Witness, compare_with_memory
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
-from breakglass.services.kafka.read_client import SnapshotMemory
+from breakglass.services.kafka.read_client import ReadClient, SnapshotMemory
 from breakglass.services.kafka.replicas.limits import Allowance
 from breakglass.services.kafka.wire.connection import session_closing
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import NativeRpc
 from breakglass.services.kafka.wire.sender import ANY_BROKER
-from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.evidence.gather import Evidence
-from breakglass.services.recovery.evidence.reports import Wait, next_report
-from breakglass.services.recovery.judgement.starting import PassedOver
-from breakglass.services.recovery.judgement.succession import Circumstances
-from breakglass.services.recovery.remembered.passed_over import merged
-from breakglass.services.recovery.remembered.recollection import Recollection
+from breakglass.services.model import LogContents, PartitionEvidence, ReplicaLog, TopicPartition
+from breakglass.services.recovery.evidence.contents import ContentsReading
+from breakglass.services.recovery.evidence.gather import Evidence, Wait, next_report
+from breakglass.services.recovery.judgement.succession import Circumstances, PassedOver
+from breakglass.services.recovery.remembered.recollection import Recollection, merged
 from breakglass.services.recovery.triage import offered_native
-from breakglass.services.session import ReadAccess
+from breakglass.services.session import Effort, ReadAccess
 from breakglass.services.snapshot import ClusterSnapshot
+
+_Log = tuple[UUID, int, int | None]
+"""Topic id, log end offset, last written epoch: while they are the same, so is the log."""
+
+
+class ContinuedReading(ContentsReading):
+    """The contents of one reading of a watch, with those that earlier readings found."""
+
+    def __init__(
+        self,
+        memory: ContentsMemory,
+        client: ReadClient,
+        effort: Effort,
+        stop: Callable[[], bool],
+        allowance: Allowance,
+    ) -> None:
+        super().__init__(client, effort, stop=stop, allowance=allowance)
+        self._memory = memory
+
+    def applied(self, partitions: Iterable[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
+        return super().applied(self._memory.applied(partitions))
+
+    def read(self, partitions: Sequence[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
+        """As `ContentsReading.read`; nothing where the allowance is spent: a later reading does."""
+        if self.spent and self._effort is not Effort.OFF:
+            return self.applied(partitions)
+        known = super().read(partitions)
+        if not self._stop():
+            self._memory.note(known)
+        return known
+
+
+class ContentsMemory:
+    """The contents of offline replicas, by partition and broker."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[TopicPartition, int], tuple[_Log, LogContents]] = {}
+
+    def applied(self, partitions: Iterable[PartitionEvidence]) -> list[PartitionEvidence]:
+        """*partitions* with the contents that were read of the same logs before."""
+        return (
+            [self._applied(evidence) for evidence in partitions] if self._held else list(partitions)
+        )
+
+    def note(self, partitions: Iterable[PartitionEvidence]) -> None:
+        """Remember the contents that *partitions* have."""
+        for evidence in partitions:
+            for replica in evidence.replicas:
+                log = _log(evidence, replica)
+                if log is not None and isinstance(replica.contents, LogContents):
+                    self._held[evidence.partition, replica.broker] = log, replica.contents
+
+    def keep(self, rows: Iterable[IncidentRow]) -> None:
+        """Forget all but the partitions of *rows*."""
+        if not self._held:
+            return
+        partitions = {row.partition for row in rows}
+        self._held = {key: contents for key, contents in self._held.items() if key[0] in partitions}
+
+    def _applied(self, evidence: PartitionEvidence) -> PartitionEvidence:
+        replicas = tuple([self._remembered(evidence, replica) for replica in evidence.replicas])
+        same = all(map(operator.is_, replicas, evidence.replicas))
+        return evidence if same else replace(evidence, replicas=replicas)
+
+    def _remembered(self, evidence: PartitionEvidence, replica: ReplicaLog) -> ReplicaLog:
+        known = self._held.get((evidence.partition, replica.broker))
+        if known is None or known[0] != _log(evidence, replica):
+            return replica
+        return replace(replica, contents=known[1])
+
+
+def _log(evidence: PartitionEvidence, replica: ReplicaLog) -> _Log | None:
+    end, epoch = replica.log_end, replica.last_written_epoch
+    if not isinstance(end, int) or not (epoch is None or isinstance(epoch, int)):
+        return None
+    return evidence.state.topic_id, end, epoch
+
 
 READING_SECONDS = 10.0
 """Seconds after which the other replicas wait for the next reading: the metadata grows old."""
@@ -141,9 +218,34 @@ class IncidentWatch:
         self._client.close()
 
     def _steps(self, afresh: bool) -> Iterator[Incident]:
-        snapshot = self._snapshot()
+        # The metadata now; if the bootstrap broker hangs, another broker is asked soon.
+        began = time.thread_time()
+        with contextlib.suppress(Unreachable):
+            self._client.sender.prove(ANY_BROKER, Deadline.after(patience.GREETING))
+        snapshot = self._client.snapshot(
+            Deadline.after(patience.WHOLE_CLUSTER), memory=self._memory
+        )
+        if self._last is not None:
+            require_same_cluster(self._last.snapshot.cluster_id, snapshot.cluster_id)
+        spent = time.thread_time() - began
+        self._rest_until = self._clock() + spent * (1 / METADATA_SHARE - 1)
         last = self._last
-        self._look_back(snapshot, afresh=afresh, first=last is None)
+        # What was known of this cluster before; journals where they have changed. Leaders are
+        # compared with what was heard: at first, to see which came back with less.
+        first = last is None
+        known = self._recollection(snapshot.cluster_id)
+        if first:
+            try:
+                compare_with_memory(self._client, snapshot, known)
+            except StorageError as error:
+                self._look_back_trouble = str(error)
+        if afresh:
+            self._cut_by_leaders = known.cut_by_leaders(self._client, snapshot)
+        partitions, journals = self._copy_first_of
+        stamps = known.journal_stamps()
+        if afresh or snapshot.partitions is not partitions or stamps != journals:
+            self._copy_first = merged(known.passed_over(snapshot, whole=True), self._cut_by_leaders)
+            self._copy_first_of = snapshot.partitions, stamps
         returned = self._presence.look_again()
         moved = changes(
             last.rows if last else (), last.snapshot if last else None, snapshot, returned
@@ -159,20 +261,6 @@ class IncidentWatch:
             yield incident
         if self._pending:
             yield from self._replicas(incident, afresh)
-
-    def _snapshot(self) -> ClusterSnapshot:
-        """The metadata now; if the bootstrap broker hangs, another broker is asked soon."""
-        began = time.thread_time()
-        with contextlib.suppress(Unreachable):
-            self._client.sender.prove(ANY_BROKER, Deadline.after(patience.GREETING))
-        snapshot = self._client.snapshot(
-            Deadline.after(patience.WHOLE_CLUSTER), memory=self._memory
-        )
-        if self._last is not None:
-            require_same_cluster(self._last.snapshot.cluster_id, snapshot.cluster_id)
-        spent = time.thread_time() - began
-        self._rest_until = self._clock() + spent * (1 / METADATA_SHARE - 1)
-        return snapshot
 
     def _incident(
         self,
@@ -206,26 +294,6 @@ class IncidentWatch:
         if self._remembered is None:
             self._remembered = Recollection(cluster_id, self._state_folder)
         return self._remembered
-
-    def _look_back(self, snapshot: ClusterSnapshot, *, afresh: bool, first: bool) -> None:
-        """Take in what was known of this cluster before: the journals, where they have changed.
-
-        *afresh*, present leaders are compared with what was heard; at *first*, also to see which
-        of them came back with less.
-        """
-        known = self._recollection(snapshot.cluster_id)
-        if first:
-            try:
-                compare_with_memory(self._client, snapshot, known)
-            except StorageError as error:
-                self._look_back_trouble = str(error)
-        if afresh:
-            self._cut_by_leaders = known.cut_by_leaders(self._client, snapshot)
-        partitions, journals = self._copy_first_of
-        stamps = known.journal_stamps()
-        if afresh or snapshot.partitions is not partitions or stamps != journals:
-            self._copy_first = merged(known.passed_over(snapshot, whole=True), self._cut_by_leaders)
-            self._copy_first_of = snapshot.partitions, stamps
 
     def _troubles(self, snapshot: ClusterSnapshot) -> Iterator[str]:
         if self._witness.trouble:

@@ -10,7 +10,7 @@ import signal
 import sys
 
 from breakglass.services.lab.layout import Address
-from breakglass.services.lab.proxy import Proxy
+from breakglass.services.lab.proxy.proxy import Proxy
 
 FETCH = 1
 FOREVER = 1 << 31

@@ -53,8 +53,8 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.health.counts import Moves, PartitionCounts
 from breakglass.services.health.figure import Figure
 from breakglass.services.health.monitor import Health, Monitor
+from breakglass.services.incident.elections_seen import unacknowledged
 from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.observations import unacknowledged
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm

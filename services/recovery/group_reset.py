@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from breakglass.services.errors import BreakglassError, OutcomeUnknown
-from breakglass.services.guard.journal_view import JournalStep, JournalView
+from breakglass.services.guard.journal import Journal, JournalStep, JournalView
 from breakglass.services.kafka.admin_client import GroupClient
 from breakglass.services.kafka.cluster.group_offsets import read_offsets_of
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.execution.record import ExecutionJournal
 
 STEP = "commit group offsets"
 RESTORE_STEP = "restore group offsets"
@@ -95,7 +94,7 @@ def _made(step: JournalStep, partition: TopicPartition) -> bool:
 def carry_out(
     client: GroupClient,
     read: ReadClient,
-    journal: ExecutionJournal,
+    journal: Journal,
     moves: Sequence[OffsetMove],
     coordinators: Mapping[str, int],
     seconds: float,
@@ -123,7 +122,7 @@ def carry_out(
 def _commit(
     client: GroupClient,
     read: ReadClient,
-    journal: ExecutionJournal,
+    journal: Journal,
     moves: Sequence[OffsetMove],
     coordinator: int,
     seconds: float,

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from breakglass.services import patience
 from breakglass.services.divergence.replica_source import parting
 from breakglass.services.errors import BreakglassError
-from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.guard.journal import JournalView
 from breakglass.services.kafka.cluster.group_offsets import (
     OFFSETS_TOPIC,
     GroupOffsets,

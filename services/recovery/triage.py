@@ -25,12 +25,10 @@ from breakglass.services.kafka.wire.native_rpc import (
 )
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.recovery.evidence.contents import Chosen, ContentsReading, nobody
-from breakglass.services.recovery.evidence.gather import Evidence, gather
-from breakglass.services.recovery.evidence.group_bounds import GroupBounds
+from breakglass.services.recovery.evidence.gather import Evidence, GroupBounds, gather
 from breakglass.services.recovery.execution.target import ElectionTarget, target_of
 from breakglass.services.recovery.judgement.assessment import Assessment
-from breakglass.services.recovery.judgement.starting import PassedOver
-from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.recovery.judgement.succession import Circumstances, PassedOver
 from breakglass.services.recovery.judgement.summary import Summary, summarize
 from breakglass.services.recovery.judgement.verdict import assess_all
 from breakglass.services.recovery.remembered.recollection import Recollection

@@ -20,7 +20,7 @@ from breakglass.services.errors import (
     MalformedInput,
     MalformedMessage,
 )
-from breakglass.services.guard.journal_view import read as read_journal
+from breakglass.services.guard.journal import read as read_journal
 from breakglass.services.metastore.side_file import verify_backup
 from breakglass.services.pipeline.restore.state import FILE, read_state
 from breakglass.services.record_batches import (

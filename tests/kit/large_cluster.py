@@ -22,7 +22,7 @@ from breakglass.services.model import (
     TopicPartition,
     TopicSettings,
 )
-from breakglass.services.recovery.evidence.assemble import BrokerAnswer
+from breakglass.services.recovery.evidence.gather import BrokerAnswer
 from breakglass.services.snapshot import Broker, ClusterDescription, ClusterSnapshot, Quorum
 
 BROKERS = 200

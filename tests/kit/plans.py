@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from breakglass.services.recovery.plan.document import Plan
+from breakglass.services.recovery.plan.edit import notes_of, with_notes
 from breakglass.services.recovery.plan.file import parse_plan, rendered
-from breakglass.services.recovery.plan.json_text import read_text
-from breakglass.services.recovery.plan.notes import notes_of, with_notes
+from breakglass.services.recovery.plan.partition_file import read_text
 
 
 def render_plan(plan: Plan) -> str:

@@ -16,8 +16,8 @@ from breakglass.console.checkpoint_text import CommandText
 from breakglass.screens.context import Context, Known
 from breakglass.screens.terminal import Terminal
 from breakglass.services.errors import BreakglassError
+from breakglass.services.incident.elections_seen import Observation
 from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.observations import Observation
 from breakglass.services.model import TopicPartition
 from breakglass.services.session import Power, ReadAccess
 from tests.screens.turns import flat, hides, lines, opens, shows, until

@@ -20,8 +20,8 @@ from breakglass.services.guard.journal import Journal, read
 from breakglass.services.guard.lock import operator
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.routes import ELECT
-from breakglass.services.recovery.timeline.shelf import Shelf
+from breakglass.services.recovery.execution.steps import ELECT
+from breakglass.services.recovery.timeline.account import Shelf
 from breakglass.services.session import Power, ReadAccess
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import CLUSTER_ID

@@ -30,9 +30,14 @@ from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.errors import ConnectFailed, TimedOut
 from breakglass.services.health.backups import BackupGlance
 from breakglass.services.health.monitor import Monitor
-from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
+from breakglass.services.incident.elections_seen import (
+    ElectionSeen,
+    LogFate,
+    Observation,
+    Observations,
+    ReplicaAhead,
+)
 from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.observations import Observation, Observations
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, Silent, TopicPartition, Unknown
 from breakglass.services.snapshot import Quorum, Voter

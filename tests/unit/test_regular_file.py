@@ -17,7 +17,7 @@ from breakglass.services.errors import BreakglassError, StorageError
 from breakglass.services.metastore.settings import private_append, private_folder
 from breakglass.services.recovery.plan.file import write_plan
 from breakglass.services.recovery.plan.partition_file import write_elections
-from breakglass.services.recovery.timeline.saving import save_timeline
+from breakglass.services.recovery.timeline.text import save_timeline
 from breakglass.services.regular_file import replace_regular
 from breakglass.services.rights import make_folders
 from breakglass.services.topic_backup.folder import LocalAppendFile, LocalFolder

@@ -48,8 +48,12 @@ from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import TopicPartition, Unknown, log_of
 from breakglass.services.pipeline.committed_log import CommittedBatch, CommittedLog
 from breakglass.services.record_batches import BatchHeader, Record
-from breakglass.services.recovery.internal_topics.records import StateKind, change_of
-from breakglass.services.recovery.internal_topics.wire import NotThatRecord, SchemaReader
+from breakglass.services.recovery.internal_topics.records import (
+    NotThatRecord,
+    SchemaReader,
+    StateKind,
+    change_of,
+)
 
 POLICY, LAG = "cleanup.policy", "min.compaction.lag.ms"
 NEVER = 2**63 - 1

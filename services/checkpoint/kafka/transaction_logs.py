@@ -44,10 +44,10 @@ from breakglass.services.record_batches import (
 )
 from breakglass.services.recovery.internal_topics.records import (
     DECIDED,
+    NotThatRecord,
     TransactionalState,
     change_of,
 )
-from breakglass.services.recovery.internal_topics.wire import NotThatRecord
 
 COMMIT_KEYS = (0, 1)
 """Versions of the keys of committed offsets; other keys are of groups (OffsetCommitKey.json)."""

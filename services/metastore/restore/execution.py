@@ -31,6 +31,7 @@ from breakglass.services.errors import (
     OutcomeUnknown,
     TimedOut,
 )
+from breakglass.services.guard.journal import Journal
 from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC
 from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.read_client import ReadClient
@@ -47,7 +48,6 @@ from breakglass.services.metastore.topic import (
 )
 from breakglass.services.metastore.transactions import TRANSACTION_MS, Transactions
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.session import ReadAccess
 
 
@@ -269,7 +269,7 @@ class RestoreWork:
     client: ReadClient
     topics: TopicClient
     records: Sender
-    journal: ExecutionJournal
+    journal: Journal
     snapshots: Path
     """The folder in which the restore creates its snapshot."""
     tell: TellStep

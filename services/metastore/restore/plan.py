@@ -22,8 +22,7 @@ from urllib.parse import SplitResult
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, MalformedInput, Refused
-from breakglass.services.guard.journal import UnreadableJournal
-from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.guard.journal import JournalView, UnreadableJournal
 from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.answers import describe_error, only

@@ -13,6 +13,7 @@ from breakglass.services.errors import (
     Refused,
     UsageError,
 )
+from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.admin_client import GroupClient
 from breakglass.services.kafka.cluster.group_offsets import (
     OFFSETS_TOPIC,
@@ -27,7 +28,6 @@ from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition, log_of
 from breakglass.services.pipeline.restore.offset_map import OffsetMap
-from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.recovery.group_reset import RESTORE_STEP, MoveResult
 from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.folder_contents import RestorableTopic
@@ -138,7 +138,7 @@ class GroupRestore:
 
     sender: Sender
     client: GroupClient
-    journal: ExecutionJournal
+    journal: Journal
     topic: str
     done: dict[str, dict[int, int]] = field(default_factory=dict, init=False)
     """New offset by group and partition."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, OutcomeUnknown, Refused
+from breakglass.services.guard.journal import Journal
 from breakglass.services.guard.steps import RESTORE_RECORDS
 from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.cluster.group_offsets import find_coordinator
@@ -35,7 +36,6 @@ from breakglass.services.pipeline.restore.task import ForeignRecords, PartitionT
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import TopicSource
 from breakglass.services.pipeline.stored_segments import require_unchanged
-from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.topic_backup.summary import added
 
 WATCH_SECONDS = 0.5
@@ -129,7 +129,7 @@ class RestoreRun:
 
     run: BackupRun
     topics: TopicClient
-    journal: ExecutionJournal
+    journal: Journal
     cluster_id: str
     """The cluster of the plan: tasks write to no other cluster."""
     how: RestoreSettings

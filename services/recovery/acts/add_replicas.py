@@ -42,10 +42,9 @@ from breakglass.services.model import (
     TopicSettings,
     Unknown,
 )
-from breakglass.services.recovery.execution.confirm import Observer, States
-from breakglass.services.recovery.execution.ladder import seen_in
-from breakglass.services.recovery.execution.record import described
+from breakglass.services.recovery.execution.confirm import Observer, States, seen_in
 from breakglass.services.recovery.execution.restore_order import still_ours
+from breakglass.services.recovery.execution.steps import described
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
@@ -53,7 +52,7 @@ from breakglass.services.recovery.execution.target import (
     Rung,
 )
 from breakglass.services.recovery.judgement.inputs import named
-from breakglass.services.recovery.settings.looking import read_snapshot
+from breakglass.services.recovery.topic_settings import read_snapshot
 from breakglass.services.snapshot import ClusterDescription
 from breakglass.services.words.figures import partitions_text
 

@@ -11,19 +11,29 @@ from breakglass.services import patience
 from breakglass.services.errors import EvidenceChanged
 from breakglass.services.guard.act import Act, Armed, Change, Ending, Front, Frozen, Means
 from breakglass.services.guard.consent import ConsentPhrase, Price, consent_phrase
-from breakglass.services.guard.journal import Journal, UnreadableJournal, list_journals, read
-from breakglass.services.guard.journal_view import EntryKind, JournalView
+from breakglass.services.guard.journal import (
+    EntryKind,
+    Journal,
+    JournalView,
+    UnreadableJournal,
+    list_journals,
+    read,
+)
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.acts.elect import recovery_of
-from breakglass.services.recovery.acts.events import OutcomesReported
-from breakglass.services.recovery.execution.record import SUCCEEDED, UNDONE
-from breakglass.services.recovery.execution.routes import route_for
+from breakglass.services.recovery.acts.elect import OutcomesReported, recovery_of
+from breakglass.services.recovery.execution.steps import SUCCEEDED, UNDONE, route_for
 from breakglass.services.recovery.execution.target import PartitionOutcome
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject, subject_of_journal
 from breakglass.services.recovery.ledger.holdings import READ_AGAIN, written_holdings
-from breakglass.services.recovery.resume import JournalSurvey, Resume, ended_as, survey
-from breakglass.services.recovery.unfinished import Remains, consented
+from breakglass.services.recovery.unfinished import (
+    JournalSurvey,
+    Remains,
+    Resume,
+    consented,
+    ended_as,
+    survey,
+)
 
 
 def open_journals(

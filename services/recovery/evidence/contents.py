@@ -26,7 +26,7 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.judgement.assessment import recovery_order
-from breakglass.services.recovery.judgement.heard_before import remembering
+from breakglass.services.recovery.judgement.inputs import remembering
 from breakglass.services.recovery.judgement.ranking import rank
 from breakglass.services.recovery.judgement.succession import heir
 from breakglass.services.session import Effort
@@ -106,7 +106,12 @@ class ContentsReading:
             for broker in candidates(evidence, self._chosen(evidence)):
                 replica = evidence.replica(broker)
                 tried = (evidence.partition, broker) in self._found
-                if replica is not None and not tried and _readable_now(replica):
+                if (
+                    replica is not None
+                    and not tried
+                    and isinstance(replica.log_end, int)
+                    and not isinstance(replica.contents, LogContents)
+                ):
                     yield evidence, replica
 
     def _read(self, due: Sequence[tuple[PartitionEvidence, ReplicaLog]]) -> None:
@@ -146,11 +151,6 @@ class ContentsReading:
     ) -> Mapping[TopicPartition, Found]:
         reader = self._client.contents_on(broker, self._allowance, self._stop)
         return reader.read(logs, share, deadline)
-
-
-def _readable_now(replica: ReplicaLog) -> bool:
-    """Whether the replica answers and its contents are not known yet."""
-    return isinstance(replica.log_end, int) and not isinstance(replica.contents, LogContents)
 
 
 def candidates(evidence: PartitionEvidence, chosen: int | None = None) -> Iterator[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from uuid import UUID
 
@@ -54,14 +55,12 @@ class FewLogs:
         }
 
 
-def _log(broker: int, reading: ReplicaReading | None) -> ReplicaLog | None:
-    """The log that *broker* reported of a replica; None if it reported none."""
-    if reading is None or isinstance(reading.log_end, Unknown):
-        return None
+def log_of_leader(broker: int, reading: ReplicaReading) -> ReplicaLog:
+    """The log that *broker*, which leads the partition, reported."""
     return ReplicaLog(
         broker=broker,
-        role=Role.STALE,
-        fenced=Unknown("it was not asked"),
+        role=Role.ISR,
+        fenced=False,
         reachable=True,
         log_start=reading.log_start,
         high_watermark=reading.high_watermark,
@@ -72,3 +71,11 @@ def _log(broker: int, reading: ReplicaReading | None) -> ReplicaLog | None:
         source=reading.source,
         observed_at_ms=reading.observed_at_ms,
     )
+
+
+def _log(broker: int, reading: ReplicaReading | None) -> ReplicaLog | None:
+    """The log that *broker* reported of a replica; None if it reported none."""
+    if reading is None or isinstance(reading.log_end, Unknown):
+        return None
+    log = log_of_leader(broker, reading)
+    return replace(log, role=Role.STALE, fenced=Unknown("it was not asked"))

@@ -12,21 +12,26 @@ from dataclasses import replace
 from pathlib import Path
 
 from breakglass.services.errors import BreakglassError, OutcomeUnknown
-from breakglass.services.guard.journal_view import UNKNOWN, JournalView, read
+from breakglass.services.guard.journal import UNKNOWN, Journal, JournalView, read
 from breakglass.services.guard.lock import operator, signature
 from breakglass.services.kafka.election_client import ElectionClient, Reply
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
 from breakglass.services.recovery.execution.recheck import (
     TargetCheck,
     all_registered,
     members,
     not_moving,
 )
-from breakglass.services.recovery.execution.record import ExecutionJournal
-from breakglass.services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
+from breakglass.services.recovery.execution.steps import (
+    DESIGNATE,
+    ELECT,
+    PREFERRED,
+    REORDER,
+    RESTORE,
+    UNDO,
+)
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
@@ -35,9 +40,6 @@ from breakglass.services.recovery.execution.target import (
 )
 from breakglass.services.snapshot import ClusterSnapshot
 from breakglass.services.state_folder import state_folder
-
-RESTORE = "restore order"
-"""The step's name in the journal."""
 
 
 def still_ours(target: ElectionTarget, state: PartitionState | None) -> bool:
@@ -53,7 +55,7 @@ def still_ours(target: ElectionTarget, state: PartitionState | None) -> bool:
 def restore_orders(
     client: ElectionClient,
     observer: Observer,
-    journal: ExecutionJournal,
+    journal: Journal,
     outcomes: Sequence[PartitionOutcome],
     deadline: Deadline,
 ) -> tuple[PartitionOutcome, ...]:
@@ -85,7 +87,7 @@ def _changed(outcome: PartitionOutcome) -> bool:
 def _restore(
     client: ElectionClient,
     observer: Observer,
-    journal: ExecutionJournal,
+    journal: Journal,
     targets: Sequence[ElectionTarget],
     deadline: Deadline,
 ) -> frozenset[TopicPartition]:
@@ -103,7 +105,7 @@ def _restore(
 
 def _write(
     client: ElectionClient,
-    journal: ExecutionJournal,
+    journal: Journal,
     ours: Sequence[ElectionTarget],
     deadline: Deadline,
 ) -> frozenset[TopicPartition]:
@@ -127,14 +129,10 @@ def _write(
     return frozenset(partition for partition, reply in replies.items() if reply.accepted)
 
 
-UNDO = "undo order"
-"""The step's name in the journal."""
-
-
 def undo_orders(
     client: ElectionClient,
     snapshot: ClusterSnapshot,
-    journal: ExecutionJournal,
+    journal: Journal,
     targets: Sequence[ElectionTarget],
     deadline: Deadline,
 ) -> tuple[PartitionOutcome, ...]:
@@ -183,7 +181,7 @@ def _would_elect(look: TargetCheck, snapshot: ClusterSnapshot) -> str:
 
 def _write_undo(
     client: ElectionClient,
-    journal: ExecutionJournal,
+    journal: Journal,
     targets: Sequence[ElectionTarget],
     deadline: Deadline,
 ) -> dict[TopicPartition, PartitionOutcome]:

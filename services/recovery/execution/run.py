@@ -1,6 +1,11 @@
 """Runs a recovery: rescue, then batch by batch look, journal, elect, confirm, restore orders.
 
 One attempt at a batch: the route's steps, each journalled before and after, then confirmed.
+
+What the batches so far mean for those to come: who is still elected, and why others wait.
+KIP-1275 asks for as many completed elections as possible, and R4 for a stop once another replica
+was elected. So a partition that failed or was refused keeps nobody else, and an unknown outcome
+keeps only the partitions that its cause can touch.
 """
 
 from __future__ import annotations
@@ -25,19 +30,26 @@ from breakglass.services.kafka.cluster.describe_cluster import require_same_clus
 from breakglass.services.kafka.election_client import ElectionClient, Reply
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import Denied, NotOffered, PartitionEvidence, TopicPartition, Unknown
-from breakglass.services.recovery.execution.batches import ExecutionLimits, batches, in_order
-from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.course import Course
-from breakglass.services.recovery.execution.ladder import climb
-from breakglass.services.recovery.execution.recheck import recheck, recheck_log
-from breakglass.services.recovery.execution.record import ExecutionJournal, described, journal_bytes
+from breakglass.services.recovery.execution.confirm import Observer, climb
+from breakglass.services.recovery.execution.recheck import (
+    NOTHING_NEW,
+    HeardNow,
+    ask_unread,
+    recheck,
+    recheck_log,
+)
 from breakglass.services.recovery.execution.restore_order import others_at_work, restore_orders
-from breakglass.services.recovery.execution.routes import (
+from breakglass.services.recovery.execution.steps import (
     REORDER,
+    ExecutionLimits,
     Replies,
     Route,
     RouteChoice,
     RouteStep,
+    batches,
+    described,
+    in_order,
+    journal_bytes,
 )
 from breakglass.services.recovery.execution.target import (
     Clues,
@@ -47,9 +59,83 @@ from breakglass.services.recovery.execution.target import (
     explained,
     order_left,
 )
-from breakglass.services.recovery.execution.unread import NOTHING_NEW, HeardNow, ask_unread
+from breakglass.services.recovery.judgement.inputs import named
 from breakglass.services.recovery.judgement.succession import quorum_lost
 from breakglass.services.snapshot import ClusterSnapshot, Quorum
+
+LOST_IN_A_ROW = 2
+"""The number of consecutive batches without an answer after which the run stops."""
+
+
+@dataclass(slots=True)
+class Course:
+    """What is known so far. For one thread; shared by all parts of one run."""
+
+    halted: str = ""
+    """Why nothing more is elected; empty while the run continues."""
+    silent: dict[int, str] = field(default_factory=dict)
+    """Elected brokers that did not confirm; the reason keeps other partitions from them."""
+    begun: bool = False
+    """An election was held, or may have been."""
+    _lost: int = 0
+    """Consecutive batches of which an answer was lost."""
+
+    def halt(self, reason: str) -> None:
+        """Elect nothing more; the first reason stays."""
+        self.halted = self.halted or reason
+
+    def why_not(self, target: ElectionTarget) -> str:
+        """Why *target* is not attempted; empty where it may be."""
+        return self.halted or self.silent.get(target.designee, "")
+
+    def learn(
+        self, outcomes: Sequence[PartitionOutcome], unanswering: Callable[[], Sequence[int]] = tuple
+    ) -> None:
+        """Take in the outcomes of a batch; *unanswering* finds brokers that do not answer now."""
+        for outcome in outcomes:
+            if outcome.result in (RecoveryResult.ELECTED, RecoveryResult.UNKNOWN):
+                self.begun = True
+            if outcome.result is RecoveryResult.ELECTED_ANOTHER:
+                designee, leader = outcome.target.designee, outcome.leader
+                self.halt(
+                    f"stopped because {outcome.partition} elected b{leader}, not b{designee}: keep "
+                    f"broker {designee} down, for what it holds beyond b{leader} would be cut off, "
+                    "then plan again"
+                )
+            elif outcome.result is RecoveryResult.UNKNOWN and _elected(outcome):
+                self.silent.setdefault(
+                    outcome.target.designee,
+                    f"b{outcome.target.designee} was elected for {outcome.partition} and does not "
+                    f"answer: check broker {outcome.target.designee}, then resume",
+                )
+        if _unanswered(outcomes):
+            self._lost += 1
+            if self._lost >= LOST_IN_A_ROW:
+                silent = unanswering()
+                first = _unanswered(outcomes)[0]
+                cure = "check the controllers, then resume"
+                if silent:
+                    state = "answers or is fenced" if len(silent) == 1 else "answer or are fenced"
+                    cure = f"wait until {named(silent)} {state}, then resume"
+                self.halt(
+                    f"stopped because the outcome of {first.partition} is unknown, and of one "
+                    f"before it: {cure}"
+                )
+        elif any(outcome.result is RecoveryResult.ELECTED for outcome in outcomes):
+            self._lost = 0
+
+
+def _unanswered(outcomes: Sequence[PartitionOutcome]) -> tuple[PartitionOutcome, ...]:
+    """Those of *outcomes* that may or may not have happened, because no leader was seen."""
+    return tuple(
+        outcome
+        for outcome in outcomes
+        if outcome.result is RecoveryResult.UNKNOWN and not _elected(outcome)
+    )
+
+
+def _elected(outcome: PartitionOutcome) -> bool:
+    return outcome.leader == outcome.target.designee
 
 
 @dataclass(slots=True)
@@ -58,7 +144,7 @@ class BatchAttempt:
 
     observer: Observer
     route: Route
-    journal: ExecutionJournal
+    journal: Journal
     limits: ExecutionLimits
     stop: Callable[[], bool] = lambda: False
     """Ends the wait for what is under way."""
@@ -143,9 +229,12 @@ class BatchAttempt:
                 for target in targets
                 if target.order != target.assignment and replies[target.partition].accepted
             )
-        self._lose(
-            step, [(request, target, _unsettled(replies[target.partition])) for target in unsettled]
+        later = (
+            "it may or may not have happened, and may still within a minute; run "
+            "`breakglass triage` then to see who leads"
         )
+        lost = [(request, one, f"{replies[one.partition]}: {later}") for one in unsettled]
+        self._lose(step, lost)
         self._settle(
             request,
             [
@@ -265,13 +354,6 @@ def _went_through(reply: Reply | None) -> bool:
     return reply is not None and (reply.accepted or reply.already_online)
 
 
-def _unsettled(reply: Reply) -> str:
-    return (
-        f"{reply}: it may or may not have happened, and may still within a minute; run "
-        "`breakglass triage` then to see who leads"
-    )
-
-
 def _all(
     targets: Sequence[ElectionTarget], result: RecoveryResult, reason: str
 ) -> list[PartitionOutcome]:
@@ -291,7 +373,7 @@ class Rescue(Protocol):
         """Whether electing *target* cuts off anything that may be saved."""
 
     def save(
-        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+        self, targets: Sequence[ElectionTarget], journal: Journal
     ) -> Mapping[TopicPartition, str]:
         """Save what electing *targets* cuts off; gives a reason for each target not saved whole."""
 
@@ -546,7 +628,17 @@ class Recovery:
         return unsent
 
     def _note(self, text: str, outcomes: Sequence[PartitionOutcome]) -> None:
-        self.journal.note(text, partitions=[_named(outcome) for outcome in outcomes])
+        self.journal.note(
+            text,
+            partitions=[
+                {
+                    "topic": outcome.partition.topic,
+                    "partition": outcome.partition.partition,
+                    **journalled(outcome),
+                }
+                for outcome in outcomes
+            ],
+        )
 
 
 def unheard(quorum: Quorum | Unknown) -> TypeGuard[Unknown]:
@@ -572,14 +664,6 @@ def _rechecked(
         for target in targets
     )
     return {look.partition: look for look in looks if look is not None}
-
-
-def _named(outcome: PartitionOutcome) -> dict[str, Any]:
-    return {
-        "topic": outcome.partition.topic,
-        "partition": outcome.partition.partition,
-        **journalled(outcome),
-    }
 
 
 def not_attempted(

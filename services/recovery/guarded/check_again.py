@@ -8,18 +8,21 @@ from pathlib import Path
 
 from breakglass.services import patience
 from breakglass.services.errors import WrongCluster
-from breakglass.services.guard.journal import Journal, JournalView, read
-from breakglass.services.guard.journal_view import UNKNOWN
+from breakglass.services.guard.journal import UNKNOWN, Journal, JournalView, read
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED
+from breakglass.services.recovery.execution.steps import PARTLY_FAILED, SUCCEEDED, ExecutionLimits
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
-from breakglass.services.recovery.resume import topics_of
 from breakglass.services.recovery.timeline.ending import REPLICA_ADDED, endings_of
-from breakglass.services.recovery.unfinished import Remains, confirmations, remains, settlements
+from breakglass.services.recovery.unfinished import (
+    Remains,
+    confirmations,
+    remains,
+    settlements,
+    topics_of,
+)
 from breakglass.services.snapshot import ClusterSnapshot
 
 
@@ -85,7 +88,23 @@ def check_again(
         confirmed = Observer(client).confirm(led, deadline) if led else {}
         for request, items in confirmations(view, confirmed):
             journal.outcome(request, items)
-        _close_again(journal, before.result, snapshot)
+        # The end is written down again: done where nothing is left and nothing unknown. An
+        # election that made another replica lead is never a success, though nothing is left of
+        # it. Without a plan, a killed process's journal does not say what it had still to do.
+        now = read(journal.path)
+        found = remains(now, snapshot)
+        left = bool(found.offline or found.led or found.left or now.unsettled)
+        results = {ending.result for ending in endings_of(now)}
+        if now.plan is None:
+            left = (
+                left
+                or before.result is None
+                or results not in ({RecoveryResult.ELECTED}, {REPLICA_ADDED})
+            )
+        if not left and RecoveryResult.ELECTED_ANOTHER not in results:
+            journal.finish(SUCCEEDED)
+        elif not left or before.result is not None:
+            journal.finish(PARTLY_FAILED)
         after = read(path)
     return CheckedAgain(after, tuple(_answers(before, after)), remains(after, snapshot))
 
@@ -121,24 +140,6 @@ def _snapshot(client: ReadClient, view: JournalView) -> ClusterSnapshot:
             "the cluster that it was written for"
         )
     return client.snapshot(deadline, topics_of(view))
-
-
-def _close_again(journal: Journal, result: str | None, snapshot: ClusterSnapshot) -> None:
-    """Write down the end again: done where nothing is left and nothing unknown, else as it was.
-
-    An election that made another replica lead is never a success, though nothing is left of it.
-    Without a plan, a journal of a killed process does not say what it had still to do.
-    """
-    now = read(journal.path)
-    found = remains(now, snapshot)
-    left = bool(found.offline or found.led or found.left or now.unsettled)
-    results = {ending.result for ending in endings_of(now)}
-    if now.plan is None:
-        left = left or result is None or results not in ({RecoveryResult.ELECTED}, {REPLICA_ADDED})
-    if not left and RecoveryResult.ELECTED_ANOTHER not in results:
-        journal.finish(SUCCEEDED)
-    elif not left or result is not None:
-        journal.finish(PARTLY_FAILED)
 
 
 def _answers(before: JournalView, after: JournalView) -> Iterator[StepAnswer]:

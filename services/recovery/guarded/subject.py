@@ -5,37 +5,150 @@ The price of a rescue is part of it: how much will be saved is estimated before 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from breakglass.services.guard.consent import ConsentGroup, Price
-from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
-from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.guard.consent import ConsentGroup, Price, Stake, consent_groups
+from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.quick_values import quickly_made
+from breakglass.services.recovery.evidence.contents import as_known
+from breakglass.services.recovery.execution.steps import described
 from breakglass.services.recovery.execution.target import ElectionTarget, target_of
-from breakglass.services.recovery.guarded.election_quote import (
-    Priced,
-    groups_of,
-    priced,
-    priced_as_judged,
-)
+from breakglass.services.recovery.group_standing import planned_groups
 from breakglass.services.recovery.judgement.assessment import (
     Assessment,
     Verdict,
+    own_consent,
     recovery_order,
     refusal,
 )
-from breakglass.services.recovery.judgement.loss import UnreadRecords, unread_bound
+from breakglass.services.recovery.judgement.inputs import abandoned, named
+from breakglass.services.recovery.judgement.loss import Loss, UnreadRecords, loss_of, unread_bound
+from breakglass.services.recovery.judgement.ranking import Ranking, holds_records
+from breakglass.services.recovery.ledger.holdings import written_holdings
+from breakglass.services.recovery.plan.check import (
+    Checked,
+    CheckStatus,
+    check_evidence,
+    led_evidence,
+)
 from breakglass.services.recovery.rescue.rescue import divide
-from breakglass.services.recovery.rescue.results import estimate
-from breakglass.services.recovery.rescue.spans import AtRisk
-from breakglass.services.recovery.triage import Left
+from breakglass.services.recovery.rescue.spans import AtRisk, estimate
+from breakglass.services.recovery.triage import Left, Triage, judge, select
+from breakglass.services.words.contents import contents_text
 
 if TYPE_CHECKING:
-    from breakglass.services.recovery.plan.appraisal import Appraisal
-    from breakglass.services.recovery.resume import JournalSurvey
-    from breakglass.services.recovery.unfinished import JournalledPartition
+    from breakglass.services.recovery.plan.make import Appraisal
+    from breakglass.services.recovery.unfinished import JournalSurvey
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A target with the price of its election."""
+
+    evidence: PartitionEvidence
+    target: ElectionTarget
+    stake: Stake
+    gone: tuple[int, ...] = ()
+    """Brokers declared gone, which are not waited for."""
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.target.partition
+
+
+def priced(
+    evidence: PartitionEvidence,
+    target: ElectionTarget,
+    gone: Collection[int] = (),
+    loss: Loss | None = None,
+    ranking: Ranking | None = None,
+) -> Priced:
+    """*target* with its price, whom it abandons, and whether it needs a consent of its own.
+
+    Brokers of *gone* are not passed over: somebody declared that they never return. The *loss*
+    of electing the designee and the *ranking* save working them out again.
+    """
+    loss = loss or loss_of(evidence, target.designee)
+    stake = Stake(
+        target.partition,
+        Price(loss.total, loss.approximate),
+        own_consent(evidence, target.designee, gone, loss, ranking),
+        tuple(sorted(abandoned(evidence, target.designee))),
+    )
+    return Priced(evidence, target, stake, tuple(sorted(gone)))
+
+
+def priced_as_judged(judged: Assessment, target: ElectionTarget) -> Priced:
+    """The election priced on the evidence that was *judged*, with its loss and its ranking."""
+    loss = judged.loss_of(target.designee)
+    return priced(judged.evidence, target, judged.gone, loss, judged.ranking)
+
+
+def frozen(evidence: PartitionEvidence, designee: int, gone: Collection[int] = ()) -> Priced:
+    """The election of *designee*, frozen on *evidence*, with its price."""
+    return priced(evidence, target_of(evidence, designee), gone)
+
+
+def groups_of(wanted: Iterable[Priced]) -> tuple[ConsentGroup, ...]:
+    """The phrases to agree to before *wanted* are elected."""
+    return consent_groups([quoted.stake for quoted in wanted])
+
+
+def empty_over_unread(
+    elections: Iterable[tuple[PartitionEvidence, int, tuple[int, ...]]],
+) -> tuple[str, ...]:
+    """Which elections are of an EMPTY log while others are unread; each broker in a sentence.
+
+    *elections* are the evidence, the designee, and the brokers that are given up. A shared phrase
+    does not say it.
+    """
+    found: dict[tuple[int, tuple[int, ...]], list[TopicPartition]] = {}
+    for evidence, broker, abandons in elections:
+        replica = evidence.replica(broker)
+        if abandons and replica is not None and not holds_records(replica):
+            found.setdefault((broker, abandons), []).append(evidence.partition)
+    return tuple(
+        f"b{broker} is EMPTY in {named_first(partitions)}: all that unread {named(abandons)} "
+        f"{'has' if len(abandons) == 1 else 'have'} of {'it' if len(partitions) == 1 else 'them'} "
+        "is given up"
+        for (broker, abandons), partitions in found.items()
+    )
+
+
+def named_first(partitions: list[TopicPartition]) -> str:
+    """``orders-3``, ``orders-3 and 4 more partitions``."""
+    more = len(partitions) - 1
+    return f"{partitions[0]}" + (f" and {more:,} more partition{'s' * (more != 1)}" * bool(more))
+
+
+def planned(quoted: Priced) -> dict[str, object]:
+    """All that it takes to finish in another process, and what was agreed to.
+
+    That is the price, the brokers that are abandoned, and what they hold at least: None where
+    nothing is known of that. Beside it stands how far the designee's contents were verified, what
+    each replica held, for the ledger of the incident, and which groups the election leaves past
+    the end.
+    """
+    unread = unread_bound(quoted.evidence)
+    designee = quoted.evidence.replica(quoted.target.designee)
+    return {
+        **described(quoted.target),
+        "price": str(quoted.stake.price),
+        "abandons": quoted.stake.abandons,
+        "unread_at_least": None if isinstance(unread.at_least, Unknown) else unread.at_least,
+        "unread_source": unread.source,
+        "gone": quoted.gone,
+        "contents": "not read" if designee is None else contents_text(designee),
+        **written_holdings(quoted.evidence),
+        **planned_groups(quoted.evidence, quoted.target.log_end),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +324,12 @@ def subject_of_journal(found: JournalSurvey, *, undo: bool = False) -> ElectionS
     """What a journal leaves to be elected and confirmed; with *undo* to be put back."""
     remains = found.remains if undo else found.to_finish
     wanted = (
-        () if undo else tuple(_priced_again(found, unfinished) for unfinished in remains.offline)
+        ()
+        if undo
+        else tuple(
+            priced(found.evidence[unfinished.target.partition], unfinished.target, unfinished.gone)
+            for unfinished in remains.offline
+        )
     )
     led = (unfinished.target for unfinished in (remains.offline if undo else remains.led))
     plan = found.view.plan
@@ -225,5 +343,86 @@ def subject_of_journal(found: JournalSurvey, *, undo: bool = False) -> ElectionS
     )
 
 
-def _priced_again(found: JournalSurvey, part: JournalledPartition) -> Priced:
-    return priced(found.evidence[part.target.partition], part.target, part.gone)
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """What was agreed to, compared with what the brokers say now."""
+
+    checked: tuple[Checked, ...]
+    """The result for each election, in their order."""
+    wanted: tuple[Priced, ...]
+    """What can be elected on the evidence of now, at the price of now.
+
+    Partitions that are led by now stay, at the price that was agreed to: the run finds them
+    online, and nothing of them is to be rescued.
+    """
+    native: NativeRpc
+
+    @property
+    def changed(self) -> tuple[Checked, ...]:
+        """Elections whose evidence has changed."""
+        return tuple(checked for checked in self.checked if not checked.status.fine)
+
+
+def reread(
+    client: ReadClient,
+    cluster_id: str,
+    wanted: Sequence[Priced],
+    duration: float,
+    native_choice: str = AUTO,
+    *,
+    report: Callable[[Triage], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Reread:
+    """Read the partitions of *wanted* again and compare each election with its evidence.
+
+    Brokers have *duration* seconds to answer; *report* is called with each reading so far.
+
+    Raises:
+        WrongCluster: the addresses lead to another cluster than *cluster_id* by now.
+        Unreachable: no broker serves the cluster's metadata.
+        NotAuthorized: a topic may not be described any more.
+    """
+    selection = select(client, [quoted.partition for quoted in wanted])
+    require_same_cluster(cluster_id, selection.snapshot.cluster_id)
+    found: Triage | None = None
+    if selection.offline:
+        for found in judge(
+            client,
+            selection.snapshot,
+            selection.offline,
+            duration,
+            native_choice,
+            stop=stop,
+            contents=None,
+            elsewhere=False,
+        ):
+            report(found)
+    # What is known now of each partition that exists. The contents of a log are not read again:
+    # where its end and epoch are as *before*, so are they.
+    read = () if found is None else found.evidence.partitions
+    then = {quoted.partition: quoted.evidence for quoted in wanted}
+    now = {
+        evidence.partition: as_known(then.get(evidence.partition), evidence) for evidence in read
+    }
+    for state in selection.online:
+        now[state.partition] = led_evidence(state)
+    checked = tuple(
+        check_evidence(quoted.evidence, quoted.target.designee, now.get(quoted.partition))
+        for quoted in wanted
+    )
+    native = STOCK if found is None else found.native
+    return Reread(checked, tuple(_as_of_now(wanted, checked, now)), native)
+
+
+def _as_of_now(
+    wanted: Sequence[Priced],
+    checked: Sequence[Checked],
+    now: Mapping[TopicPartition, PartitionEvidence],
+) -> Iterator[Priced]:
+    for before, found in zip(wanted, checked, strict=True):
+        if found.status is CheckStatus.ONLINE:
+            yield replace(before, evidence=now[found.partition])
+        elif found.status is not CheckStatus.GONE:
+            evidence = now[found.partition]
+            if not refusal(evidence, found.leader):
+                yield frozen(evidence, found.leader, before.gone)

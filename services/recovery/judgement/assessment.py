@@ -20,14 +20,17 @@ from breakglass.services.model import (
 )
 from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.judgement.cut_by_return import CutByReturn
-from breakglass.services.recovery.judgement.eligibility import (
-    BROKERS_KNOWN,
-    ReplicaStanding,
-    eligibility,
-)
 from breakglass.services.recovery.judgement.inputs import abandoned, named, passed_over
 from breakglass.services.recovery.judgement.loss import Loss, UnreadRecords, loss_of, unread_bound
-from breakglass.services.recovery.judgement.ranking import Ranking, corruption, holds_records, rank
+from breakglass.services.recovery.judgement.ranking import (
+    BROKERS_KNOWN,
+    Ranking,
+    ReplicaStanding,
+    corruption,
+    eligibility,
+    holds_records,
+    rank,
+)
 from breakglass.services.recovery.judgement.succession import (
     SuccessionForecast,
     elected_by_order,

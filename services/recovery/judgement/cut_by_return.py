@@ -25,12 +25,15 @@ from functools import lru_cache
 
 from breakglass.services.model import PartitionEvidence, PartitionState, ReplicaLog, Unknown
 from breakglass.services.quick_values import quickly_made
-from breakglass.services.recovery.judgement.eligibility import BROKERS_KNOWN
-from breakglass.services.recovery.judgement.lineage import Divergences
+from breakglass.services.recovery.judgement.lineage import (
+    Count,
+    Divergences,
+    LogStretch,
+    count_distinct,
+)
 from breakglass.services.recovery.judgement.loss import Drop, drops_of
-from breakglass.services.recovery.judgement.ranking import holds_records
-from breakglass.services.recovery.judgement.records import Count, LogStretch, count_distinct
-from breakglass.services.recovery.judgement.starting import rescue_before
+from breakglass.services.recovery.judgement.ranking import BROKERS_KNOWN, holds_records
+from breakglass.services.recovery.judgement.succession import rescue_before
 
 
 @quickly_made

@@ -20,16 +20,16 @@ from dataclasses import dataclass
 
 from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
 from breakglass.services.quick_values import maker, quickly_made
-from breakglass.services.recovery.judgement.lineage import Divergences
-from breakglass.services.recovery.judgement.ranking import holds_records, readable
-from breakglass.services.recovery.judgement.records import (
+from breakglass.services.recovery.judgement.lineage import (
     NO_RECORDS,
     Count,
+    Divergences,
     LogStretch,
     RecordCounts,
     split_at_high_watermarks,
     unknown_records,
 )
+from breakglass.services.recovery.judgement.ranking import holds_records, readable
 
 
 @quickly_made

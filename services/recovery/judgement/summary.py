@@ -13,13 +13,13 @@ from breakglass.services.model import Denied, Silent, Unknown
 from breakglass.services.quick_values import maker, quickly_made
 from breakglass.services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
 from breakglass.services.recovery.judgement.inputs import named
-from breakglass.services.recovery.judgement.starting import (
+from breakglass.services.recovery.judgement.succession import (
     IF_AS_IT_WAS,
     check_first,
     do_not_start,
+    quorum_lost,
     rescue_before,
 )
-from breakglass.services.recovery.judgement.succession import quorum_lost
 from breakglass.services.snapshot import Quorum
 
 

@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
 
 from breakglass.services.clock import now_ms
-from breakglass.services.guard.journal_view import UNKNOWN, Details
-from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.errors import BreakglassError, UsageError
+from breakglass.services.guard.journal import (
+    UNKNOWN,
+    Details,
+    JournalView,
+    UnreadableJournal,
+    list_journals,
+)
+from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.list_offsets import ask_brokers, by_leader
+from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import (
+    EpochHistory,
+    PartitionState,
+    ReplicaLog,
+    TopicPartition,
+    Unknown,
+)
+from breakglass.services.recovery.evidence.few_logs import log_of_leader
 from breakglass.services.recovery.execution.target import RecoveryResult
-from breakglass.services.recovery.ledger.beside import CopyBeside, of_unread
-from breakglass.services.recovery.ledger.claims import (
+from breakglass.services.recovery.ledger.copies import (
+    CopyBeside,
+    FoundCopies,
     PutBackClaim,
     RescueClaim,
+    RescueFolders,
     approvals_in,
     consents_in,
+    copies_beside,
     doubtful_put_back,
     folder_of,
     holdings_in,
     left_out_in,
     not_sent_in,
+    of_unread,
     put_backs_in,
     rescues_in,
 )
-from breakglass.services.recovery.ledger.copies import FoundCopies
 from breakglass.services.recovery.ledger.entries import (
     CopiedSpan,
     Fate,
@@ -34,12 +59,187 @@ from breakglass.services.recovery.ledger.entries import (
     SettledLogs,
 )
 from breakglass.services.recovery.ledger.holdings import NOT_WRITTEN, Holdings
-from breakglass.services.recovery.ledger.present import LeaderNow
 from breakglass.services.recovery.ledger.settle import settled
-from breakglass.services.recovery.ledger.sources import LedgerSources
-from breakglass.services.recovery.timeline.ending import NOTHING_SENT, PartitionEnding
-from breakglass.services.recovery.timeline.moments import moments_of
-from breakglass.services.recovery.timeline.stake import stake_of
+from breakglass.services.recovery.timeline.account import Account, moments_of
+from breakglass.services.recovery.timeline.ending import NOTHING_SENT, PartitionEnding, stake_of
+
+DEPTH = 64
+"""Leader epochs that are asked for, from the newest back."""
+DELETED = Unknown("the topic was deleted since, or created again")
+OFFLINE = Unknown("it has no leader now")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderNow:
+    """The present leader of a partition, and that leader's log."""
+
+    leader: int | None
+    log: ReplicaLog | Unknown
+
+
+def leaders_now(
+    client: ReadClient,
+    cluster_id: str,
+    topic_ids: Mapping[TopicPartition, UUID | None],
+    deadline: Deadline,
+) -> dict[TopicPartition, LeaderNow]:
+    """The leaders of these partitions and their logs; a leader that does not answer is Unknown.
+
+    Raises:
+        WrongCluster: the addresses lead to another cluster.
+        Unreachable: no broker serves the cluster's metadata.
+    """
+    require_same_cluster(cluster_id, client.describe(deadline).cluster_id)
+    topics = sorted({partition.topic for partition in topic_ids})
+    there = {
+        partition.partition: partition
+        for partition in client.partitions(topics, deadline, set(topic_ids))
+    }
+    states = {
+        partition: there[partition]
+        for partition, topic_id in topic_ids.items()
+        if partition in there and topic_id in (None, there[partition].topic_id)
+    }
+
+    def ask(
+        broker: int, asked: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ReplicaLog | Unknown]:
+        reader = client.replicas_on(broker)
+        found = reader.read(
+            {partition: states[partition].topic_id for partition in asked}, deadline
+        )
+        reader.deepen(asked, DEPTH, deadline)
+        return {
+            partition: _log(broker, found[partition], reader.history(partition))
+            for partition in asked
+        }
+
+    logs = ask_brokers(by_leader(states.values()), ask)
+    return {id_: _now(states.get(id_), logs.get(id_, OFFLINE)) for id_ in topic_ids}
+
+
+def _now(state: PartitionState | None, log: ReplicaLog | Unknown) -> LeaderNow:
+    return LeaderNow(None, DELETED) if state is None else LeaderNow(state.leader, log)
+
+
+def _log(
+    broker: int, reading: ReplicaReading, epochs: EpochHistory | Unknown
+) -> ReplicaLog | Unknown:
+    """The log, if enough of it is known to compare it."""
+    for needed in (reading.log_end, reading.log_start, epochs):
+        if isinstance(needed, Unknown):
+            return needed
+    return replace(log_of_leader(broker, reading), epochs=epochs)
+
+
+@dataclass(frozen=True)
+class LedgerSources:
+    """What a ledger is made from."""
+
+    account: Account
+    """The journal of the incident."""
+    others: Sequence[JournalView] = ()
+    """Journals that may say that rescued records were put back."""
+    planned: Mapping[TopicPartition, Holdings] = field(default_factory=dict)
+    """The replicas' logs by the plan's file, for journals that do not record them."""
+    copies: Mapping[TopicPartition, FoundCopies] = field(default_factory=dict)
+    """The rescued copies that were found; a partition that is missing was not rescued."""
+    beside: Mapping[TopicPartition, tuple[CopyBeside, ...]] = field(default_factory=dict)
+    """Copies in folders that were named, of rescues that the journal does not have."""
+    now: Mapping[TopicPartition, LeaderNow] | None = None
+    """None: the cluster was not asked."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def endings(self) -> tuple[PartitionEnding, ...]:
+        """The partitions of the journal's plan; without a plan there is no incident.
+
+        Raises:
+            UsageError: the journal is not of a recovery.
+        """
+        view = self.account.view
+        if view.plan is None:
+            raise UsageError(
+                f"{view.path} is not the journal of a recovery: `breakglass journal list` says "
+                "which are"
+            )
+        planned = view.plan.items
+        return tuple(ending for ending in self.account.endings if ending.partition in planned)
+
+    def noting(self, note: str) -> LedgerSources:
+        """These sources with one more *note*."""
+        return replace(self, notes=(*self.notes, note))
+
+
+def gathered(
+    account: Account,
+    folder: Path | None = None,
+    put_back: Iterable[JournalView] = (),
+    planned: Mapping[TopicPartition, Holdings] | None = None,
+    rescued: Sequence[Path] = (),
+) -> LedgerSources:
+    """The sources on this machine: later journals of that cluster, and folders of rescues.
+
+    Journals of *put_back* are read in addition to those of the state *folder*, and the folders
+    *rescued* in addition to those that the journal names. The notes name what cannot be read.
+    """
+    view = account.view
+    # The beginning of the name of a journal that was begun in the second of at_ms.
+    found = list_journals(
+        view.cluster_id,
+        folder,
+        since=f"{datetime.fromtimestamp(view.opened_at_ms // 1000, UTC):%Y%m%dT%H%M%S}",
+    )
+    readable = [view for view in found if isinstance(view, JournalView)]
+    known = {view.path for view in readable}
+    others = [*readable, *(view for view in put_back if view.path not in known)]
+    folders = RescueFolders()
+    items = {} if view.plan is None else view.plan.items
+    ids = {partition: _topic_id(item) for partition, item in items.items()}
+    beside = copies_beside(rescued, view.cluster_id, ids)
+    return LedgerSources(
+        account,
+        sorted(others, key=lambda other: other.opened_at_ms),
+        planned or {},
+        {partition: folders.find(claims) for partition, claims in rescues_in(view).items()},
+        beside.copies,
+        notes=(
+            *(
+                f"passed over: {view.reason}"
+                for view in found
+                if isinstance(view, UnreadableJournal)
+            ),
+            *beside.notes,
+        ),
+    )
+
+
+def with_cluster(sources: LedgerSources, client: ReadClient, seconds: float) -> LedgerSources:
+    """*sources* with the logs of the present leaders, or a note why they could not be asked.
+
+    Raises:
+        WrongCluster: the addresses belong to another cluster.
+    """
+    view = sources.account.view
+    planned = {} if view.plan is None else view.plan.items
+    wanted = {
+        ending.partition: _topic_id(planned.get(ending.partition, {})) for ending in sources.endings
+    }
+    try:
+        now = leaders_now(client, view.cluster_id, wanted, Deadline.after(seconds))
+    except UsageError:
+        raise
+    except BreakglassError as error:
+        return sources.noting(f"the cluster was not asked: {error}")
+    return replace(sources, now=now)
+
+
+def _topic_id(item: Details) -> UUID | None:
+    try:
+        return UUID(str(item["topic_id"]))
+    except (KeyError, ValueError):
+        return None
+
 
 _LED = frozenset(
     {

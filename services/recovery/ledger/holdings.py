@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeGuard
 
-from breakglass.services.guard.journal_view import Details
+from breakglass.services.guard.journal import Details
 from breakglass.services.model import (
     EpochHistory,
     EpochRange,

@@ -1,4 +1,4 @@
-"""Lays out the ledger as one page of facts, sums and tables, for text, HTML and screen.
+"""The ledger for people and programs: one page of facts, sums and tables, as text, HTML and JSON.
 
 Texts on the page may come from brokers, files and other people: each renderer must escape them.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
+from typing import Any
 
 from breakglass.services.recovery.ledger.entries import (
     Fate,
@@ -15,11 +17,13 @@ from breakglass.services.recovery.ledger.entries import (
     LedgerEntry,
     PartitionLedger,
     ReplicaLedger,
+    Sums,
     UnreadLogs,
     total_of,
 )
-from breakglass.services.recovery.timeline.moments import digest_text, partition_numbers
+from breakglass.services.recovery.timeline.account import digest_text, partition_numbers
 from breakglass.services.words.figures import count, partitions_text, unread_figure
+from breakglass.services.words.inert import inert
 from breakglass.services.words.moments import time_text
 
 SHOWN_PARTITIONS = 40
@@ -323,3 +327,162 @@ def _bounded(lines: Iterable[str]) -> tuple[str, ...]:
     held = tuple(lines)
     more = len(held) - SHOWN_LINES
     return (*held[:SHOWN_LINES], f"and {more:,} more: --json has them all") if more > 0 else held
+
+
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 72em; padding: 0 1em;
+  color: #1b1f24; background: #fff; }
+h1 { font-size: 1.5em; } h2 { font-size: 1.1em; margin: 1.6em 0 .4em; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; }
+dt { color: #57606a; } dd { margin: 0; overflow-wrap: anywhere; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; vertical-align: top; padding: .15em .8em .15em 0;
+  border-bottom: 1px solid #d0d7de; overflow-wrap: anywhere; }
+.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.verdict { font-weight: 600; padding: .5em .8em; border-left: 4px solid #1a7f37; }
+.wrong { border-color: #cf222e; color: #cf222e; }
+@media (prefers-color-scheme: dark) { body { color: #e6edf3; background: #0d1117; }
+  th, td { border-color: #30363d; } dt { color: #9da7b1; } .wrong { color: #ff7b72; } }
+"""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+"""If a text escaped the escaping, this policy keeps it from loading or sending anything."""
+
+
+def page_html(page: LedgerPage) -> str:
+    """*page* as a document; every text on it is escaped."""
+    return "\n".join(_document(page)) + "\n"
+
+
+def _document(page: LedgerPage) -> Iterator[str]:
+    yield "<!doctype html>"
+    yield '<html lang="en"><head><meta charset="utf-8">'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield '<meta name="referrer" content="no-referrer">'
+    yield f"<title>{_text(page.title)}</title><style>{STYLE}</style></head><body>"
+    yield f"<h1>{_text(page.title)}</h1>"
+    yield f'<p class="verdict{"" if page.adds_up else " wrong"}">{_text(page.verdict)}</p>'
+    facts = "".join(f"<dt>{_text(label)}</dt><dd>{_text(told)}</dd>" for label, told in page.facts)
+    yield f"<dl>{facts}</dl>"
+    for block in page.blocks:
+        if block.title:
+            yield f"<h2>{_text(block.title)}</h2>"
+        yield from _table(block) if isinstance(block, PageTable) else _lines(block)
+    yield "</body></html>"
+
+
+def _table(table: PageTable) -> Iterator[str]:
+    yield "<table><thead>"
+    yield _row(table.columns, table.right, "th")
+    yield "</thead><tbody>"
+    yield from (_row(row, table.right, "td") for row in table.rows)
+    yield "</tbody></table>"
+
+
+def _row(cells: Iterable[str], right: frozenset[int], tag: str) -> str:
+    mark = ' class="n"'
+    marked = (
+        f"<{tag}{mark * (number in right)}>{_text(cell)}</{tag}>"
+        for number, cell in enumerate(cells)
+    )
+    return f"<tr>{''.join(marked)}</tr>"
+
+
+def _lines(block: PageLines) -> Iterator[str]:
+    yield from (f"<p>{_text(line)}</p>" for line in block.lines)
+
+
+def _text(text: str) -> str:
+    return escape(inert(text))
+
+
+SCHEMA = 1
+
+
+def ledger_head(ledger: IncidentLedger) -> dict[str, Any]:
+    """All but the partitions; ``adds_up`` first among its figures."""
+    return {
+        "schema": SCHEMA,
+        "cluster_id": ledger.cluster_id,
+        "journal": ledger.journal,
+        "what": ledger.what,
+        "result": ledger.result,
+        "people": ledger.people,
+        "opened_at_ms": ledger.opened_at_ms,
+        "last_at_ms": ledger.last_at_ms,
+        "made_at_ms": ledger.made_at_ms,
+        "consents": ledger.consents,
+        "digest": ledger.digest,
+        "approved_by": ledger.approved_by,
+        "put_back_by": ledger.put_back_by,
+        "asked_cluster": ledger.asked_cluster,
+        "notes": ledger.notes,
+        "adds_up": ledger.adds_up,
+        "differences": ledger.differences,
+        "approximate": ledger.approximate,
+        "held": ledger.held,
+        "partitions_not_counted": ledger.uncounted,
+        "sums": _sums_document(ledger.sums),
+        "not_yet_readable": ledger.not_yet_readable if ledger.asked_cluster else None,
+        "unread": ledger.unread,
+        "left_out": [
+            {"topic": partition.topic, "partition": partition.partition, "reason": reason}
+            for partition, reason in ledger.left_out
+        ],
+        "moments": [{"at_ms": at_ms, "says": says} for at_ms, says in ledger.moments],
+    }
+
+
+def ledger_partitions(ledger: IncidentLedger) -> Iterator[dict[str, Any]]:
+    """The partitions, in the order of the plan."""
+    return map(_partition_document, ledger.partitions)
+
+
+def _partition_document(one: PartitionLedger) -> dict[str, Any]:
+    return {
+        "topic": one.partition.topic,
+        "partition": one.partition.partition,
+        "result": one.result,
+        "reason": one.reason,
+        "leader": one.leader,
+        "agreed": one.agreed,
+        "held": one.held,
+        "approximate": one.approximate,
+        "sums": _sums_document(one.sums),
+        "not_counted": one.uncounted,
+        "differences": one.differences,
+        "confirmed": one.confirmed,
+        "not_yet_readable": one.not_yet_readable,
+        "unread": {
+            "brokers": one.unread,
+            "at_least": one.unread_at_least,
+            "source": one.unread_source,
+        },
+        "replicas": [
+            {
+                "broker": replica.broker,
+                "start": replica.start,
+                "end": replica.end,
+                "offsets": [
+                    {
+                        "start": entry.start,
+                        "end": entry.end,
+                        "fate": entry.fate,
+                        "standing": entry.standing,
+                        "reason": entry.reason,
+                    }
+                    for entry in replica.entries
+                ],
+            }
+            for replica in one.replicas
+        ],
+    }
+
+
+def _sums_document(sums: Sums) -> dict[str, Any]:
+    """The records of every fate, 0 if none; records that could not be counted are in no fate."""
+    return {fate.value: _sum(sums.get(fate, FateSum())) for fate in Fate}
+
+
+def _sum(one: FateSum) -> dict[str, int]:
+    return {"records": one.total, "committed": one.committed, "unproven": one.unproven}

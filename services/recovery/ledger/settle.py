@@ -14,25 +14,29 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from breakglass.services.model import ReplicaLog, Unknown
-from breakglass.services.recovery.judgement.lineage import Divergences
-from breakglass.services.recovery.judgement.ranking import readable
-from breakglass.services.recovery.judgement.records import (
+from breakglass.services.recovery.judgement.lineage import (
+    Divergences,
     LogStretch,
     Parting,
     count_distinct,
     shared_with,
     without,
 )
+from breakglass.services.recovery.judgement.ranking import readable
 from breakglass.services.recovery.ledger.entries import (
     Fate,
     FateSum,
     LedgerEntry,
     PartitionCase,
+    Range,
+    Ranges,
     ReplicaLedger,
     SettledLogs,
     Standing,
+    common,
+    covers,
+    joined,
 )
-from breakglass.services.recovery.ledger.ranges import Range, Ranges, common, covers, joined
 
 PRESENT = -1
 """The broker id of the present leader here: its log differs from that broker's log back then."""

@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING
 from breakglass.services.errors import WrongCluster
 from breakglass.services.model import (
     PartitionEvidence,
+    PartitionState,
     Reassignment,
     ReplicaLog,
     TopicPartition,
+    TopicSettings,
     Unknown,
 )
 from breakglass.services.recovery.judgement.assessment import refusal
-from breakglass.services.recovery.judgement.eligibility import (
-    ReplicaStanding,
-    eligibility,
-    replica_eligibility,
-)
 from breakglass.services.recovery.judgement.inputs import abandoned, named
 from breakglass.services.recovery.judgement.loss import loss_of, unread_bound
-from breakglass.services.recovery.judgement.ranking import rank
+from breakglass.services.recovery.judgement.ranking import (
+    ReplicaStanding,
+    eligibility,
+    rank,
+    replica_eligibility,
+)
 from breakglass.services.recovery.judgement.succession import hazards
 
 if TYPE_CHECKING:
@@ -67,6 +69,12 @@ class Checked:
     status: CheckStatus
     reason: str = ""
     """The change; empty if nothing changed."""
+
+
+def led_evidence(state: PartitionState) -> PartitionEvidence:
+    """The evidence of a partition that has a leader: its logs and settings are not read."""
+    unread = Unknown("not read, for the partition has a leader")
+    return PartitionEvidence(state, (), TopicSettings(unread, unread, unread, unread))
 
 
 def require_cluster(plan: Plan, cluster_id: str, source: str) -> None:

@@ -23,7 +23,7 @@ from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.judgement.assessment import Assessment, Verdict
 from breakglass.services.recovery.judgement.inputs import abandoned
 from breakglass.services.recovery.judgement.loss import UnreadRecords, unread_bound
-from breakglass.services.recovery.plan.digest import canonical, digest_of_parts, spoken
+from breakglass.services.recovery.plan.partition_file import canonical, digest_of_parts, spoken
 
 SCHEMA = 1
 """Version of the object under ``breakglass``; greater versions are refused."""

@@ -2,6 +2,8 @@
 
 A file is never overwritten with a plan that was not read from it, and a renewed plan has the
 evidence that the cluster gives now.
+
+The edits of a plan, one after the other, to be undone and redone. A pure value.
 """
 
 from __future__ import annotations
@@ -14,19 +16,119 @@ from typing import TYPE_CHECKING
 from breakglass.services.errors import EvidenceChanged
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.assessment import refusal
-from breakglass.services.recovery.plan.appraisal import UNREAD_SETTINGS
-from breakglass.services.recovery.plan.check import Checked, CheckStatus, check_one, require_cluster
+from breakglass.services.recovery.plan.check import (
+    Checked,
+    CheckStatus,
+    check_one,
+    led_evidence,
+    require_cluster,
+)
 from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry, record_of
+from breakglass.services.recovery.plan.edit import voided
 from breakglass.services.recovery.plan.file import fingerprint, parse_plan, write_plan
-from breakglass.services.recovery.plan.history import PlanHistory
-from breakglass.services.recovery.plan.json_text import read_text
-from breakglass.services.recovery.plan.make import Dismissed, adopt
-from breakglass.services.recovery.plan.rows import recommended
+from breakglass.services.recovery.plan.make import (
+    PlanTotals,
+    adopt,
+    recommended,
+    totals_of,
+)
+from breakglass.services.recovery.plan.partition_file import read_text
+from breakglass.services.recovery.triage import Left
 from breakglass.services.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.judgement.assessment import Assessment
     from breakglass.services.recovery.plan.document import PartitionRecord, PlanEvidence
+
+REMEMBERED = 100
+"""Edits that can be undone; older edits stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """An edit, in words and figures."""
+
+    what: str
+    """``orders-3: b1 -> b2``, ``never b4: 14 partitions``."""
+    before: PlanTotals
+    after: PlanTotals
+    voided: tuple[str, ...] = ()
+    """Persons whose approvals of the earlier plan are void."""
+
+    def __str__(self) -> str:
+        """``orders-3: b1 -> b2; loses 50 -> 25; approvals void: ada``."""
+        before, after = self.before, self.after
+        changes = [
+            ("elects", f"{before.elected:,}", f"{after.elected:,}"),
+            ("loses", _price(before), _price(after)),
+            ("unread", before.unread, after.unread),
+        ]
+        moved = [f"{name} {old} -> {new}" for name, old, new in changes if old != new]
+        parts = [self.what, *(moved or [f"loses {_price(after)} as before"])]
+        if self.voided:
+            parts.append(f"approvals void: {', '.join(self.voided)}")
+        return "; ".join(parts)
+
+
+def _price(totals: PlanTotals) -> str:
+    return "?" if totals.price is None else str(totals.price)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanHistory:
+    """A plan as it is, as it was, and as it was before edits were undone."""
+
+    plans: tuple[Plan, ...]
+    edits: tuple[Edit, ...] = ()
+    """``edits[n]`` led from ``plans[n]`` to ``plans[n + 1]``."""
+    place: int = 0
+    """Where in ``plans`` the present is."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> PlanHistory:
+        """*plan*, to which nothing has been done yet."""
+        return cls((plan,))
+
+    @property
+    def present(self) -> Plan:
+        return self.plans[self.place]
+
+    @property
+    def last(self) -> Edit | None:
+        """The edit that made the present; None: there is nothing to undo."""
+        return self.edits[self.place - 1] if self.place else None
+
+    @property
+    def next(self) -> Edit | None:
+        """The edit that was undone; None: there is nothing to redo."""
+        return self.edits[self.place] if self.place < len(self.edits) else None
+
+    def edited(self, plan: Plan, what: str) -> PlanHistory:
+        """The present becomes *plan*, by *what*; edits that were undone are dropped.
+
+        Itself if *plan* is the present one, for nothing was edited.
+        """
+        before = self.present
+        if plan is before:
+            return self
+        void = tuple([name for name in voided(plan) if name not in voided(before)])
+        totals = self.last.after if self.last else totals_of(before)
+        edit = Edit(what, totals, totals_of(plan), void)
+        plans = (*self.plans[: self.place], before.packed(), plan)[-REMEMBERED - 1 :]
+        edits = (*self.edits[: self.place], edit)[-REMEMBERED:]
+        return PlanHistory(plans, edits, len(edits))
+
+    def amended(self, plan: Plan) -> PlanHistory:
+        """*plan* in place of the present one, as no step of its own: an approval is not undone."""
+        return replace(self, plans=(*self.plans[: self.place], plan, *self.plans[self.place + 1 :]))
+
+    def undo(self) -> PlanHistory:
+        """The plan before the last edit; itself if there is none."""
+        return replace(self, place=max(self.place - 1, 0))
+
+    def redo(self) -> PlanHistory:
+        """The plan after the edit that was undone last; itself if there is none."""
+        return replace(self, place=min(self.place + 1, len(self.edits)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +166,7 @@ def present_of(
         if assessment.partition in wanted
     }
     states = [state for state in snapshot.partitions if state.partition in wanted]
-    online = {
-        state.partition: PartitionEvidence(state, (), UNREAD_SETTINGS)
-        for state in states
-        if not state.offline
-    }
+    online = {state.partition: led_evidence(state) for state in states if not state.offline}
     unheard = frozenset(
         [state.partition for state in states if state.offline and state.partition not in judged]
     )
@@ -163,7 +261,7 @@ class Draft:
     """The file it was read from or written to; None: there is none yet."""
     saved: PlanEvidence | None = None
     """The plan in that file."""
-    dismissed: tuple[Dismissed, ...] = ()
+    dismissed: tuple[Left, ...] = ()
     """Elections of a bare plan that were dropped when it got its evidence."""
 
     @classmethod

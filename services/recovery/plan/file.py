@@ -20,8 +20,13 @@ from breakglass.services.recovery.plan.document import (
     PlanEntry,
     PlanEvidence,
 )
-from breakglass.services.recovery.plan.json_text import UnreadableJson, load_json, parse_json
-from breakglass.services.recovery.plan.partition_file import Election, elections_of
+from breakglass.services.recovery.plan.partition_file import (
+    Election,
+    UnreadableJson,
+    elections_of,
+    load_json,
+    parse_json,
+)
 from breakglass.services.regular_file import replacing
 from breakglass.services.rights import file_mode, open_new
 

@@ -1,20 +1,41 @@
-"""Makes a plan of assessments, sums it up in a line, and says which consents it needs."""
+"""Makes a plan of assessments, sums it up in a line, and says which consents it needs.
+
+A plan as rows: the decision for each partition, the recommendation, and the state now.
+A plan keeps whether each election can be automated and how the replicas rank. So the
+recommendation is known wherever the plan is: it is `make_plan` of the same assessments. A row is
+a plain value, which screens keep without the plan.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from breakglass.services.guard import consent
 from breakglass.services.guard.consent import ConsentGroup, Price, Stake, total_price
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import (
+    PartitionEvidence,
+    ReplicaLog,
+    TopicPartition,
+)
+from breakglass.services.recovery.evidence.contents import as_known
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    RecoveryResult,
+    Skipped,
+    target_of,
+)
 from breakglass.services.recovery.judgement.assessment import (
+    Action,
     Assessment,
+    Verb,
     Verdict,
     own_consent,
     recovery_order,
     refusal,
 )
+from breakglass.services.recovery.plan.check import Checked, CheckStatus, check, led_evidence
 from breakglass.services.recovery.plan.document import (
     ChosenBy,
     PartitionRecord,
@@ -23,7 +44,18 @@ from breakglass.services.recovery.plan.document import (
     PlanEvidence,
     record_of,
 )
-from breakglass.services.words.figures import partitions_text, unread_told, unread_total
+from breakglass.services.recovery.plan.edit import Decision, Partitions, decide, left_out
+from breakglass.services.recovery.triage import Left, Selection
+from breakglass.services.words.figures import (
+    loss_text,
+    partitions_text,
+    unread_text,
+    unread_told,
+    unread_total,
+)
+
+if TYPE_CHECKING:
+    from breakglass.services.model import ReplicaLog
 
 
 def make_plan(
@@ -49,17 +81,9 @@ def make_plan(
     return _plan(entries, (record for record, _ in records), cluster_id, made_at_ms, notes)
 
 
-@dataclass(frozen=True, slots=True)
-class Dismissed:
-    """An election of a bare plan that cannot run."""
-
-    partition: TopicPartition
-    reason: str
-
-
 def adopt(
     bare: Plan, assessments: Iterable[Assessment], cluster_id: str, made_at_ms: int
-) -> tuple[Plan, tuple[Dismissed, ...]]:
+) -> tuple[Plan, tuple[Left, ...]]:
     """Give a bare plan fresh evidence: the elections that can run, and those that cannot.
 
     Partitions without an assessment have a leader or do not exist.
@@ -67,16 +91,16 @@ def adopt(
     fresh = {assessment.partition: assessment for assessment in assessments}
     entries: list[PlanEntry] = []
     records: list[PartitionRecord] = []
-    dismissed: list[Dismissed] = []
+    dismissed: list[Left] = []
     for entry in sorted(bare.entries, key=lambda entry: recovery_order(entry.partition)):
         assessment = fresh.get(entry.partition)
         if assessment is None:
             reason = "it is not offline, or there is no such partition"
-            dismissed.append(Dismissed(entry.partition, reason))
+            dismissed.append(Left(entry.partition, reason))
             continue
         reason = refusal(assessment.evidence, entry.leader)
         if reason:
-            dismissed.append(Dismissed(entry.partition, reason))
+            dismissed.append(Left(entry.partition, reason))
             records.append(record_of(assessment, left_out=reason))
             continue
         best = assessment.automatable and assessment.designee == entry.leader
@@ -168,3 +192,257 @@ def totals_of(plan: Plan) -> PlanTotals:
     return PlanTotals(
         len(plan.leaders), left, plan_price(plan), unread_total(bounds), unread_told(bounds)
     )
+
+
+NOT_RECOMMENDED = "not recommended"
+
+
+def recommended(record: PartitionRecord) -> int | None:
+    """The replica to elect; None: only an operator can decide."""
+    return record.ranking[0] if record.automatable and record.ranking else None
+
+
+def as_recommended(plan: Plan, only: Partitions = None) -> Plan:
+    """*plan* with the recommendation for *only*, by default for every partition it knows."""
+    wanted = None if only is None else frozenset(only)
+    return decide(
+        plan,
+        {
+            partition: _recommendation(record)
+            for partition, record in plan.records.items()
+            if (wanted is None or partition in wanted) and departs(plan, record)
+        },
+    )
+
+
+def departs(plan: Plan, record: PartitionRecord) -> bool:
+    """Whether *plan* treats the partition of *record* otherwise than recommended."""
+    return plan.leaders.get(record.partition) != recommended(record)
+
+
+def _recommendation(record: PartitionRecord) -> Decision:
+    leader = recommended(record)
+    if leader is not None:
+        return Decision(leader, ChosenBy.RANK)
+    return left_out("; ".join(record.reasons[:1]) or NOT_RECOMMENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """One partition of a plan."""
+
+    partition: TopicPartition
+    leader: int | None
+    """None: it is left out."""
+    recommended: int | None
+    """None: nobody."""
+    verdict: str
+    """Empty, as are action and the figures, in a bare plan."""
+    action: str
+    loses: Price | None
+    """Of electing the leader; None where nobody is elected or nothing is known yet."""
+    unread: str
+    chosen_by: str
+    why: str
+    """Why this leader, or why it is left out."""
+    checked: Checked | None = None
+    """How it stood when everything was read again; None: not since it was decided."""
+
+    @property
+    def departs(self) -> bool:
+        """It is treated otherwise than recommended."""
+        return self.leader != self.recommended
+
+
+def plan_rows(
+    plan: Plan, checked: Mapping[TopicPartition, Checked] | None = None
+) -> tuple[PlanRow, ...]:
+    """The partitions of *plan* in the order of recovery, those left out in their places.
+
+    *checked* is how elections stood; one of another leader than the plan's is disregarded.
+    """
+    found = checked or {}
+    partitions = sorted({**plan.leaders, **plan.records}, key=recovery_order)
+    return tuple([_row(plan, partition, found.get(partition)) for partition in partitions])
+
+
+def why(record: PartitionRecord, leader: int | None) -> str:
+    """Why *leader* was chosen, or why the partition is left out."""
+    if leader is None:
+        return record.left_out
+    if record.chosen_by is None or record.chosen_by.value == "rank":
+        return record.reasons[0] if record.reasons else ""
+    best = record.ranking[0]
+    if best == leader:
+        return f"b{leader} ranks first"
+    return f"over b{best}, which ranks first and loses {loss_text(record.loss_of(best))}"
+
+
+def verdict_on(record: PartitionRecord, leader: int | None) -> tuple[str, str]:
+    """The verdict and the action for electing *leader*, who may not be the best replica."""
+    best = record.ranking[0] if record.ranking else None
+    if leader in (None, best) or record.verdict not in (Verdict.SAFE, Verdict.LOSS):
+        return record.verdict, record.action
+    assert leader is not None
+    lossless = record.verdict == Verdict.SAFE and record.loss_of(leader).total == 0
+    return Verdict.SAFE if lossless else Verdict.LOSS, str(Action(Verb.ELECT, leader))
+
+
+def _row(plan: Plan, partition: TopicPartition, checked: Checked | None) -> PlanRow:
+    leader, record = plan.leaders.get(partition), plan.records.get(partition)
+    holds = checked if checked is not None and checked.leader == leader else None
+    if record is None:
+        return PlanRow(partition, leader, leader, "", "", None, "?", "", "", holds)
+    verdict, action = verdict_on(record, leader)
+    return PlanRow(
+        partition,
+        leader,
+        recommended(record),
+        verdict,
+        action,
+        _row_price(record, leader),
+        unread_text(record.unread),
+        record.chosen_by.value if record.chosen_by else "",
+        why(record, leader),
+        holds,
+    )
+
+
+def _row_price(record: PartitionRecord, leader: int | None) -> Price | None:
+    if leader is None:
+        return None
+    loss = record.loss_of(leader)
+    return Price(loss.total, loss.approximate)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaCandidate:
+    """One replica of a partition, as a choice."""
+
+    replica: ReplicaLog
+    loses: Price
+    """The loss of electing the replica; unknown where its log could not be read."""
+    refusal: str = ""
+    """Why the replica cannot be elected; empty if it can."""
+    own_consent: str = ""
+    """Why the election needs a consent of its own; empty if it does not."""
+
+    @property
+    def broker(self) -> int:
+        return self.replica.broker
+
+    @property
+    def eligible(self) -> bool:
+        return not self.refusal
+
+
+def candidates(record: PartitionRecord) -> tuple[ReplicaCandidate, ...]:
+    """Every replica of *record*, best ranked first."""
+    replicas = [record.evidence.replica(broker) for broker in record.ranking]
+    return tuple([_candidate(record, replica) for replica in replicas if replica is not None])
+
+
+def _candidate(record: PartitionRecord, replica: ReplicaLog) -> ReplicaCandidate:
+    loss = record.loss_of(replica.broker)
+    barred = refusal(record.evidence, replica.broker)
+    alone = "" if barred else own_consent(record.evidence, replica.broker, record.gone)
+    return ReplicaCandidate(replica, Price(loss.total, loss.approximate), barred, alone)
+
+
+@dataclass(frozen=True, slots=True)
+class Appraisal:
+    """Every election of a plan, checked against the present."""
+
+    plan: Plan
+    """The plan itself; a bare plan with fresh evidence, without the elections that cannot run."""
+    checked: tuple[Checked, ...]
+    """The checked elections, in the plan's order."""
+    evidence: Mapping[TopicPartition, PartitionEvidence]
+    """The evidence of each partition that exists, as it was read now."""
+
+    @property
+    def to_hold(self) -> tuple[Checked, ...]:
+        """The elections that can still run."""
+        return tuple(checked for checked in self.checked if checked.status.goes_on)
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """The elections that do not run."""
+        return tuple(
+            self._skipped(checked) for checked in self.checked if not checked.status.goes_on
+        )
+
+    @property
+    def fine(self) -> bool:
+        """Whether every election of the plan can run, or has come true already."""
+        return all(checked.status.fine for checked in self.checked)
+
+    def targets(self) -> tuple[ElectionTarget, ...]:
+        """What is to be elected, frozen on the evidence of now."""
+        return tuple(
+            target_of(self.evidence[checked.partition], checked.leader) for checked in self.to_hold
+        )
+
+    def _skipped(self, checked: Checked) -> Skipped:
+        if checked.status is CheckStatus.ONLINE:
+            state = self.evidence[checked.partition].state
+            leads = "" if state.leader == checked.leader else f"led by b{state.leader}"
+            return Skipped(
+                checked.partition,
+                checked.leader,
+                RecoveryResult.ALREADY_ONLINE,
+                leads,
+                state.leader,
+            )
+        reason = f"{checked.reason}: {_CURES[checked.status]}"
+        return Skipped(checked.partition, checked.leader, RecoveryResult.REFUSED, reason, None)
+
+
+_CURES = {
+    CheckStatus.CHANGED: "make the plan again",
+    CheckStatus.GONE: "leave it out of the plan",
+    CheckStatus.REFUSED: "choose another leader",
+}
+"""What an operator does about an election that is refused."""
+
+
+def appraise(plan: Plan, selection: Selection, assessments: Iterable[Assessment]) -> Appraisal:
+    """Compare *plan*, ours or bare, with the partitions of *selection*.
+
+    *assessments* judge those that are offline.
+    """
+    judged = tuple(assessments)
+    records = plan.records
+    then = {partition: records[partition].evidence for partition in records}
+    evidence = {
+        checked.partition: as_known(then.get(checked.partition), checked.evidence)
+        for checked in judged
+    }
+    for state in selection.online:
+        evidence[state.partition] = led_evidence(state)
+    if plan.breakglass is not None:
+        return Appraisal(plan, check(plan, evidence), evidence)
+    snapshot = selection.snapshot
+    adopted, dismissed = adopt(plan, judged, snapshot.cluster_id, snapshot.observed_at_ms)
+    refused = {checked.partition: checked.reason for checked in dismissed}
+    checked = (
+        _first_look(partition, leader, evidence.get(partition), refused)
+        for partition, leader in plan.leaders.items()
+    )
+    return Appraisal(adopted, tuple(checked), evidence)
+
+
+def _first_look(
+    partition: TopicPartition,
+    leader: int,
+    now: PartitionEvidence | None,
+    refused: Mapping[TopicPartition, str],
+) -> Checked:
+    """An election of a bare plan, which nothing can have changed."""
+    if now is None:
+        return Checked(partition, leader, CheckStatus.GONE, "there is no such partition")
+    if not now.state.offline:
+        return Checked(partition, leader, CheckStatus.ONLINE, f"b{now.state.leader} leads it")
+    if partition in refused:
+        return Checked(partition, leader, CheckStatus.REFUSED, refused[partition])
+    return Checked(partition, leader, CheckStatus.NEW)

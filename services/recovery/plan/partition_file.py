@@ -1,18 +1,187 @@
-"""Reads the two files of KIP-1275, partitions to recover and leaders; writes the second."""
+"""JSON that operators write: read by line and column, the two files of KIP-1275, and its digest.
+
+Light enough for any command to import.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from breakglass.services.errors import MalformedInput, StorageError
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.plan.json_text import parse_json, read_text
+from breakglass.services.regular_file import read_regular
 from breakglass.services.rights import open_new
+
+_CONSONANTS = "bdfghjklmnprstvz"
+_VOWELS = "aiou"
+SPOKEN_GROUPS = 3
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest_of(value: object) -> str:
+    """SHA-256, in hexadecimal, of *value* as canonical JSON."""
+    return digest_of_parts([canonical(value)])
+
+
+def digest_of_parts(parts: Iterable[str]) -> str:
+    """`digest_of` a value whose canonical JSON is *parts* one after the other."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part.encode("ascii"))
+    return found.hexdigest()
+
+
+def canonical(value: object) -> str:
+    """*value* as the one JSON text that stands for it.
+
+    Keys sorted, no blanks, ASCII: neither order of keys nor white space matters.
+    """
+    return _CANONICAL.encode(value)
+
+
+def spoken(digest: str) -> str:
+    """The first 48 bits of a hexadecimal *digest* as speakable groups: ``lusab-babad-gutih``.
+
+    Proquints (arXiv:0901.4016): each group of five letters stands for 16 bits.
+    """
+    groups = (int(digest[4 * i : 4 * i + 4], 16) for i in range(SPOKEN_GROUPS))
+    return "-".join(
+        (
+            _CONSONANTS[group >> 12]
+            + _VOWELS[group >> 10 & 3]
+            + _CONSONANTS[group >> 6 & 15]
+            + _VOWELS[group >> 4 & 3]
+            + _CONSONANTS[group & 15]
+        )
+        for group in groups
+    )
+
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""The largest file that is read, in bytes."""
+
+
+def read_text(path: Path) -> str:
+    """The text of *path*.
+
+    Raises:
+        StorageError: it cannot be opened or read.
+        MalformedInput: it is not UTF-8.
+    """
+    try:
+        return read_regular(path, MOST_BYTES).decode("utf-8-sig")
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be read ({error.strerror}): check the name and its permissions."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise MalformedInput(
+            f"{path} is not UTF-8 text at byte {error.start}: save it as UTF-8 and run again."
+        ) from error
+
+
+def parse_json(text: str, source: str, *, bare_keys: bool = False) -> object:
+    """The value of *text*, which messages call *source*.
+
+    With *bare_keys*, keys may stand without quotes, as KIP-1275 prints its example
+    (``topic: "foo"``): a letter, ``_`` or ``$``, then those or digits. Nothing else of JSON5.
+
+    Raises:
+        MalformedInput: not JSON, with line and column; a key twice in one object; a number
+            that is none (NaN, Infinity) or has thousands of digits; nesting without end.
+    """
+    try:
+        return load_json(text)
+    except json.JSONDecodeError as error:
+        if bare_keys:
+            return _parse_bare_keys(text, source)
+        raise _malformed(text, source, error.msg, error.pos) from error
+    except UnreadableJson as error:
+        raise MalformedInput(f"{source}: {error}: correct it and run again.") from error
+
+
+def _parse_bare_keys(text: str, source: str) -> object:
+    # text with its bare keys quoted, and where in the result a quote was put in.
+    parts: list[str] = []
+    inserted: list[int] = []
+    copied = length = 0
+    for match in _STRING_OR_BARE_KEY.finditer(text):
+        if match["key"] is None:
+            continue
+        start, end = match.span("key")
+        parts += [text[copied:start], '"', match["key"], '"']
+        length += start - copied
+        inserted += [length, length + 1 + end - start]
+        length += 2 + end - start
+        copied = end
+    quoted, inserted = "".join([*parts, text[copied:]]), inserted
+    try:
+        return load_json(quoted)
+    except json.JSONDecodeError as error:
+        position = error.pos - bisect_left(inserted, error.pos)
+        raise _malformed(text, source, error.msg, position) from error
+    except UnreadableJson as error:
+        raise MalformedInput(f"{source}: {error}: correct it and run again.") from error
+
+
+class UnreadableJson(Exception):
+    """JSON by its grammar, but not to be taken."""
+
+
+def load_json(text: str) -> object:
+    """The value of *text*.
+
+    Raises:
+        json.JSONDecodeError: not JSON.
+        Unreadable: JSON, but with a key twice, a number that is none, or nested without end.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError as error:
+        raise UnreadableJson("its values are nested without end") from error
+    except ValueError as error:
+        raise UnreadableJson("a number in it has too many digits") from error
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise UnreadableJson(f"the key {json.dumps(twice)} stands twice in one object")
+    return found
+
+
+def _no_constant(name: str) -> object:
+    raise UnreadableJson(f"{name} is not a number of JSON")
+
+
+_STRING_OR_BARE_KEY = re.compile(
+    r"""(?P<string>"(?:[^"\\]|\\.)*")|(?P<before>[{,]\s*)(?P<key>[A-Za-z_$][A-Za-z0-9_$]*)(?=\s*:)""",
+    re.DOTALL,
+)
+
+
+def _malformed(text: str, source: str, message: str, position: int) -> MalformedInput:
+    line = text.count("\n", 0, position) + 1
+    column = position - text.rfind("\n", 0, position)
+    what = message[:1].lower() + message[1:]
+    return MalformedInput(
+        f"{source} is not JSON at line {line}, column {column} ({what}): "
+        "correct it there and run again."
+    )
+
 
 LARGEST_ID = 2**31 - 1
 """Partition numbers and broker ids are int32."""

@@ -3,37 +3,230 @@
 A file of lines beside the journals, by cluster id: for each partition what each replica reported
 last, for each broker when its disk was found to have nothing that a start would lose, and the
 folders of rescues. Lines that cannot be read are counted and named, never believed.
+
+What was heard of a replica earlier, as a value and as fields of a line. Pure.
+
+What was heard of a replica earlier, put beside what is read now. Pure.
+An unread replica is one of four: its log is read now; it was heard before, and nothing contradicts
+it; what was heard contradicts its start, for it was EMPTY or below the others; or it was never
+heard. What was heard while the partition was without the same leader bounds the log from above
+(`judgement.inputs`). It proves nothing about what is on the disk now: a power cut takes
+records that were acknowledged and not flushed (R26).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import StorageError
-from breakglass.services.guard.lock import file_name, operator
-from breakglass.services.guard.shared_lines import append_lines, shorten
-from breakglass.services.model import PartitionEvidence, Role, TopicPartition, Unknown
-from breakglass.services.recovery.judgement.ranking import holds_records
-from breakglass.services.recovery.ledger.holdings import valid_offset
-from breakglass.services.recovery.remembered.heard import (
-    Heard,
-    HeardLog,
-    Key,
-    heard_in,
-    key_of,
-    read_heard,
-    same_logs,
-    written_heard,
+from breakglass.services.guard.lock import append_lines, file_name, operator, shorten
+from breakglass.services.model import (
+    Forfeited,
+    PartitionEvidence,
+    PartitionState,
+    ReplicaLog,
+    Role,
+    TopicPartition,
+    Unknown,
 )
-from breakglass.services.recovery.remembered.recall import recalled
+from breakglass.services.recovery.judgement.ranking import holds_records
+from breakglass.services.recovery.judgement.succession import shortfall
+from breakglass.services.recovery.ledger.holdings import log_of, valid_offset, written_log
 from breakglass.services.regular_file import open_regular
 from breakglass.services.state_folder import state_folder
+from breakglass.services.words.moments import time_text
+
+Key = tuple[str, TopicPartition]
+"""Topic id and partition: a topic that was created again is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeardLog:
+    """A replica's log as its broker reported it once."""
+
+    log: ReplicaLog
+    """With when it was read, and the leader epoch that its broker knew."""
+    leader_epoch: int
+    """The partition's leader epoch then, by the metadata."""
+    offline: bool
+    """The partition had no leader then."""
+
+    @property
+    def at_ms(self) -> int:
+        return self.log.observed_at_ms
+
+    def silent_since(self, state: PartitionState) -> bool:
+        """Whether the partition, now in *state*, had no leader from then until now."""
+        return self.offline and state.offline and self.leader_epoch == state.leader_epoch
+
+
+Heard = Mapping[int, HeardLog]
+"""By broker."""
+
+
+def key_of(state: PartitionState) -> Key:
+    """What the partition is remembered by."""
+    return str(state.topic_id), state.partition
+
+
+def leaders_of(broker: int, states: Iterable[PartitionState]) -> str:
+    """The leaders, by their epochs, that *broker* would follow: another text once one is another.
+
+    A disk that was found to lose nothing under others may lose something now.
+    """
+    led = sorted(
+        f"{state.topic_id} {state.partition.partition} {state.leader_epoch}"
+        for state in states
+        if state.leader is not None and broker in state.assignment and broker not in state.isr
+    )
+    return hashlib.sha256("\n".join(led).encode()).hexdigest()[:16]
+
+
+def heard_in(evidence: PartitionEvidence) -> dict[int, HeardLog]:
+    """The logs that were read for *evidence*."""
+    state = evidence.state
+    return {
+        replica.broker: HeardLog(replica, state.leader_epoch, state.offline)
+        for replica in evidence.replicas
+        if not isinstance(replica.log_end, Unknown)
+    }
+
+
+def same_logs(heard: Heard, before: Heard) -> bool:
+    """Whether *before* has the logs of *heard*, from the same silence or the same leader."""
+    return all(
+        (then := before.get(broker)) is not None and _figures(now) == _figures(then)
+        for broker, now in heard.items()
+    )
+
+
+def _figures(heard: HeardLog) -> tuple[object, ...]:
+    log = heard.log
+    epochs = None if isinstance(log.epochs, Unknown) else log.epochs
+    return heard.leader_epoch, heard.offline, log.log_start, log.log_end, epochs, log.corrupt_at
+
+
+def written_heard(heard: Iterable[HeardLog]) -> list[dict[str, Any]]:
+    """*heard* as a list of JSON objects; `read_heard` reads it back."""
+    return [
+        {
+            **written_log(one.log),
+            "at_ms": one.at_ms,
+            "known_epoch": None
+            if isinstance(one.log.leader_epoch, Unknown)
+            else one.log.leader_epoch,
+            "leader_epoch": one.leader_epoch,
+            "offline": one.offline,
+        }
+        for one in heard
+    ]
+
+
+def read_heard(listed: object) -> dict[int, HeardLog] | None:
+    """The logs that a list of JSON objects has; None where any of it is malformed."""
+    if not isinstance(listed, list):
+        return None
+    found = [_heard(one) for one in listed]
+    if any(one is None for one in found):
+        return None
+    return {one.log.broker: one for one in found if one is not None}
+
+
+def _heard(fields: object) -> HeardLog | None:
+    log = log_of(fields)
+    if log is None or not isinstance(fields, Mapping) or isinstance(log.log_end, Unknown):
+        return None
+    at_ms, epoch, known = (fields.get(name) for name in ("at_ms", "leader_epoch", "known_epoch"))
+    if not valid_offset(at_ms) or not valid_offset(epoch):
+        return None
+    if known is not None and not valid_offset(known):
+        return None
+    knew = Unknown("its broker did not say") if known is None else known
+    log = replace(log, observed_at_ms=at_ms, leader_epoch=knew)
+    return HeardLog(log, epoch, fields.get("offline") is True)
+
+
+def recalled(evidence: PartitionEvidence, heard: Heard) -> PartitionEvidence:
+    """*evidence* with what was *heard* of the replicas that cannot be read now."""
+    silent = {
+        replica.broker
+        for replica in evidence.replicas
+        if isinstance(replica.log_end, Unknown) and replica.broker in heard
+    }
+    if not silent:
+        return evidence
+    # As if each silent replica still had the log that it reported last.
+    replicas = [
+        _as_now(heard[replica.broker].log, replica)
+        if isinstance(replica.log_end, Unknown) and replica.broker in heard
+        else replica
+        for replica in evidence.replicas
+    ]
+    together = replace(evidence, replicas=tuple(replicas))
+    return replace(
+        evidence,
+        replicas=tuple(
+            [
+                _recalled(replica, replica.log_end, heard[replica.broker], together)
+                if replica.broker in silent and isinstance(replica.log_end, Unknown)
+                else replica
+                for replica in evidence.replicas
+            ]
+        ),
+    )
+
+
+def _as_now(log: ReplicaLog, replica: ReplicaLog) -> ReplicaLog:
+    """The *log* that was heard, with the role that the metadata gives *replica* now."""
+    return replace(
+        log, role=replica.role, fenced=replica.fenced, log_dir_online=replica.log_dir_online
+    )
+
+
+def _recalled(
+    replica: ReplicaLog, silence: Unknown, heard: HeardLog, together: PartitionEvidence
+) -> ReplicaLog:
+    log = _as_now(heard.log, replica)
+    bound = replica.last_heard
+    if bound is None and heard.silent_since(together.state):
+        bound = log
+    at = time_text(heard.at_ms)
+    harm = _harm(heard, log, together)
+    if harm:
+        reason = f"electing it would destroy what others hold ({harm}), as it reported at {at}"
+        return replace(
+            replica, log_end=Forfeited(f"{reason}; now {silence.reason}"), last_heard=bound
+        )
+    damaged = "" if log.corrupt_at is None else f", corrupt at {log.corrupt_at:,}"
+    ended = f"its log ended at {log.log_end:,}{damaged} when it was last read, at {at}"
+    return replace(
+        replica, log_end=replace(silence, reason=f"{silence.reason}; {ended}"), last_heard=bound
+    )
+
+
+def _harm(heard: HeardLog, log: ReplicaLog, together: PartitionEvidence) -> str:
+    """What the log that was heard lacks of the others; empty where its start does no harm.
+
+    A replica that came into the ISR, the ELR or the lead after it was heard has caught up since.
+    One that is stale stays EMPTY for as long as nobody has read anything else of it.
+    """
+    if log.role is Role.STALE:
+        fuller = any(
+            other.broker != log.broker
+            and not isinstance(other.log_end, Unknown)
+            and holds_records(other)
+            for other in together.replicas
+        )
+        return f"b{log.broker} was EMPTY" if fuller and not holds_records(log) else ""
+    return shortfall(together, log) if heard.silent_since(together.state) else ""
+
 
 SCHEMA = 1
 FOLDER = "heard"

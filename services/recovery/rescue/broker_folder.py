@@ -12,16 +12,22 @@ import fcntl
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 from breakglass.services.divergence.entry import UnreadableRange
-from breakglass.services.errors import Refused, UsageError
-from breakglass.services.model import TopicPartition
+from breakglass.services.errors import BreakglassError, DamagedBackup, Refused, UsageError
+from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.record_batches import Record
 from breakglass.services.regular_file import open_regular
-from breakglass.services.topic_backup.folder import storage_errors
+from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
+from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
+from breakglass.services.topic_backup.layout import MANIFEST
+from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.summary import PartitionSummary
 
 _REPLICA = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})", re.ASCII)
 _ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)", re.ASCII)
@@ -121,7 +127,10 @@ def read_broker_folder(path: Path) -> BrokerFolder:
         raise UsageError(f"{path} holds no partitions: name a broker's folder of log.dirs.")
     known = {replica.path for replica in replicas}
     aside = tuple(
-        folder.name for folder in folders if folder not in known and _set_aside(folder.name)
+        folder.name
+        for folder in folders
+        if folder not in known
+        and (bool(_ASIDE.fullmatch(folder.name)) or folder.name.startswith(f"{METADATA_LOG}-"))
     )
     broker = properties.get("node.id", properties.get("broker.id", ""))
     return BrokerFolder(
@@ -200,10 +209,6 @@ def _replicas(
             yield ReplicaFolder(folder, partition, topic_id, compacted, start, max(named))
 
 
-def _set_aside(name: str) -> bool:
-    return bool(_ASIDE.fullmatch(name)) or name.startswith(f"{METADATA_LOG}-")
-
-
 def _properties(path: Path, between: str = "=") -> dict[str, str]:
     """The ``name=value`` lines; none if the file cannot be read."""
     pairs = (line.partition(between) for line in _text(path).splitlines())
@@ -239,3 +244,85 @@ def _topic_id(metadata: Mapping[str, str]) -> UUID | None:
         return UUID(bytes=base64.urlsafe_b64decode(metadata.get("topic_id", "") + "=="))
     except (ValueError, binascii.Error):
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class RescuedPartitionFolder:
+    """One rescue's folder of one partition."""
+
+    topic_folder: Path
+    partition: TopicPartition
+
+    def records(self, start: int, end: int | None = None) -> Iterator[Record]:
+        """The records with offsets of ``[start, end)``, as they were committed.
+
+        Raises:
+            StorageError, DamagedBackup: the rescue cannot be read, or is not as it was committed.
+        """
+        held = self._held()
+        if held is None:
+            return
+        reader = PartitionReader(self._folder, self.partition.partition, held)
+        yield from reader.records(start, end)
+        for out in reader.damages:
+            raise DamagedBackup(out.file, out.position, out.reason)
+
+    def states(self, start: int) -> Iterator[BatchState]:
+        """The states of the batches from *start* on; the first batch may begin before.
+
+        Raises:
+            StorageError, DamagedBackup: the rescue cannot be read.
+        """
+        held = self._held()
+        if held is not None and held.batch_log is not None:
+            states = read_batch_log(self._folder, self.partition.partition, held.batch_log)
+            yield from (state for state in states if state.last_offset >= start)
+
+    def markers(self, start: int, end: int) -> Iterator[BatchState]:
+        """The transaction markers of ``[start, end)``. Raises as `states`."""
+        for state in self.states(start):
+            if state.commit is not None and start <= state.base_offset < end:
+                yield state
+
+    @property
+    def _folder(self) -> LocalFolder:
+        return LocalFolder(self.topic_folder)
+
+    def _held(self) -> PartitionSummary | None:
+        manifest = read_manifest(self._folder)
+        return manifest.partition(self.partition.partition) if manifest else None
+
+
+Rescues = Mapping[TopicPartition, Sequence[RescuedPartitionFolder]]
+
+
+DEPTHS = ("", "*/", "*/*/", "*/*/*/", "*/*/*/*/")
+"""A topic's folder lies at ``cluster/time/broker/topic`` below the folder of all rescues."""
+
+
+def rescues_in(
+    roots: Sequence[Path],
+    states: Mapping[TopicPartition, PartitionState],
+    unread: Callable[[Path, BreakglassError], object] = lambda _folder, _error: None,
+) -> Rescues:
+    """The folders of rescues below *roots* for the partitions of *states*, by topic id.
+
+    One whose manifest cannot be read counts as none, and hides no other: *unread* gets it.
+    """
+    found: dict[TopicPartition, list[RescuedPartitionFolder]] = {}
+    manifests = {path for root in roots for depth in DEPTHS for path in root.glob(depth + MANIFEST)}
+    for topic in sorted({manifest.parent for manifest in manifests}):
+        try:
+            manifest = read_manifest(LocalFolder(topic))
+        except BreakglassError as error:
+            unread(topic, error)
+            continue
+        if manifest is None:
+            continue
+        for held in manifest.partitions:
+            partition = TopicPartition(manifest.identity.topic, held.partition)
+            state = states.get(partition)
+            if state is not None and manifest.identity.topic_id == state.topic_id:
+                rescued = RescuedPartitionFolder(topic, partition)
+                found.setdefault(partition, []).append(rescued)
+    return found

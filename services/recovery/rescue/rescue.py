@@ -17,31 +17,34 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, Refused
+from breakglass.services.guard.journal import Journal
 from breakglass.services.guard.lock import file_name
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.limits import RateLimit
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
-from breakglass.services.recovery.execution.record import ExecutionJournal, described
+from breakglass.services.recovery.execution.steps import RESCUE, described
 from breakglass.services.recovery.execution.target import ElectionTarget
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.remembered.store import ReplicaMemory
-from breakglass.services.recovery.rescue.results import (
+from breakglass.services.recovery.rescue.spans import (
+    AtRisk,
     FreeBytes,
     RescuedPartition,
     RescueProgress,
-    Saved,
+    Share,
     Shares,
     free_bytes,
     newest_within,
     room,
+    shares_of,
     without_room,
 )
-from breakglass.services.recovery.rescue.spans import AtRisk, Share, shares_of
+from breakglass.services.session import ReadAccess
 from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
 
 if TYPE_CHECKING:
@@ -52,6 +55,8 @@ CLIENT_ID = "breakglass-rescue"
 """The client id, for which fetch quotas can be set."""
 BYTES_PER_SECOND = 50 * 1024 * 1024
 """Default limit of the rate at which all brokers together are read."""
+BEFORE_RETURN_BYTES = 10 * 1024 * 1024 * 1024
+"""About how many bytes are saved before a return, where nothing else is asked for."""
 STOP_LOOK_SECONDS = 0.2
 
 Connect = Callable[[], AbstractContextManager[ReadClient]]
@@ -175,6 +180,20 @@ class Rescuer:
         )
 
 
+def rescuer(
+    access: ReadAccess,
+    cluster_id: str,
+    stop: Callable[[], bool],
+    bytes_per_second: int | None = None,
+) -> Rescuer:
+    """What rescues one cluster, at most *bytes_per_second*; None for the usual rate, 0 for any.
+
+    Nothing is connected to before there is something to be read.
+    """
+    rate = BYTES_PER_SECOND if bytes_per_second is None else bytes_per_second or None
+    return Rescuer(cluster_id, lambda: access.reading(CLIENT_ID), RateLimit(rate), stop)
+
+
 @dataclass(slots=True)
 class RescueTally:
     """Counts the records that the threads of all brokers have copied."""
@@ -228,15 +247,13 @@ def _rescued(at_risk: AtRisk, reason: str, attempts: Sequence[ShareResult]) -> R
     return RescuedPartition(at_risk.partition, at_risk.designee, saved, why)
 
 
-STEP = "rescue"
-"""The step's name in the journal. It changes nothing on the cluster."""
 SAVED = "saved"
 NOT_SAVED = "not saved"
 
 
 @dataclass(frozen=True, slots=True)
 class JournalledRescue:
-    """Rescues by the evidence on which the elections were agreed to (`recover.Rescue`)."""
+    """Rescues by the evidence on which the elections were agreed to (`run.Rescue`)."""
 
     rescuer: Rescuer
     evidence: Mapping[TopicPartition, PartitionEvidence]
@@ -251,7 +268,7 @@ class JournalledRescue:
         return shares_of(self._at_risk(target)) != ()
 
     def save(
-        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+        self, targets: Sequence[ElectionTarget], journal: Journal
     ) -> Mapping[TopicPartition, str]:
         """Save what electing *targets* cuts off; gives a reason for each not saved whole.
 
@@ -275,28 +292,29 @@ class JournalledRescue:
             }
             for target in endangered
         }
-        request = journal.request(STEP, items, to=folder)
+        request = journal.request(RESCUE, items, to=folder)
         results = self.rescuer.rescue([at_risk[target.partition] for target in endangered], folder)
-        journal.outcome(request, {rescued.partition: _outcome(rescued) for rescued in results})
+        journal.outcome(
+            request,
+            {
+                rescued.partition: {
+                    "result": SAVED if rescued.whole else NOT_SAVED,
+                    "reason": rescued.reason,
+                    "saved": [
+                        {
+                            "broker": saved.broker,
+                            "records": saved.records,
+                            "bytes": saved.bytes,
+                            "path": saved.path.absolute(),
+                        }
+                        for saved in rescued.saved
+                    ],
+                }
+                for rescued in results
+            },
+        )
         self.tell(results)
         return {rescued.partition: rescued.reason for rescued in results if not rescued.whole}
 
     def _at_risk(self, target: ElectionTarget) -> AtRisk:
         return AtRisk(self.evidence[target.partition], target.designee)
-
-
-def _outcome(rescued: RescuedPartition) -> dict[str, Any]:
-    return {
-        "result": SAVED if rescued.whole else NOT_SAVED,
-        "reason": rescued.reason,
-        "saved": [_place(saved) for saved in rescued.saved],
-    }
-
-
-def _place(saved: Saved) -> dict[str, Any]:
-    return {
-        "broker": saved.broker,
-        "records": saved.records,
-        "bytes": saved.bytes,
-        "path": saved.path.absolute(),
-    }

@@ -26,14 +26,21 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.evidence.gather import gather
-from breakglass.services.recovery.judgement.starting import rescue_before
-from breakglass.services.recovery.judgement.succession import inheritors
-from breakglass.services.recovery.remembered.heard import Heard, Key, key_of, leaders_of
-from breakglass.services.recovery.remembered.store import ReplicaMemory
-from breakglass.services.recovery.rescue.broker_folder import LOG, BrokerFolder, ReplicaFolder
-from breakglass.services.recovery.rescue.from_log import log_end
+from breakglass.services.recovery.judgement.succession import inheritors, rescue_before
+from breakglass.services.recovery.remembered.store import (
+    Heard,
+    Key,
+    ReplicaMemory,
+    key_of,
+    leaders_of,
+)
+from breakglass.services.recovery.rescue.broker_folder import (
+    LOG,
+    BrokerFolder,
+    ReplicaFolder,
+    rescues_in,
+)
 from breakglass.services.recovery.rescue.past_leader import LeaderReach, kept_by_leaders
-from breakglass.services.recovery.rescue.rescued_folder import rescues_in
 from breakglass.services.recovery.rescue.returning import (
     ReturnFate,
     ReturningReplica,
@@ -42,6 +49,7 @@ from breakglass.services.recovery.rescue.returning import (
     returning,
     with_disk,
 )
+from breakglass.services.recovery.rescue.saver import log_end
 from breakglass.services.snapshot import ClusterSnapshot
 from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.moments import time_text

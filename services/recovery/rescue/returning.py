@@ -30,13 +30,16 @@ from breakglass.services.model import (
 )
 from breakglass.services.record_batches import Record
 from breakglass.services.recovery.judgement.succession import inheritors
-from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
+from breakglass.services.recovery.rescue.broker_folder import (
+    ReplicaFolder,
+    RescuedPartitionFolder,
+    Rescues,
+)
 from breakglass.services.recovery.rescue.past_leader import (
     LeaderReach,
     epochs_of_batches,
     written_epochs,
 )
-from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder, Rescues
 from breakglass.services.recovery.rescue.spans import (
     Share,
     Span,
@@ -442,7 +445,15 @@ class _Tally:
             if item.header.control:
                 marker = BatchState.of(item)
                 if marker.commit is not None and marker.base_offset >= span.start:
-                    saved = _markers(rescues, span) if saved is None else saved
+                    saved = (
+                        frozenset(
+                            state
+                            for rescue in rescues
+                            for state in rescue.markers(span.start, span.end)
+                        )
+                        if saved is None
+                        else saved
+                    )
                     self._take_marker(marker, saved)
                 continue
             for record in item.records:
@@ -460,10 +471,6 @@ class _Tally:
         self.lost_markers += 1
         if self.first_lost is None:
             self.first_lost = marker.base_offset
-
-
-def _markers(rescues: Sequence[RescuedPartitionFolder], span: Span) -> frozenset[BatchState]:
-    return frozenset(state for rescue in rescues for state in rescue.markers(span.start, span.end))
 
 
 class _Cursor:

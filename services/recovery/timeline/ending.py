@@ -1,13 +1,17 @@
-"""How it ended for one partition: the word of the last step that decides. Pure."""
+"""How it ended for one partition: the word of the last step that decides. Pure.
+
+What partitions were agreed to lose, read back from the prices in a journal. Pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, TypedDict
 
-from breakglass.services.guard.journal_view import (
+from breakglass.services.guard.journal import (
     UNKNOWN,
     Details,
     JournalStep,
@@ -23,13 +27,84 @@ from breakglass.services.guard.steps import (
     TAKE_CHECKPOINT,
 )
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.restore_order import RESTORE, UNDO
-from breakglass.services.recovery.execution.routes import REORDER
+from breakglass.services.recovery.execution.steps import REORDER, RESCUE, RESTORE, UNDO
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.group_reset import RESTORE_STEP as GROUPS_OF_RESTORE
 from breakglass.services.recovery.group_reset import MoveResult
-from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
-from breakglass.services.recovery.timeline.stake import agreed_stake
+
+_PRICE = re.compile(r"(?P<about>~?)(?P<records>\d[\d,]{0,30})")
+
+
+@dataclass(frozen=True, slots=True)
+class TotalPrice:
+    """The price of some partitions together."""
+
+    records: int = 0
+    """Of those whose price is known."""
+    approximate: bool = False
+    unknown: int = 0
+    """Partitions that were agreed to at an unknown price."""
+    said: int = 0
+    """Partitions with a price, known or not; journals of other than elections name none."""
+    abandons: tuple[int, ...] = ()
+    """Brokers whose unread logs were given up, lowest id first; no price counts them."""
+    unread_at_least: int = 0
+    """Records known to be in none but unread logs, of the partitions where that was known."""
+    unbounded: int = 0
+    """Partitions of whose unread logs nothing was known."""
+
+    def __str__(self) -> str:
+        """``50``, ``~50``, ``50 + ? (2)``; ``-`` where no price was named.
+
+        With what the price does not count: ``0, abandons b3, unread >= 20``.
+        """
+        if not self.said:
+            return "-"
+        known = f"{'~' if self.approximate else ''}{self.records:,}"
+        counted = f"{known} + ? ({self.unknown:,})" if self.unknown else known
+        return ", ".join(filter(None, (counted, self._uncounted())))
+
+    def _uncounted(self) -> str:
+        if not self.abandons and not self.unread_at_least:
+            return ""
+        named = ", ".join(f"b{broker}" for broker in self.abandons)
+        return f"{f'abandons {named}, ' if named else ''}unread {self.unread_text}"
+
+    @property
+    def unread_text(self) -> str:
+        """``>= 20``, ``>= 20 + ? (2)``, ``?``."""
+        known = f">= {self.unread_at_least:,}"
+        if not self.unbounded:
+            return known
+        return f"{known} + ? ({self.unbounded:,})" if self.unread_at_least else "?"
+
+
+def agreed_stake(agreed: Iterable[PartitionEnding]) -> TotalPrice:
+    """All that was *agreed* to, together."""
+    found = tuple(agreed)
+    bounds = [price.unread_at_least for price in found]
+    return replace(
+        stake_of(price.price for price in found),
+        abandons=tuple(sorted({broker for price in found for broker in price.abandons})),
+        unread_at_least=sum(bound for bound in bounds if bound is not None),
+        unbounded=sum(bound is None for bound in bounds),
+    )
+
+
+def stake_of(prices: Iterable[object]) -> TotalPrice:
+    """The sum of *prices* as journals write them: ``50``, ``~1,874``, ``unknown``."""
+    records = unknown = said = 0
+    approximate = False
+    for price in prices:
+        written = _PRICE.fullmatch(price) if isinstance(price, str) else None
+        if written is not None:
+            records += int(written["records"].replace(",", ""))
+            approximate = approximate or written["about"] != ""
+        elif price:
+            unknown += 1
+        said += bool(price)
+    return TotalPrice(records, approximate, unknown, said)
+
 
 NOTHING_SENT = "nothing sent"
 """In the plan, and no step of it was announced: refused, left out, or not come to."""

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from breakglass.services.recovery.judgement.starting import do_not_start
-from breakglass.services.recovery.timeline.account import Account, TopicAccount, words_of
-from breakglass.services.recovery.timeline.ending import NOT_ELECTED, PartitionEnding
-from breakglass.services.recovery.timeline.moments import moments_of, partition_numbers
-from breakglass.services.recovery.timeline.stake import TotalPrice, agreed_stake
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.journal import JournalStep, UnreadableJournal
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.judgement.succession import do_not_start
+from breakglass.services.recovery.timeline.account import (
+    Account,
+    Brief,
+    TopicAccount,
+    moments_of,
+    partition_numbers,
+    words_of,
+)
+from breakglass.services.recovery.timeline.ending import (
+    NOT_ELECTED,
+    PartitionEnding,
+    TotalPrice,
+    agreed_stake,
+    result_of,
+)
+from breakglass.services.regular_file import replace_regular
 from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import time_text
@@ -145,3 +162,125 @@ def _trouble(ending: PartitionEnding) -> str:
 def _more(number: int, what: str, indent: str = "") -> Iterator[str]:
     if number > 0:
         yield f"{indent}and {number:,} more {what}{'s' * (number != 1)}"
+
+
+SCHEMA = 1
+
+
+def list_document(journals: list[Brief | UnreadableJournal]) -> dict[str, Any]:
+    """All of *journals*, newest first."""
+    return {"schema": SCHEMA, "journals": [_listed(journal) for journal in journals]}
+
+
+def account_document(account: Account) -> dict[str, Any]:
+    """One journal: how it ended for each partition, and each step."""
+    return {
+        "schema": SCHEMA,
+        **brief_document(account.brief),
+        "partitions": [_ending(ending) for ending in account.endings],
+        "steps": [_step(step) for step in account.view.steps],
+    }
+
+
+def timeline_document(accounts: list[Account]) -> dict[str, Any]:
+    """The timelines of *accounts*."""
+    return {
+        "schema": SCHEMA,
+        "timelines": [
+            {
+                **brief_document(account.brief),
+                "moments": list(moments_of(account.view)),
+                "topics": [
+                    {
+                        "topic": topic.topic,
+                        "partitions": [ending.partition.partition for ending in topic.endings],
+                        "outcomes": topic.counts,
+                        "stake": topic.stake,
+                        "records_rescued": topic.rescued,
+                    }
+                    for topic in account.topics
+                ],
+            }
+            for account in accounts
+        ],
+    }
+
+
+def brief_document(brief: Brief) -> dict[str, Any]:
+    """A journal in a line."""
+    return {
+        "journal": brief.path,
+        "cluster_id": brief.cluster_id,
+        "who": brief.who,
+        "resumed_by": brief.resumed_by,
+        "opened_at_ms": brief.opened_at_ms,
+        "last_at_ms": brief.last_at_ms,
+        "what": brief.what,
+        "result": brief.result,
+        "outcomes": brief.counts,
+        "unknown": brief.unknown,
+        "stake": brief.stake,
+        "digest": brief.digest,
+        "resumable": brief.resumable,
+    }
+
+
+def _listed(journal: Brief | UnreadableJournal) -> dict[str, Any]:
+    if isinstance(journal, UnreadableJournal):
+        return {"journal": journal.path, "unreadable": journal.reason}
+    return brief_document(journal)
+
+
+def _ending(ending: PartitionEnding) -> dict[str, Any]:
+    return {
+        **_named(ending.partition),
+        "result": ending.result,
+        "reason": ending.reason,
+        "leader": ending.leader,
+        "leader_epoch": ending.leader_epoch,
+        "rung": ending.rung,
+        "price": ending.price,
+        "abandons": ending.abandons,
+        "unread_at_least": ending.unread_at_least,
+        "unread_source": ending.unread_source,
+        "order_kept": ending.order_kept,
+        "rescued": [
+            {"broker": saved.broker, "records": saved.records, "path": saved.path}
+            for saved in ending.rescued
+        ],
+    }
+
+
+def _step(step: JournalStep) -> dict[str, Any]:
+    outcomes = {partition: result_of(step, partition) for partition in step.items}
+    return {
+        "step": step.name,
+        "at_ms": step.request.at_ms,
+        "partitions": [
+            {**_named(partition), **told.details, "result": told.result}
+            for partition, told in outcomes.items()
+        ],
+    }
+
+
+def _named(partition: TopicPartition) -> dict[str, Any]:
+    return {"topic": partition.topic, "partition": partition.partition}
+
+
+def save_timeline(text: str, folder: Path, name: str, suffix: str = ".txt") -> Path:
+    """Write *text* to the file of that *name* and *suffix* in *folder*, in place of an older one.
+
+    Only its owner can read it: topics, people and paths are in it.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    path = folder / f"{name}{suffix}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        replace_regular(path, f"{text}\n".encode(), 0o600)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({error.strerror}): check that folder's rights and space"
+        ) from error
+    return path

@@ -32,11 +32,13 @@ from breakglass.services.kafka.transaction_end_client import EndMarker
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TRANSACTION_STATE, PartitionState, TopicPartition, Unknown
 from breakglass.services.record_batches import BatchHeader
-from breakglass.services.recovery.transactions.decisions import Decisions, decided, decisions_in
 from breakglass.services.recovery.transactions.evidence import (
+    Decisions,
     FoundMarker,
     ProvenEnd,
     TransactionBatch,
+    decided,
+    decisions_in,
     find_marker,
     proven,
 )

@@ -21,12 +21,10 @@ from breakglass.services.model import EpochHistory, TopicPartition, Unknown
 from breakglass.services.record_batches import Record, RecordBatch
 from breakglass.services.recovery.rescue.broker_folder import (
     LOG,
-    BrokerFolder,
-    ReplicaFolder,
+    RescuedPartitionFolder,
     open_log_folder,
 )
 from breakglass.services.recovery.rescue.past_leader import ranges_of, written_epochs
-from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder
 from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import read_manifest
@@ -155,24 +153,23 @@ def open_sources(addresses: Iterable[str], *, while_running: bool = False) -> tu
     for address in addresses:
         if address.startswith(LOG):
             folder = open_log_folder(address, while_running=while_running)
-            found += [_of_folder(folder, replica) for replica in folder.replicas]
+            found += [
+                SourceLog(
+                    f"{LOG}{replica.path}",
+                    replica.partition,
+                    replica.path,
+                    False,
+                    folder.cluster_id,
+                    replica.topic_id,
+                    folder.broker,
+                )
+                for replica in folder.replicas
+            ]
         elif address.startswith(RESCUE):
             found += _rescued(address)
         else:
             raise UsageError(f"{address!r} is written neither log:DIR nor rescue:DIR: write it so.")
     return tuple(found)
-
-
-def _of_folder(folder: BrokerFolder, replica: ReplicaFolder) -> SourceLog:
-    return SourceLog(
-        f"{LOG}{replica.path}",
-        replica.partition,
-        replica.path,
-        False,
-        folder.cluster_id,
-        replica.topic_id,
-        folder.broker,
-    )
 
 
 def _rescued(address: str) -> list[SourceLog]:

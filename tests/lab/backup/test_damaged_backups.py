@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.errors import Refused
-from breakglass.services.guard.journal import list_journals
-from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.topic_backup.mending import mend
 from tests.lab.backup.backups import BackUp

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.errors import Refused, UsageError
-from breakglass.services.guard.journal import Journal, list_journals
-from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.guard.journal import Journal, JournalView, list_journals
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.topics import create_topic

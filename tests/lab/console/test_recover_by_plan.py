@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.guard import run as guard
+from breakglass.services.guard import act as guard
 from breakglass.services.guard.act import Front
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.tools import LEADER_ELECTION, run_tool

@@ -17,8 +17,7 @@ import pytest
 
 from breakglass.services.backup_watch.watch import BackupWatch
 from breakglass.services.errors import BreakglassError
-from breakglass.services.guard.journal import list_journals
-from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.health.monitor import Monitor
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.watch import IncidentWatch

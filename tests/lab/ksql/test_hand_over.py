@@ -15,8 +15,7 @@ from breakglass.services.errors import (
     Refused,
     UsageError,
 )
-from breakglass.services.guard.act import Front
-from breakglass.services.guard.run import GuardedRun
+from breakglass.services.guard.act import Front, GuardedRun
 from breakglass.services.lab.security import write_certificates
 from breakglass.services.metastore.acts.command_topic import HandedStatement, HandToServer
 from breakglass.services.metastore.ksql_server import KsqlServer, server_url

@@ -22,7 +22,7 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.layout import Address, Listener
-from breakglass.services.lab.proxy import Proxy
+from breakglass.services.lab.proxy.proxy import Proxy
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log.reader import MARK, CommandLog, Degradation, LogDegraded

@@ -34,13 +34,13 @@ from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.topics import configure_topic
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.routes import Replies, Route, stock_route
+from breakglass.services.recovery.execution.steps import Replies, Route, stock_route
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
 )
-from breakglass.services.recovery.judgement.succession import UNCLEAN_ELECTION
+from breakglass.services.recovery.judgement.succession import BY_UNCLEAN_ELECTION
 from breakglass.services.recovery.triage import Triage
 from tests.lab.asking import commit
 from tests.lab.console.commands import journals
@@ -170,9 +170,9 @@ def test_r14_where_unclean_election_is_on_the_controller_elects_by_order_when_a_
     found = judged(client, "feed")
     forecasts = [judgement(found, partition).forecast for partition in FEED]
     assert [forecast.broker for forecast in forecasts] == [1, 2]
-    assert {forecast.reason for forecast in forecasts} == {UNCLEAN_ELECTION}
+    assert {forecast.reason for forecast in forecasts} == {BY_UNCLEAN_ELECTION}
     assert judgement(found, FEED[1]).designee == 1
-    assert f"{UNCLEAN_ELECTION}: the controller may elect b2 by itself at any moment" in (
+    assert f"{BY_UNCLEAN_ELECTION}: the controller may elect b2 by itself at any moment" in (
         judgement(found, FEED[1]).reasons
     )
 

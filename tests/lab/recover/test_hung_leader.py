@@ -21,8 +21,7 @@ from breakglass.services.lab.scenarios.damage import make_patient
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.source import WantedTopics, read_sources
-from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.ladder import seen_in
+from breakglass.services.recovery.execution.confirm import Observer, seen_in
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,

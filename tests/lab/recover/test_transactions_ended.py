@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from breakglass.services.guard.journal import list_journals
-from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.scenarios.hanging_transaction import TRANSACTION_SECONDS, begun

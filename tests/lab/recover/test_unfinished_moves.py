@@ -29,7 +29,7 @@ from breakglass.services.lab.topics import create_topic
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import LogDir, ReplicaLog, TopicPartition, Unknown
 from breakglass.services.recovery.judgement.assessment import Assessment
-from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
+from breakglass.services.recovery.judgement.ranking import ReplicaStanding, eligibility
 from tests.kit.moves import LONG_WINDOW, begin_endless_move
 from tests.kit.program import breakglass
 from tests.lab.recover.session import judged, judgement, reading

@@ -15,7 +15,7 @@ from breakglass.screens.messages import DiffAsked
 from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.divergence.align import PairKind, RecordPair, hunks
 from breakglass.services.divergence.entry import Content, Item, RecordEntry, RecordField
-from breakglass.services.divergence.replicas import comparison_of, face
+from breakglass.services.divergence.replica_source import comparison_of, face
 from breakglass.services.divergence.source import Reading
 from breakglass.services.incident.incident import Incident
 from breakglass.services.kafka.read_client import ReadClient

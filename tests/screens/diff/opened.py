@@ -14,7 +14,7 @@ from breakglass.screens.diff.record_page import RecordView
 from breakglass.screens.diff.screen import DiffScreen, ReplicaRecordScreen
 from breakglass.services.divergence.align import Comparison
 from breakglass.services.divergence.entry import Item
-from breakglass.services.divergence.replicas import Facing
+from breakglass.services.divergence.replica_source import Facing
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import BreakglassError
 from breakglass.services.incident.incident import Incident

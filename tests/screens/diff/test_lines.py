@@ -38,7 +38,7 @@ from breakglass.services.divergence.entry import (
     content_of,
     headers_of,
 )
-from breakglass.services.divergence.replicas import Facing, face
+from breakglass.services.divergence.replica_source import Facing, face
 from breakglass.services.divergence.source import Reading
 from breakglass.services.model import PartitionEvidence, Unknown
 from breakglass.services.record_batches import ControlType, Marker, TimestampType

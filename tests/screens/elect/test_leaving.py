@@ -159,7 +159,7 @@ async def test_few_frames_lie_between_a_key_and_its_request_and_the_page_names_t
         await screen.comes_to(Phase.DONE)
     by_key, by_thread = passed[:2]
     walked = [*by_key, *by_thread]
-    assert "services/guard/run.py" in walked
+    assert "services/guard/act.py" in walked
     assert len(walked) <= MOST_FRAMES, walked
     named = re.findall(r"`((?:screens|services|console)/[a-z_/]+\.py)`", PAGE.read_text())
     assert set(walked) <= set(named)

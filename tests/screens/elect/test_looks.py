@@ -18,11 +18,11 @@ from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.guard.act import Ending, JournalOpened
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.acts.events import BatchBegun, OutcomesReported
+from breakglass.services.recovery.acts.elect import BatchBegun, OutcomesReported
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from breakglass.services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
 from breakglass.services.recovery.timeline.account import Brief, ExecutionState
-from breakglass.services.recovery.timeline.stake import stake_of
+from breakglass.services.recovery.timeline.ending import stake_of
 from breakglass.services.session import Power, ReadAccess
 from tests.kit.incidents import diverged_incident, every_verdict
 from tests.screens.consoles import console_on

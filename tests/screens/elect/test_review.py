@@ -18,9 +18,8 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.plan.document import Plan, PlanEntry
-from breakglass.services.recovery.plan.edit import set_leader
+from breakglass.services.recovery.plan.edit import approve, set_leader
 from breakglass.services.recovery.plan.make import make_plan
-from breakglass.services.recovery.plan.notes import approve
 from tests.kit.fake_metadata import CLUSTER_ID
 from tests.kit.incidents import every_verdict
 from tests.kit.waiting import DEADLINE_SECONDS

@@ -18,11 +18,10 @@ from breakglass.screens.elect.screen import (
     PickedPartitions,
     ResumeScreen,
 )
-from breakglass.screens.elect.state import Phase
+from breakglass.screens.elect.state import ElectionWorker, Phase, SubjectFrozen, subject_in
 from breakglass.screens.elect.unfinished import UnfinishedScreen, unfinished
-from breakglass.screens.elect.worker import ElectionWorker, SubjectFrozen, subject_in
 from breakglass.screens.guard.acts import AddReplicasPage, GroupsPage
-from breakglass.screens.guard.worker import ActReported
+from breakglass.screens.guard.page import ActReported
 from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.messages import ElectionAsked
 from breakglass.screens.terminal import Terminal
@@ -31,10 +30,9 @@ from breakglass.services.guard.journal import Journal, read
 from breakglass.services.guard.lock import ClusterLock
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.recovery.acts import elect
-from breakglass.services.recovery.acts.elect import Elect
-from breakglass.services.recovery.acts.events import OutcomesReported
-from breakglass.services.recovery.execution.routes import plain_unclean_route
+from breakglass.services.recovery.acts.elect import Elect, OutcomesReported
 from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.steps import plain_unclean_route
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from tests.kit.fake_broker import Reply

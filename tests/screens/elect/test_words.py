@@ -17,7 +17,7 @@ from breakglass.services.guard.act import Ending, JournalOpened
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
-from breakglass.services.recovery.acts.events import (
+from breakglass.services.recovery.acts.elect import (
     BatchBegun,
     OutcomesReported,
     RescueEnded,
@@ -25,11 +25,10 @@ from breakglass.services.recovery.acts.events import (
 )
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from breakglass.services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
-from breakglass.services.recovery.guarded.election_quote import frozen
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
-from breakglass.services.recovery.guarded.subject import ElectionSubject, subject_of
+from breakglass.services.recovery.guarded.subject import ElectionSubject, frozen, subject_of
 from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress, Saved
+from breakglass.services.recovery.rescue.spans import RescuedPartition, RescueProgress, Saved
 from tests.screens.drawing import TextFile
 from tests.unit.recovery.execution.targets import target
 from tests.unit.recovery.plans import LOSS, SAFE, UNPROVEN, WAITING

@@ -16,18 +16,22 @@ from textual.widgets import Input
 from breakglass.screens.help import HelpScreen
 from breakglass.screens.messages import CopyAsked, DiffAsked, ElectionAsked, OfflineAsked, PlanAsked
 from breakglass.screens.offline import partition_list
-from breakglass.screens.offline.dead_broker import fault_in, folders_in
 from breakglass.screens.offline.partition import PartitionScreen
-from breakglass.screens.offline.rescue import RescueScreen, prepare
+from breakglass.screens.offline.rescue import RescueScreen, fault_in, folders_in, prepare
 from breakglass.screens.terminal import Terminal
 from breakglass.screens.widgets.dialog import Prompt
 from breakglass.services.errors import TimedOut
 from breakglass.services.incident.listing import RowOrder, listing
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import Silent, TopicPartition
-from breakglass.services.recovery.guarded import rescuing
-from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress, Saved
-from breakglass.services.recovery.rescue.spans import AtRisk, Span
+from breakglass.services.recovery.rescue import rescue
+from breakglass.services.recovery.rescue.spans import (
+    AtRisk,
+    RescuedPartition,
+    RescueProgress,
+    Saved,
+    Span,
+)
 from breakglass.services.words.broker_ids import brokers_in
 from tests.kit.incidents import (
     LEDGER,
@@ -530,7 +534,7 @@ def rescuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldRescuer]:
         held.stop = stop
         return held
 
-    monkeypatch.setattr(rescuing, "rescuer", made)
+    monkeypatch.setattr(rescue, "rescuer", made)
     yield held
     held.release.set()
 

@@ -26,8 +26,8 @@ from breakglass.screens.plan.asking import (
     NotesDialog,
     ProblemsDialog,
     RulesDialog,
+    editor_command,
 )
-from breakglass.screens.plan.editor import editor_command
 from breakglass.screens.plan.screen import PlanScreen
 from breakglass.screens.terminal import Terminal
 from breakglass.screens.widgets.dialog import Prompt, Question

@@ -29,7 +29,7 @@ from breakglass.services.bundle.following import BundleFolder, Keeping, SavedBun
 from breakglass.services.bundle.records import GROUPS
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.guard.journal import Journal
-from breakglass.services.incident import broker_liveness, watch
+from breakglass.services.incident import changes, watch
 from breakglass.services.kafka.cluster.settings import ShownSetting
 from breakglass.services.model import Reassignment, Unknown
 from breakglass.services.session import Effort, ReadAccess
@@ -52,7 +52,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """Two partitions of `orders`; b3, which led last, is fenced and dead; b2 diverges from b1."""
     for name in ("ROLL_CALL", "SETTLE", "BRIEF", "GROUPS", "GROUP_BOUNDS", "CONTROLLER"):
         monkeypatch.setattr(patience, name, HUGE)
-    monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(changes, "FIRST_PAUSE_SECONDS", 0.0)
     with FakeCluster(3) as cluster:
         for order in ORDERS:
             cluster.story.offline(order, (3, 1, 2), elr=(3,))

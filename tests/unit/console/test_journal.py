@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
-from breakglass.services.incident.observations import Observations
+from breakglass.services.incident.elections_seen import (
+    ElectionSeen,
+    LogFate,
+    Observations,
+    ReplicaAhead,
+)
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.state_folder import state_folder
 from tests.kit.fake_cluster import FakeCluster

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from breakglass.services.recovery.plan.edit import approve
 from breakglass.services.recovery.plan.file import write_plan
-from breakglass.services.recovery.plan.notes import approve
 from tests.kit.program import Ended, breakglass
 from tests.unit.console.conftest import Golden
 from tests.unit.console.fakes import NOBODY

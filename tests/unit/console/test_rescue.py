@@ -11,10 +11,8 @@ from breakglass.console.rescue import sentences_of_unread
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.model import Role, TopicPartition
-from breakglass.services.recovery.guarded.rescuing import rescuer
-from breakglass.services.recovery.rescue.rescue import BYTES_PER_SECOND
-from breakglass.services.recovery.rescue.results import RescuedPartition, Saved
-from breakglass.services.recovery.rescue.spans import Span
+from breakglass.services.recovery.rescue.rescue import BYTES_PER_SECOND, rescuer
+from breakglass.services.recovery.rescue.spans import RescuedPartition, Saved, Span
 from tests.unit.recovery.replicas import log, offline, silent
 
 TAIL = log(2, (0, 100), (1, 150), hw=100)

@@ -10,11 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.address import SourceAddress, SourceKind, parse_address
-from breakglass.services.divergence.entry import DETAIL, ROWS, Keep, content_of, headers_of
+from breakglass.services.divergence.entry import (
+    DETAIL,
+    ROWS,
+    Keep,
+    Span,
+    content_of,
+    differences,
+    headers_of,
+    lines_beside,
+)
 from breakglass.services.divergence.opening import refusal
-from breakglass.services.divergence.replicas import default_pair, face
+from breakglass.services.divergence.replica_source import default_pair, face
 from breakglass.services.divergence.source import Extent
-from breakglass.services.divergence.text import Span, differences, lines_beside
 from breakglass.services.errors import UsageError
 from breakglass.services.model import Unknown
 from breakglass.services.record_batches import Headers

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import Comparison, PairKind
+from breakglass.services.divergence.backup_source import MARK_EVERY, open_metastore
 from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, content_of
 from breakglass.services.divergence.log_source import open_log
-from breakglass.services.divergence.metastore_source import MARK_EVERY, open_metastore
 from breakglass.services.divergence.opening import (
     FOREVER,
     CommittedView,

@@ -28,14 +28,15 @@ from breakglass.services.guard.journal import (
     UNKNOWN,
     EntryKind,
     Journal,
+    JournalView,
+    StepOutcome,
     UnreadableJournal,
     list_journals,
     read,
 )
-from breakglass.services.guard.journal_view import JournalView, StepOutcome
 from breakglass.services.guard.lock import operator
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.execution.record import journal_bytes
+from breakglass.services.recovery.execution.steps import journal_bytes
 from tests.kit.extent import examples
 from tests.unit.recovery.execution.conftest import Bench
 from tests.unit.recovery.execution.conftest import bench as bench

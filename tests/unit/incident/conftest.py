@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.incident import broker_liveness, watch, witness
-from breakglass.services.incident.election_words import alarm_lines
+from breakglass.services.incident import changes, watch, witness
+from breakglass.services.incident.elections_seen import alarm_lines, unacknowledged
 from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.observations import unacknowledged
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.recovery.evidence import few_logs
 from breakglass.services.session import Effort, ReadAccess
@@ -64,7 +63,7 @@ Session = Callable[..., Watched]
 def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """No limit ends a request, and nothing is put off for a while."""
     endless(monkeypatch)
-    monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(changes, "FIRST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
     monkeypatch.setattr(witness, "FOLLOW_SECONDS", 0.0)
     monkeypatch.setattr(few_logs, "REST_SECONDS", 0.0)

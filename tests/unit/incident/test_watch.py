@@ -16,7 +16,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from breakglass.services import patience
 from breakglass.services.errors import Unreachable, WrongCluster
-from breakglass.services.incident import broker_liveness, changes, watch
+from breakglass.services.incident import changes, watch
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
@@ -225,7 +225,7 @@ def test_a_broker_that_answers_again_is_read_by_itself(
 def test_a_broker_that_greets_and_then_fails_is_left_alone_for_a_while(
     cluster: FakeCluster, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 30.0)
+    monkeypatch.setattr(changes, "FIRST_PAUSE_SECONDS", 30.0)
     cluster.brokers[2].serve(ListOffsetsRequest, lambda _: Body(b"no answer"))
     watched = session(clock=Clock())
     watched.read()

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from breakglass.services.model import TopicPartition
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, Observations
+from breakglass.services.incident.witness import compare_with_memory, saved_before
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import Role, TopicPartition
+from breakglass.services.recovery.remembered.recollection import Recollection
+from breakglass.services.recovery.remembered.store import key_of
+from breakglass.services.recovery.triage import triage
+from breakglass.services.session import Effort, ReadAccess
+from tests.kit.deadlines import endless
 from tests.kit.fake_cluster import FakeCluster
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.incident.conftest import Session, Watched
 
 ORDERS = TopicPartition("orders", 0)
@@ -124,3 +134,90 @@ def test_a_state_folder_that_cannot_be_written_is_reported_and_stops_nothing(
     assert "33 records" in watched.alarms()
     assert str(tmp_path / "observed") in watched.read().unwritten
     assert all(observation.acknowledged for observation in watched.watch.acknowledge())
+
+
+POWER = TopicPartition("power", 0)
+
+
+@pytest.fixture
+def led_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
+    """`power` waits for b1, the last in sync; b2 and b3 hold 90 records."""
+    endless(monkeypatch)
+    with FakeCluster(3) as led_cluster:
+        led_cluster.story.offline(POWER, (1, 2, 3), last=(1,))
+        for broker in (2, 3):
+            led_cluster.hold(broker, POWER, (0, 90))
+        led_cluster.story.fenced = {1}
+        # A triage while the partition is offline.
+        with access(led_cluster).reading() as client:
+            list(triage(client, DEADLINE_SECONDS, contents=Effort.OFF))
+        yield led_cluster
+
+
+def access(led_cluster: FakeCluster) -> ReadAccess:
+    return ReadAccess(ConnectionSettings((led_cluster.brokers[2].endpoint,)), contents=Effort.OFF)
+
+
+def look(led_cluster: FakeCluster) -> Sequence[ElectionSeen]:
+    """What a command in a process of its own sees."""
+    with access(led_cluster).reading() as client:
+        snapshot = client.snapshot(Deadline.after(DEADLINE_SECONDS))
+        compare_with_memory(client, snapshot, Recollection(snapshot.cluster_id))
+    return [one.seen for one in Observations(snapshot.cluster_id).load()]
+
+
+def come_back(led_cluster: FakeCluster, end: int) -> None:
+    """b1 is elected with its log to *end*; b2 follows it, b3 does not yet."""
+    state = led_cluster.story.states[POWER]
+    led_cluster.story.fenced = set()
+    led_cluster.story.states[POWER] = replace(
+        state, leader=1, leader_epoch=state.leader_epoch + 1, isr=(1, 2), last_known_elr=()
+    )
+    for broker in (1, 2):
+        led_cluster.hold(broker, POWER, (0, end))
+
+
+def test_r26_a_leader_that_came_back_with_less_is_seen_by_the_next_command(
+    led_cluster: FakeCluster,
+) -> None:
+    come_back(led_cluster, 80)
+    (seen,) = look(led_cluster)
+    assert (seen.leader, seen.log_end, seen.best_end, seen.missing) == (1, 80, 90, 10)
+    fates = {holder.broker: holder.kept for holder in seen.holders}
+    assert fates == {2: LogFate.TRUNCATED, 3: LogFate.RUNNING}
+
+
+def test_a_leader_that_came_back_whole_is_no_alarm(led_cluster: FakeCluster) -> None:
+    come_back(led_cluster, 90)
+    assert look(led_cluster) == []
+
+
+def test_each_election_is_compared_once(led_cluster: FakeCluster) -> None:
+    come_back(led_cluster, 90)
+    look(led_cluster)
+    led_cluster.hold(1, POWER, (0, 10))
+    assert look(led_cluster) == []
+    state = led_cluster.story.states[POWER]
+    assert Recollection("fake-cluster").memory.compared(key_of(state)) == state.leader_epoch
+
+
+def test_a_partition_that_was_never_heard_is_not_compared(led_cluster: FakeCluster) -> None:
+    (Recollection("fake-cluster").memory.path).unlink()
+    come_back(led_cluster, 80)
+    assert look(led_cluster) == []
+
+
+def test_a_leader_that_does_not_answer_is_compared_later(led_cluster: FakeCluster) -> None:
+    come_back(led_cluster, 80)
+    held = led_cluster.replicas.pop((1, POWER))
+    assert look(led_cluster) == []
+    led_cluster.replicas[1, POWER] = held
+    assert [one.log_end for one in look(led_cluster)] == [80]
+
+
+def test_what_no_rescue_has_is_nowhere_saved(led_cluster: FakeCluster, tmp_path: Path) -> None:
+    come_back(led_cluster, 80)
+    seen = look(led_cluster)
+    states = {POWER: led_cluster.story.states[POWER]}
+    assert states[POWER].role(1) is Role.ISR
+    assert list(saved_before(seen, states, [tmp_path, tmp_path / "nowhere"])) == []

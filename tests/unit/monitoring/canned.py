@@ -14,9 +14,8 @@ from breakglass.services.checkpoint.store.documents import VerifiedDocument
 from breakglass.services.health.brokers import BrokerHealth, Voice
 from breakglass.services.health.figure import Figure
 from breakglass.services.health.monitor import Health, Monitor
-from breakglass.services.incident.elections_seen import ElectionSeen
+from breakglass.services.incident.elections_seen import ElectionSeen, Observation
 from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.observations import Observation
 from breakglass.services.kafka.cluster.log_dirs import BrokerLogDir
 from breakglass.services.lag import Behind
 from breakglass.services.metastore.glance import SeenMetastore

@@ -18,11 +18,9 @@ import numpy as np
 import pytest
 
 from breakglass.services.errors import ConsentMissing, StorageError, UsageError
-from breakglass.services.guard import run as guard
-from breakglass.services.guard.act import Front
-from breakglass.services.guard.journal import list_journals
-from breakglass.services.guard.journal_view import JournalView
-from breakglass.services.guard.run import ConsentOutdated, GuardedRun
+from breakglass.services.guard import act as guard
+from breakglass.services.guard.act import ConsentOutdated, Front, GuardedRun
+from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.guard.steps import REBUILD_INDEXES
 from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
 from breakglass.services.model import EpochHistory, EpochRange

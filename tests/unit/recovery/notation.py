@@ -25,8 +25,7 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.judgement.assessment import Assessment
-from breakglass.services.recovery.judgement.starting import PassedOver
-from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.recovery.judgement.succession import Circumstances, PassedOver
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.snapshot import Quorum
 from tests.unit.recovery.replicas import HEALTHY, PLAIN, log, offline, silent, without_epochs

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.guard.journal_view import read
+from breakglass.services.guard.journal import read
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from breakglass.services.recovery.group_reset import MoveReason
 from breakglass.services.recovery.group_standing import (

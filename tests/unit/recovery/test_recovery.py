@@ -21,8 +21,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.guard.journal import Journal
-from breakglass.services.incident.forecast import forecast_of
 from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.listing import forecast_of
 from breakglass.services.incident.row import judged_rows
 from breakglass.services.model import (
     CONTENTS_UNREAD,
@@ -33,30 +33,29 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.acts.elect import Elect, frozen_elections
-from breakglass.services.recovery.evidence.assemble import assemble
+from breakglass.services.recovery.evidence.gather import assemble
 from breakglass.services.recovery.execution.target import target_of
-from breakglass.services.recovery.guarded.election_quote import (
+from breakglass.services.recovery.guarded.subject import (
+    ElectionSubject,
     Priced,
     frozen,
     groups_of,
     planned,
     priced_as_judged,
+    subject_of,
 )
-from breakglass.services.recovery.guarded.subject import ElectionSubject, subject_of
 from breakglass.services.recovery.judgement.assessment import Assessment, Verdict
-from breakglass.services.recovery.judgement.heard_before import remembering
+from breakglass.services.recovery.judgement.inputs import remembering
 from breakglass.services.recovery.judgement.loss import loss_of
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.summary import summarize
 from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.recovery.ledger.assemble import ledger_of
-from breakglass.services.recovery.ledger.sources import gathered
+from breakglass.services.recovery.ledger.assemble import gathered, ledger_of
 from breakglass.services.recovery.plan.document import Plan
 from breakglass.services.recovery.plan.draft import open_plan, save_plan
 from breakglass.services.recovery.plan.edit import never
-from breakglass.services.recovery.plan.make import consent_groups, make_plan, totals_of
-from breakglass.services.recovery.plan.rows import plan_rows
-from breakglass.services.recovery.timeline.shelf import account_of
+from breakglass.services.recovery.plan.make import consent_groups, make_plan, plan_rows, totals_of
+from breakglass.services.recovery.timeline.account import account_of
 from breakglass.services.words.contents import contents_text
 from tests.kit.extent import examples
 from tests.kit.large_cluster import LargeCluster, generated

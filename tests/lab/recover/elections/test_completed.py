@@ -23,16 +23,16 @@ from breakglass.services.kafka.election_client import ElectionClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.topics import reassign
 from breakglass.services.model import PartitionEvidence, TopicPartition
-from breakglass.services.recovery.execution.record import described
-from breakglass.services.recovery.execution.routes import (
+from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.steps import (
     ELECT,
     REORDER,
     Replies,
     Route,
     RouteChoice,
+    described,
     stock_route,
 )
-from breakglass.services.recovery.execution.run import Recovery
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,

@@ -13,8 +13,7 @@ import pytest
 
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
-from breakglass.services.guard.journal import Journal
-from breakglass.services.guard.journal_view import Items
+from breakglass.services.guard.journal import Items, Journal
 from breakglass.services.kafka.election_client import ElectionClient
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -22,17 +21,16 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.topics import configure_topic, elect_preferred, reassign
 from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition
-from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.ladder import climb
-from breakglass.services.recovery.execution.record import described
-from breakglass.services.recovery.execution.routes import (
+from breakglass.services.recovery.execution.confirm import Observer, climb
+from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.steps import (
     ELECT,
     Replies,
     Route,
     RouteChoice,
+    described,
     stock_route,
 )
-from breakglass.services.recovery.execution.run import Recovery
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
@@ -41,7 +39,7 @@ from breakglass.services.recovery.execution.target import (
     target_of,
 )
 from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict
-from breakglass.services.recovery.resume import Resume, survey
+from breakglass.services.recovery.unfinished import Resume, survey
 from tests.lab.asking import consume, reassign_code, reassignments
 from tests.lab.recover.session import judged, judgement, targets
 from tests.lab.scenarios.damaged import Damaged, damaged

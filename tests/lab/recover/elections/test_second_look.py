@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.guard.act import Front
-from breakglass.services.guard.run import GuardedRun
+from breakglass.services.guard.act import Front, GuardedRun
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.acts.elect import Elect
-from breakglass.services.recovery.execution.routes import stock_route
+from breakglass.services.recovery.execution.steps import stock_route
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
-from breakglass.services.recovery.guarded.election_quote import frozen
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
-from breakglass.services.recovery.guarded.subject import ElectionSubject
+from breakglass.services.recovery.guarded.subject import ElectionSubject, frozen
 from tests.lab.asking import list_offset
 from tests.lab.recover.session import judged, judgement, watched
 from tests.lab.scenarios.damaged import Damaged

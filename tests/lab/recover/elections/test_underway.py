@@ -7,8 +7,8 @@ from itertools import islice
 from pathlib import Path
 
 from breakglass.services.model import PartitionEvidence, TopicPartition
-from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.steps import ExecutionLimits
 from breakglass.services.recovery.execution.target import RecoveryResult, target_of
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.recover.elections.test_elections import around_election, session

@@ -25,7 +25,7 @@ from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
 from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import PartitionEvidence, TopicPartition
-from breakglass.services.recovery.guarded.election_quote import frozen, groups_of
+from breakglass.services.recovery.guarded.subject import frozen, groups_of
 from breakglass.services.recovery.judgement.assessment import Verdict
 from tests.kit.program import Ended, breakglass
 from tests.lab.asking import on_disk

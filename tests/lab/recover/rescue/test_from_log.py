@@ -21,7 +21,7 @@ from tests.lab.recover.rescue.conftest import (
 )
 from tests.lab.recover.rescue.test_rescue import cat, elect, elections, states
 from tests.lab.scenarios.damaged import Damaged
-from tests.unit.recovery.rescue.test_from_log import everything
+from tests.unit.recovery.rescue.test_saver import everything
 
 DEAD, ALIVE, OTHER = 3, 1, 2
 SAVED = (*BY_PLAN, WITHOUT, PAYMENTS, AGED, LEDGER)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.guard.journal_view import JournalStep
+from breakglass.services.guard.journal import JournalStep
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.model import TopicPartition
 from breakglass.services.state_folder import state_folder

@@ -10,8 +10,7 @@ from typing import Any
 
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
-from breakglass.services.guard.journal import list_journals
-from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.kafka.cluster.settings import LayeredSetting, read_layered
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster

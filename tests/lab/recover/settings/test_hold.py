@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.guard import run as guard
-from breakglass.services.guard.act import Front
-from breakglass.services.guard.run import ConsentOutdated, GuardedRun
+from breakglass.services.guard import act as guard
+from breakglass.services.guard.act import ConsentOutdated, Front, GuardedRun
 from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION, LayeredSetting
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import (
@@ -30,9 +29,8 @@ from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
 from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.topics import configure_topic
 from breakglass.services.lab.truth import Expectation
-from breakglass.services.recovery.acts.hold import HoldElections
-from breakglass.services.recovery.acts.put_back import PutSettingsBack
-from breakglass.services.recovery.settings.changes import owed
+from breakglass.services.recovery.acts.topic_settings import HoldElections, PutSettingsBack
+from breakglass.services.recovery.topic_settings import owed
 from tests.kit.configs import ConfigResource, set_config
 from tests.lab.console.test_electing_on_screen import console
 from tests.lab.recover.session import Watched, watched

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.guard import run as guard
-from breakglass.services.guard.act import Front
-from breakglass.services.guard.run import ConsentOutdated, GuardedRun
+from breakglass.services.guard import act as guard
+from breakglass.services.guard.act import ConsentOutdated, Front, GuardedRun
 from breakglass.services.kafka.cluster.settings import MIN_ISR, UNCLEAN_ELECTION
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, B4_EMPTY, COURSE, LAST_LOST
@@ -24,9 +23,9 @@ from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.topics import configure_topic
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import PartitionState, TopicPartition
-from breakglass.services.recovery.acts.forget_leaders import ForgetLeaders
+from breakglass.services.recovery.acts.topic_settings import ForgetLeaders
 from breakglass.services.recovery.judgement.assessment import Verdict
-from breakglass.services.recovery.settings.changes import owed
+from breakglass.services.recovery.topic_settings import owed
 from tests.lab.asking import consume
 from tests.lab.console.test_electing_on_screen import console
 from tests.lab.recover.session import Watched, judged, judgement, watched

@@ -21,8 +21,7 @@ from breakglass.services.kafka.replicas.list_offsets import (
 )
 from breakglass.services.model import TopicPartition, known
 from breakglass.services.pipeline.source import WantedTopics, read_sources
-from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.ladder import seen_in
+from breakglass.services.recovery.execution.confirm import Observer, seen_in
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,

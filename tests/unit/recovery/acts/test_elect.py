@@ -7,7 +7,7 @@ import pytest
 from breakglass.services.errors import ConsentMissing, WrongCluster
 from breakglass.services.guard.act import Armed, JournalOpened
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
-from breakglass.services.recovery.acts.events import (
+from breakglass.services.recovery.acts.elect import (
     BatchBegun,
     OutcomesReported,
     RescueEnded,

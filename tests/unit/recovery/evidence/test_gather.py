@@ -10,20 +10,36 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
-from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.admin import DescribeTopicPartitionsRequest, ListGroupsRequest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import EpochHistory, ReplicaLog, Role, TopicPartition, known
-from breakglass.services.recovery.evidence.gather import Evidence, gather
-from breakglass.services.recovery.evidence.group_bounds import GroupBounds
+from breakglass.services.model import (
+    EpochHistory,
+    PartitionEvidence,
+    ReplicaLog,
+    Role,
+    TopicPartition,
+    Unknown,
+    known,
+)
+from breakglass.services.recovery.evidence.gather import (
+    Evidence,
+    GroupBounds,
+    gather,
+    merged,
+    without_common_epoch,
+)
 from tests.kit.clock import Clock
 from tests.kit.deadlines import HOUR, DeadlineByHand
 from tests.kit.fake_broker import Body, HangUp
 from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import COORDINATOR
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 from tests.unit.recovery.evidence.conftest import AfterAnswers, soon
+from tests.unit.recovery.histories import with_recent_epochs
+from tests.unit.recovery.replicas import log, offline, silent, without_epochs
 
 T = TypeVar("T")
 ORDERS, LEDGER = TopicPartition("orders", 0), TopicPartition("ledger", 0)
@@ -306,3 +322,162 @@ def test_groups_are_asked_once_for_several_goes(cluster: FakeCluster, client: Re
     ]
     assert committed == [{"billing": 4}, {"billing": 90}]
     assert len(cluster.brokers[1].requests(ListGroupsRequest)) == 1
+
+
+LONG = log(1, (0, 10), (1, 20), (3, 30), (5, 40))
+FORKED = log(2, (0, 10), (1, 20), (2, 30), (4, 40))
+
+
+@pytest.mark.parametrize(
+    ("replicas", "lonely"),
+    [
+        ((LONG, FORKED), False),
+        ((with_recent_epochs(LONG, 2), with_recent_epochs(FORKED, 2)), True),
+        ((with_recent_epochs(LONG, 2), FORKED), True),
+        ((with_recent_epochs(LONG, 3), with_recent_epochs(FORKED, 3)), False),
+        ((log(1, (0, 10)), log(2, (1, 10))), False),
+        ((log(1, (7, 10)), with_recent_epochs(FORKED, 1)), True),
+        ((with_recent_epochs(LONG, 1), log(2)), False),
+        ((with_recent_epochs(LONG, 1), silent(2)), False),
+        ((with_recent_epochs(LONG, 1), without_epochs(2, 40)), False),
+        ((with_recent_epochs(LONG, 1), silent(3), with_recent_epochs(FORKED, 1)), True),
+        ((LONG,), False),
+    ],
+    ids=[
+        "whole",
+        "both cut short",
+        "one cut short",
+        "cut where they meet",
+        "nothing in common, and nothing more to tell",
+        "one told all",
+        "one is empty",
+        "one is silent",
+        "one may not be read",
+        "neighbours with a silent one between",
+        "alone",
+    ],
+)
+def test_two_replicas_that_share_no_epoch_and_could_tell_more(
+    replicas: tuple[ReplicaLog, ...], lonely: bool
+) -> None:
+    evidence = offline(*replicas)
+    assert without_common_epoch([evidence]) == ({evidence.partition} if lonely else frozenset())
+
+
+def test_only_the_partitions_that_need_it_are_named() -> None:
+    whole = offline(LONG, FORKED, number=1)
+    cut = offline(with_recent_epochs(LONG, 1), with_recent_epochs(FORKED, 1), number=2)
+    assert without_common_epoch([whole, cut]) == {cut.partition}
+
+
+LEDGER_2, OFFSETS = (
+    TopicPartition("ledger", 0),
+    TopicPartition("__consumer_offsets", 3),
+)
+
+
+@pytest.fixture
+def coordinating() -> Iterator[FakeCluster]:
+    """`ledger-0` on b2 and b3; b1, which coordinates the groups, has no replica of it."""
+    with FakeCluster(3) as coordinating:
+        coordinating.story.offline(LEDGER_2, (2, 3))
+        coordinating.hold(2, LEDGER_2, (0, 100))
+        coordinating.hold(3, LEDGER_2, (0, 80))
+        coordinating.story.groups = {"billing": {LEDGER_2: 130}}
+        yield coordinating
+
+
+@pytest.fixture
+def group_client(coordinating: FakeCluster) -> Iterator[ReadClient]:
+    with closing(coordinating.client(2)) as group_client:
+        yield group_client
+
+
+def gathered(group_client: ReadClient, *topics: str, **more: Any) -> Evidence:
+    snapshot = group_client.snapshot(soon(), topics)
+    wanted = [state for state in snapshot.offline if state.partition == LEDGER_2]
+    (found,) = gather(group_client, snapshot, wanted, soon(), **more)
+    return found
+
+
+def ledger(found: Evidence) -> PartitionEvidence:
+    (evidence,) = found.partitions
+    return evidence
+
+
+def test_r11_a_coordinator_without_a_replica_is_asked_too(
+    group_client: ReadClient,
+) -> None:
+    found = ledger(gathered(group_client))
+    assert (found.unread_floor, found.unread_floor_source) == (130, "group billing")
+
+
+def test_a_coordinator_without_a_replica_that_hangs_costs_the_settling_time_alone(
+    coordinating: FakeCluster, group_client: ReadClient
+) -> None:
+    coordinating.brokers[COORDINATOR].hung = True
+    found = gathered(group_client, wait=AfterAnswers(2))
+    assert (found.silent, found.awaited) == ({}, frozenset())
+    assert ledger(found).unread_floor_source == "high watermark of b2"
+
+
+@pytest.mark.parametrize("topics", [(), ("ledger",)], ids=["all topics", "one topic"])
+def test_r33_an_offline_offsets_partition_is_named_and_hides_no_other_groups(
+    coordinating: FakeCluster,
+    group_client: ReadClient,
+    topics: tuple[str, ...],
+) -> None:
+    coordinating.story.offline(OFFSETS, (2, 3))
+    found = ledger(gathered(group_client, *topics))
+    assert found.group_offsets == {"billing": 130}
+    assert found.unread_floor_source == "group billing"
+    (unread,) = found.groups_unread
+    assert str(OFFSETS) in unread
+
+
+def test_r33_groups_of_a_coordinator_that_does_not_answer_are_named(
+    coordinating: FakeCluster, group_client: ReadClient
+) -> None:
+    coordinating.brokers[COORDINATOR].hung = True
+    (unread,) = ledger(gathered(group_client, wait=AfterAnswers(2))).groups_unread
+    assert f"b{COORDINATOR} coordinates" in unread
+
+
+def test_an_offsets_topic_that_is_online_hides_nothing(
+    coordinating: FakeCluster, group_client: ReadClient
+) -> None:
+    coordinating.story.states[OFFSETS] = replace(
+        coordinating.story.offline(OFFSETS, (2, 3)), leader=2
+    )
+    assert ledger(gathered(group_client)).group_offsets == {"billing": 130}
+
+
+def test_an_offsets_topic_that_may_not_be_described_hides_nothing(
+    coordinating: FakeCluster, group_client: ReadClient
+) -> None:
+    snapshot = group_client.snapshot(soon(), ["ledger"])
+
+    def hang_up(_: Any) -> None:
+        raise HangUp
+
+    for fake in coordinating.brokers.values():
+        fake.serve(DescribeTopicPartitionsRequest, hang_up)
+    (found,) = gather(group_client, snapshot, snapshot.offline, soon())
+    assert ledger(found).group_offsets == {"billing": 130}
+
+
+def test_r12_an_unregistered_broker_is_not_waited_for(
+    coordinating: FakeCluster, group_client: ReadClient
+) -> None:
+    coordinating.brokers[3].stop()
+    del coordinating.story.addresses[3]
+    found = gathered(group_client)
+    assert set(found.silent) == {3}
+    assert ledger(found).unregistered == (3,)
+
+
+def test_what_some_coordinators_told_stands_and_what_none_told_is_unknown() -> None:
+    first, second = {LEDGER_2: {"billing": 5}}, {LEDGER_2: {"audit": 7}}
+    assert merged([first, Unknown("hung"), second]) == {LEDGER_2: {"billing": 5, "audit": 7}}
+    assert merged([Unknown("hung"), Unknown("dead")]) == Unknown("hung")
+    assert merged([]) == Unknown("no broker listed its groups")

@@ -18,10 +18,9 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.routes import RouteChoice, stock_route
 from breakglass.services.recovery.execution.run import Recovery, Rescue
+from breakglass.services.recovery.execution.steps import ExecutionLimits, RouteChoice, stock_route
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,

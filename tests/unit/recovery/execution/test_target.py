@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.model import ReplicaLog, TopicPartition
-from breakglass.services.recovery.execution.record import described, target_of_item
+from breakglass.services.recovery.execution.steps import described, target_of_item
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,

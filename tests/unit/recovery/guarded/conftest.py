@@ -13,19 +13,16 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from breakglass.services import patience
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.guard.act import ActEvent, Front
+from breakglass.services.guard.act import ActEvent, Front, GuardedRun
 from breakglass.services.guard.journal import JournalView, list_journals
-from breakglass.services.guard.run import GuardedRun
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.acts.elect import Elect
 from breakglass.services.recovery.acts.resume import ResumeJournal
-from breakglass.services.recovery.execution.batches import ExecutionLimits
-from breakglass.services.recovery.execution.routes import stock_route
+from breakglass.services.recovery.execution.steps import ExecutionLimits, stock_route
 from breakglass.services.recovery.execution.target import PartitionOutcome
-from breakglass.services.recovery.guarded.election_quote import Priced, frozen
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
-from breakglass.services.recovery.guarded.subject import ElectionSubject
+from breakglass.services.recovery.guarded.subject import ElectionSubject, Priced, frozen
 from breakglass.services.recovery.triage import triage
 from breakglass.services.session import Power, ReadAccess
 from tests.kit.fake_broker import HangUp

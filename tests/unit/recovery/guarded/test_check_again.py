@@ -14,9 +14,8 @@ from breakglass.services.guard import steps
 from breakglass.services.guard.journal import Journal, read
 from breakglass.services.guard.lock import ClusterLock
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
-from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
+from breakglass.services.recovery.execution.steps import PREFERRED, RESCUE
 from breakglass.services.recovery.guarded.check_again import CheckedAgain, check_again
-from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
 from tests.kit.fake_broker import Reply
 from tests.kit.fake_controller import Act, Answer, unanswered, unheard
 from tests.kit.fake_metadata import CLUSTER_ID

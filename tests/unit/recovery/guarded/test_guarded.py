@@ -12,21 +12,20 @@ from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.guard.act import ActEvent
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.acts.events import RescueEnded, RescueProgressed
+from breakglass.services.recovery.acts.elect import RescueEnded, RescueProgressed, rescue_for
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
 from breakglass.services.recovery.guarded.aftermath import (
     FINISH,
     Aftermath,
+    given_up,
     left_open_text,
     look_after,
 )
-from breakglass.services.recovery.guarded.election_quote import empty_over_unread
-from breakglass.services.recovery.guarded.given_up import given_up
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice, default_folder
-from breakglass.services.recovery.guarded.rescuing import rescue_for, rescuer
-from breakglass.services.recovery.judgement.starting import COPY_FIRST, SAFE_WHEN
-from breakglass.services.recovery.rescue.rescue import JournalledRescue
-from breakglass.services.recovery.rescue.results import RescueProgress
+from breakglass.services.recovery.guarded.subject import empty_over_unread
+from breakglass.services.recovery.judgement.succession import COPY_FIRST, SAFE_WHEN
+from breakglass.services.recovery.rescue.rescue import JournalledRescue, rescuer
+from breakglass.services.recovery.rescue.spans import RescueProgress
 from breakglass.services.session import ReadAccess
 from breakglass.services.state_folder import state_folder
 from tests.unit.recovery.execution.targets import target

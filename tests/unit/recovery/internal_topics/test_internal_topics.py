@@ -20,28 +20,26 @@ from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.recovery.internal_topics.finding import (
     InternalLoss,
     InternalSearch,
+    LostState,
     nothing_lost,
 )
-from breakglass.services.recovery.internal_topics.meaning import LostState
 from breakglass.services.recovery.internal_topics.records import (
     GroupMembership,
     GroupPosition,
+    NotThatRecord,
     SegmentState,
     SharePosition,
     StateChange,
+    StateFold,
     StateKey,
     StateKind,
     StateValue,
     TransactionalState,
     change_of,
-)
-from breakglass.services.recovery.internal_topics.state import (
-    StateFold,
     differences,
     finished_beyond,
     merged,
 )
-from breakglass.services.recovery.internal_topics.wire import NotThatRecord
 from breakglass.services.recovery.transactions.source import LoggedBatch
 from tests.kit.clock import Clock
 

@@ -29,9 +29,8 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.judgement.assessment import Assessment, Verb, Verdict, own_consent
-from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
-from breakglass.services.recovery.judgement.heard_before import remembering
-from breakglass.services.recovery.judgement.inputs import abandoned, proof_of_no_more
+from breakglass.services.recovery.judgement.inputs import abandoned, proof_of_no_more, remembering
+from breakglass.services.recovery.judgement.ranking import ReplicaStanding, eligibility
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.summary import Summary, summarize
 from breakglass.services.recovery.judgement.verdict import assess

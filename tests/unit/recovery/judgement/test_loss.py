@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.model import EpochHistory, TopicSettings, Unknown
+from breakglass.services.recovery.judgement.lineage import NO_RECORDS, Count, RecordCounts
 from breakglass.services.recovery.judgement.loss import Loss, loss_of, unread_bound
-from breakglass.services.recovery.judgement.records import NO_RECORDS, Count, RecordCounts
 from tests.unit.recovery.histories import (
     Disk,
     Record,

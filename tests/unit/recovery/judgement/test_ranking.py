@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 
 from breakglass.services.model import LogContents, PartitionEvidence, Unknown
-from breakglass.services.recovery.judgement.eligibility import eligibility
 from breakglass.services.recovery.judgement.ranking import (
+    ReplicaStanding,
     election_order,
+    eligibility,
     holds_records,
     how_far_read,
     log_rank,
@@ -163,3 +164,30 @@ def test_contents_are_called_whole_only_where_all_of_the_log_was_read(
     replica = replace(log(1, (0, 100)), contents=contents)
     limited = any(word in contents_text(replica) for word in ("not read", "corrupt"))
     assert ("whole" in how_far_read(replica), limited) == (whole, not whole)
+
+
+ELIGIBLE, BARRED = ReplicaStanding.ELIGIBLE, ReplicaStanding.BARRED
+DOUBTFUL, BY_HAND = ReplicaStanding.DOUBTFUL, ReplicaStanding.BY_HAND
+
+
+@pytest.mark.parametrize(
+    ("given", "standing"),
+    [
+        pytest.param("b1 0:9", ELIGIBLE, id="read and unfenced"),
+        pytest.param("b1 0:9 fenced", BARRED, id="fenced"),
+        pytest.param("b1 0:9 no-dir", BARRED, id="on an offline directory"),
+        pytest.param("b1 hung", BY_HAND, id="unfenced and silent"),
+        pytest.param("b1 down", BARRED, id="dead"),
+        pytest.param("b1 down fenced?", BY_HAND, id="silent, fencing unknown"),
+        pytest.param("b1 0:9 fenced?", DOUBTFUL, id="read, fencing unknown"),
+        pytest.param("b2 0:9", BARRED, id="not in the assignment"),
+        pytest.param("b1 down fenced? | unregistered 1", BARRED, id="not registered (R12)"),
+    ],
+)
+def test_r16_each_replica_has_a_standing_and_a_reason(
+    given: str, standing: ReplicaStanding
+) -> None:
+    found = eligibility(incident(given).evidence, 1)
+    assert found.standing is standing
+    assert bool(found.reason) is (standing is not ELIGIBLE)
+    assert found.recommendable is (standing in (ELIGIBLE, DOUBTFUL))

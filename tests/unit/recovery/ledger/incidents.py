@@ -15,17 +15,13 @@ from breakglass.services.guard.steps import RESTORE_RECORDS
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.recovery.acts.elect import Elect, frozen_elections
-from breakglass.services.recovery.execution.record import described
-from breakglass.services.recovery.execution.routes import ELECT
-from breakglass.services.recovery.guarded.election_quote import frozen
-from breakglass.services.recovery.guarded.subject import ElectionSubject
-from breakglass.services.recovery.ledger.assemble import ledger_of
+from breakglass.services.recovery.execution.steps import ELECT, RESCUE, described
+from breakglass.services.recovery.guarded.subject import ElectionSubject, frozen
+from breakglass.services.recovery.ledger.assemble import LedgerSources, ledger_of
 from breakglass.services.recovery.ledger.copies import FoundCopies
 from breakglass.services.recovery.ledger.entries import CopiedSpan, IncidentLedger
-from breakglass.services.recovery.ledger.sources import LedgerSources
 from breakglass.services.recovery.rescue.rescue import SAVED
-from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
-from breakglass.services.recovery.timeline.shelf import account_of
+from breakglass.services.recovery.timeline.account import account_of
 from breakglass.services.recovery.triage import Left
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.summary import GapReason

@@ -13,13 +13,16 @@ import pytest
 from breakglass.services.errors import UsageError
 from breakglass.services.guard.journal import Journal
 from breakglass.services.model import ReplicaLog, TopicPartition, Unknown
-from breakglass.services.recovery.ledger.assemble import ledger_of
+from breakglass.services.recovery.ledger.assemble import (
+    LeaderNow,
+    LedgerSources,
+    gathered,
+    ledger_of,
+)
 from breakglass.services.recovery.ledger.entries import Fate, IncidentLedger, PartitionLedger
 from breakglass.services.recovery.ledger.holdings import holdings_of, written_holdings
-from breakglass.services.recovery.ledger.present import LeaderNow
-from breakglass.services.recovery.ledger.sources import LedgerSources, gathered
 from breakglass.services.recovery.rescue.rescue import NOT_SAVED
-from breakglass.services.recovery.timeline.shelf import account_of
+from breakglass.services.recovery.timeline.account import account_of
 from tests.unit.recovery.ledger import incidents
 from tests.unit.recovery.ledger.incidents import EVENTS, FORKED, LEDGER, ORDERS
 from tests.unit.recovery.replicas import log, offline

@@ -12,16 +12,20 @@ import pytest
 
 from breakglass.services.guard.journal import Journal
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.execution.record import described
-from breakglass.services.recovery.execution.routes import ELECT
-from breakglass.services.recovery.guarded.election_quote import frozen, planned
-from breakglass.services.recovery.ledger.assemble import ledger_of
-from breakglass.services.recovery.ledger.document import ledger_head, ledger_partitions
+from breakglass.services.recovery.execution.steps import ELECT, described
+from breakglass.services.recovery.guarded.subject import frozen, planned
+from breakglass.services.recovery.ledger.assemble import gathered, ledger_of
 from breakglass.services.recovery.ledger.entries import IncidentLedger
-from breakglass.services.recovery.ledger.html import page_html
-from breakglass.services.recovery.ledger.page import LedgerPage, PageTable, ledger_page, verdict
-from breakglass.services.recovery.ledger.sources import gathered
-from breakglass.services.recovery.timeline.shelf import account_of
+from breakglass.services.recovery.ledger.page import (
+    LedgerPage,
+    PageTable,
+    ledger_head,
+    ledger_page,
+    ledger_partitions,
+    page_html,
+    verdict,
+)
+from breakglass.services.recovery.timeline.account import account_of
 from tests.unit.recovery.ledger import incidents
 from tests.unit.recovery.replicas import log, offline
 from tests.unit.recovery.timeline import journals

@@ -16,14 +16,16 @@ from breakglass.services.errors import MalformedInput
 from breakglass.services.model import LogContents, PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan import file
-from breakglass.services.recovery.plan.digest import digest_of
 from breakglass.services.recovery.plan.document import SCHEMA, Plan
 from breakglass.services.recovery.plan.edit import exclude, set_leader
 from breakglass.services.recovery.plan.file import fingerprint, parse_plan, write_plan
-from breakglass.services.recovery.plan.json_text import load_json
-from breakglass.services.recovery.plan.make import make_plan
-from breakglass.services.recovery.plan.partition_file import Election, read_elections
-from breakglass.services.recovery.plan.rows import as_recommended
+from breakglass.services.recovery.plan.make import as_recommended, make_plan
+from breakglass.services.recovery.plan.partition_file import (
+    Election,
+    digest_of,
+    load_json,
+    read_elections,
+)
 from tests.kit.plans import render_plan
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import CLUSTER, FORK, GONE, LOSS, MADE_AT_MS, SAFE, planned

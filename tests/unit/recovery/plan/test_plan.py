@@ -13,19 +13,31 @@ from breakglass.services.errors import MalformedInput, UsageError
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.check import Checked, CheckStatus
-from breakglass.services.recovery.plan.digest import digest_of, spoken
 from breakglass.services.recovery.plan.document import Approval, Plan
-from breakglass.services.recovery.plan.edit import exclude, least_loss, never, set_leader
-from breakglass.services.recovery.plan.history import REMEMBERED, PlanHistory
-from breakglass.services.recovery.plan.make import make_plan
-from breakglass.services.recovery.plan.notes import NOTE_LENGTH, approve
+from breakglass.services.recovery.plan.draft import REMEMBERED, PlanHistory
+from breakglass.services.recovery.plan.edit import (
+    NOTE_LENGTH,
+    approve,
+    exclude,
+    least_loss,
+    never,
+    set_leader,
+)
+from breakglass.services.recovery.plan.make import (
+    as_recommended,
+    departs,
+    make_plan,
+    plan_rows,
+    recommended,
+)
 from breakglass.services.recovery.plan.partition_file import (
     Election,
+    digest_of,
     elections_of,
     parse_partitions,
     read_elections,
+    spoken,
 )
-from breakglass.services.recovery.plan.rows import as_recommended, departs, plan_rows, recommended
 from tests.kit.plans import add_note
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import (

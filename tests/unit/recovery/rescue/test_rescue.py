@@ -13,24 +13,25 @@ from kafka.protocol.consumer import FetchRequest
 
 from breakglass.services import patience
 from breakglass.services.errors import ConnectFailed
-from breakglass.services.guard.journal import Journal, read
-from breakglass.services.guard.journal_view import JournalStep
+from breakglass.services.guard.journal import Journal, JournalStep, read
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.limits import RateLimit
 from breakglass.services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
 from breakglass.services.record_batches import Record
-from breakglass.services.recovery.execution.record import target_of_item
+from breakglass.services.recovery.execution.steps import RESCUE, target_of_item
 from breakglass.services.recovery.execution.target import ElectionTarget, target_of
-from breakglass.services.recovery.rescue.rescue import STEP, JournalledRescue, Rescuer, new_folder
-from breakglass.services.recovery.rescue.results import (
+from breakglass.services.recovery.rescue.rescue import JournalledRescue, Rescuer, new_folder
+from breakglass.services.recovery.rescue.saver import PARTITIONS_AT_ONCE, Saver
+from breakglass.services.recovery.rescue.spans import (
     RESERVE_BYTES,
+    AtRisk,
     FreeBytes,
     RescuedPartition,
     Saved,
+    Share,
+    Span,
     free_bytes,
 )
-from breakglass.services.recovery.rescue.saver import PARTITIONS_AT_ONCE, Saver
-from breakglass.services.recovery.rescue.spans import AtRisk, Share, Span
 from breakglass.services.topic_backup.address import partition_of
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.folder import LocalAppendFile, LocalFolder, storage_errors
@@ -446,7 +447,7 @@ def test_the_request_is_on_disk_before_a_broker_is_asked_and_says_all_it_takes_t
     journalled: Journalled,
 ) -> None:
     assert journalled.save(ORDERS, BILLS) == {}
-    assert journalled.seen == [[STEP]]
+    assert journalled.seen == [[RESCUE]]
     (step,) = journalled.steps
     assert step.items[ORDERS]["rescue"] == [{"broker": 2, "start": 100, "end": 110}]
     assert Path(step.request.payload["to"]).is_relative_to(journalled.to)

@@ -16,17 +16,18 @@ from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
 from breakglass.services.record_batches import Record, RecordBatch
-from breakglass.services.recovery.remembered.heard import HeardLog, key_of
+from breakglass.services.recovery.remembered.store import HeardLog, key_of
 from breakglass.services.recovery.rescue.broker_folder import (
     EPOCHS,
     META,
     PARTITION_METADATA,
     BrokerFolder,
     ReplicaFolder,
+    RescuedPartitionFolder,
+    Rescues,
     read_broker_folder,
 )
 from breakglass.services.recovery.rescue.past_leader import LeaderReach
-from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder, Rescues
 from breakglass.services.recovery.rescue.return_check import (
     MOST_APART_MS,
     ReturnCheck,
@@ -47,7 +48,7 @@ from tests.unit.damage import flipped
 from tests.unit.divergence.test_log_source import tens, write
 from tests.unit.recovery.notation import incident
 from tests.unit.recovery.replicas import PLAIN
-from tests.unit.recovery.rescue.test_from_log import TOPIC_ID_TEXT
+from tests.unit.recovery.rescue.test_saver import TOPIC_ID_TEXT
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 
 ORDERS = TopicPartition("orders", 0)

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import cycle
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.model import PartitionEvidence, Unknown
+from breakglass.services.errors import StorageError
+from breakglass.services.model import LogDir, PartitionEvidence, Role, TopicPartition, Unknown
 from breakglass.services.recovery.judgement.loss import loss_of
 from breakglass.services.recovery.judgement.ranking import readable
-from breakglass.services.recovery.rescue.spans import AtRisk, Share, shares_of
+from breakglass.services.recovery.rescue.spans import (
+    BYTES_A_RECORD,
+    MARGIN,
+    RESERVE_BYTES,
+    AtRisk,
+    Share,
+    Span,
+    at_risk_of_return,
+    estimate,
+    free_bytes,
+    newest_within,
+    require_reserve,
+    shares_of,
+    without_room,
+)
 from tests.unit.recovery.histories import (
     Record,
     SimulatedCluster,
@@ -21,7 +37,7 @@ from tests.unit.recovery.histories import (
 )
 from tests.unit.recovery.notation import blocks, incident
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.replicas import PLAIN, log, offline, without_epochs
+from tests.unit.recovery.replicas import PLAIN, log, offline, silent, without_epochs
 
 Spans = dict[int, list[tuple[int, int]]]
 """By broker."""
@@ -133,3 +149,124 @@ def test_something_is_taken_wherever_the_loss_is_not_known_to_be_nothing(
             chosen = evidence.replica(designee)
             own = chosen is not None and readable(chosen) is not chosen
             assert found == () if loss == 0 else found != () or own
+
+
+ORDERS = TopicPartition("orders", 3)
+
+
+def tail(topic: str = "orders", *, size: int | Unknown | None = 150_000) -> tuple[Share, ...]:
+    """A tail of 50 records on a replica of 100 more, whose log takes *size* bytes."""
+    unread = Unknown("not allowed: needs DESCRIBE on CLUSTER")
+    told = unread if size is None else LogDir("/kafka", online=True, size=size)
+    found = shares_of(
+        AtRisk(offline(log(1, (0, 100)), replace(log(2, (0, 150)), log_dir=told), topic=topic), 1)
+    )
+    assert not isinstance(found, Unknown)
+    return found
+
+
+def room_for(*sizes: float) -> int:
+    return RESERVE_BYTES + int(sum(sizes) * MARGIN)
+
+
+def test_a_tail_is_estimated_by_its_part_of_the_log_and_what_the_format_adds() -> None:
+    (share,) = tail()
+    assert estimate(share) == 50_000 + 50 * BYTES_A_RECORD
+
+
+@pytest.mark.parametrize("size", [None, Unknown("not told")])
+def test_a_log_of_unknown_size_has_no_estimate(size: int | Unknown | None) -> None:
+    (share,) = tail(size=size)
+    assert isinstance(estimate(share), Unknown)
+
+
+def test_what_fits_is_not_refused(tmp_path: Path) -> None:
+    free = room_for(50_000 + 50 * BYTES_A_RECORD)
+    assert without_room({ORDERS: tail()}, tmp_path, lambda _: free) == {}
+
+
+def test_what_does_not_fit_is_refused_with_both_figures_and_the_folder(tmp_path: Path) -> None:
+    refused = without_room({ORDERS: tail(size=90 * 10**9)}, tmp_path, lambda _: 10**9)
+    assert set(refused) == {ORDERS}
+    assert all(part in refused[ORDERS] for part in ("36,001 MB", "933 MB", str(tmp_path)))
+
+
+def test_the_others_go_on_in_their_order(tmp_path: Path) -> None:
+    small, large, late = (TopicPartition(name, 3) for name in ("small", "large", "late"))
+    shares = {small: tail("small"), large: tail("large", size=9 * 10**9), late: tail("late")}
+    free = room_for(*2 * [50_000 + 50 * BYTES_A_RECORD])
+    assert set(without_room(shares, tmp_path, lambda _: free)) == {large}
+
+
+def test_a_disk_below_its_reserve_takes_nothing_not_even_of_unknown_size(tmp_path: Path) -> None:
+    refused = without_room({ORDERS: tail(size=None)}, tmp_path, lambda _: RESERVE_BYTES - 1)
+    assert set(refused) == {ORDERS}
+
+
+def test_the_reserve_is_kept_while_a_rescue_is_under_way(tmp_path: Path) -> None:
+    require_reserve(tmp_path, lambda _: RESERVE_BYTES)
+    with pytest.raises(StorageError):
+        require_reserve(tmp_path, lambda _: RESERVE_BYTES - 1)
+
+
+def test_a_folder_that_is_not_there_yet_is_asked_by_its_nearest_parent(tmp_path: Path) -> None:
+    assert free_bytes(tmp_path / "new" / "deeper") > 0
+
+
+def whole(number: int, end: int, a_record: int = 1_000) -> tuple[Share, ...]:
+    """All of a log of *end* records, which an unread leader that returns may cut."""
+    size = LogDir("/kafka", online=True, size=end * (a_record - BYTES_A_RECORD))
+    held = replace(log(2, (0, end)), log_dir=size)
+    risk = at_risk_of_return(offline(silent(1, role=Role.ELR), held, number=number), 1)
+    assert risk is not None
+    found = shares_of(risk)
+    assert not isinstance(found, Unknown)
+    return found
+
+
+def name(number: int) -> TopicPartition:
+    return TopicPartition("orders", number)
+
+
+def bytes_of(records: int) -> int:
+    return int(records * 1_000 * MARGIN)
+
+
+def test_r26_what_fits_is_saved_whole() -> None:
+    shares = {name(0): whole(0, 100), name(1): whole(1, 50)}
+    assert newest_within(shares, bytes_of(150)) == (shares, {})
+
+
+def test_r26_the_newest_records_are_saved_first_and_the_rest_is_named() -> None:
+    kept, left = newest_within({name(0): whole(0, 100)}, bytes_of(30))
+    assert [share.spans for share in kept[name(0)]] == [(Span(70, 100),)]
+    (out,) = left[name(0)]
+    assert (out.broker, out.spans) == (2, (Span(0, 70),))
+    assert str(out) == "offsets 0-69 of b2"
+
+
+def test_a_large_log_leaves_room_for_the_small_ones() -> None:
+    kept, left = newest_within({name(0): whole(0, 10_000), name(1): whole(1, 50)}, bytes_of(150))
+    assert [share.spans for share in kept[name(1)]] == [(Span(0, 50),)]
+    assert [share.spans for share in kept[name(0)]] == [(Span(9_900, 10_000),)]
+    assert list(left) == [name(0)]
+
+
+def test_nothing_is_kept_of_a_budget_of_nothing() -> None:
+    kept, left = newest_within({name(0): whole(0, 100)}, 0)
+    assert kept == {}
+    assert left[name(0)][0].spans == (Span(0, 100),)
+
+
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=5), st.integers(0, 1_000_000))
+def test_what_is_kept_and_what_is_left_out_is_all_and_no_more_than_the_budget(
+    ends: list[int], budget: int
+) -> None:
+    shares = {name(number): whole(number, end) for number, end in enumerate(ends)}
+    kept, left = newest_within(shares, budget)
+    for partition, held in shares.items():
+        saved = sum(share.offsets for share in kept.get(partition, ()))
+        rest = sum(span.offsets for out in left.get(partition, ()) for span in out.spans)
+        assert saved + rest == held[0].offsets
+        assert bool(rest) == (partition in left) or rest == 0
+    assert sum(bytes_of(s.offsets) for held in kept.values() for s in held) <= budget + len(ends)

@@ -6,15 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from breakglass.services.guard.journal import UNKNOWN, Journal
-from breakglass.services.guard.journal_view import Items, JournalView, read
+from breakglass.services.guard.journal import UNKNOWN, Items, Journal, JournalView, read
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.record import described
-from breakglass.services.recovery.execution.restore_order import RESTORE
-from breakglass.services.recovery.execution.routes import ELECT, REORDER
+from breakglass.services.recovery.execution.steps import ELECT, REORDER, RESCUE, RESTORE, described
 from breakglass.services.recovery.group_reset import STEP as COMMIT
 from breakglass.services.recovery.rescue.rescue import SAVED
-from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
 from tests.unit.recovery.execution.targets import target
 
 CLUSTER = "prod-eu-1"

@@ -14,20 +14,25 @@ from breakglass.services.guard.steps import RESTORE_RECORDS as RECORDS
 from breakglass.services.guard.steps import TAKE_CHECKPOINT as TAKE
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.acts.end_transactions import STEP as END
-from breakglass.services.recovery.execution.restore_order import UNDO
-from breakglass.services.recovery.execution.routes import ELECT, REORDER
+from breakglass.services.recovery.execution.steps import ELECT, REORDER, RESCUE, UNDO
 from breakglass.services.recovery.group_reset import RESTORE_STEP
-from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
-from breakglass.services.recovery.timeline.account import Account, Brief, ExecutionState, words_of
+from breakglass.services.recovery.timeline.account import (
+    Account,
+    Brief,
+    ExecutionState,
+    Shelf,
+    account_of,
+    being_written,
+    partition_numbers,
+    words_of,
+)
 from breakglass.services.recovery.timeline.ending import (
     NOT_ELECTED,
     NOTHING_SENT,
     PartitionEnding,
     RescuedReplica,
+    stake_of,
 )
-from breakglass.services.recovery.timeline.moments import partition_numbers
-from breakglass.services.recovery.timeline.shelf import Shelf, account_of, being_written
-from breakglass.services.recovery.timeline.stake import stake_of
 from breakglass.services.recovery.timeline.text import UNTROUBLED, timeline_text
 from tests.unit.recovery.timeline import journals
 from tests.unit.recovery.timeline.journals import CLUSTER, DIGEST, LEDGER, ORDERS, plan, step
@@ -248,7 +253,7 @@ class TestShelf:
         path = journals.recovery(tmp_path)
         shelf = Shelf(tmp_path)
         told = shelf.briefs([CLUSTER])
-        monkeypatch.setattr("breakglass.services.recovery.timeline.shelf.account_of", None)
+        monkeypatch.setattr("breakglass.services.recovery.timeline.account.account_of", None)
         assert shelf.briefs([CLUSTER]) == told
         path.unlink()
         assert shelf.briefs([CLUSTER]) == []

@@ -14,13 +14,15 @@ from breakglass.services.errors import StorageError
 from breakglass.services.guard.journal import Journal
 from breakglass.services.guard.lock import operator
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.restore_order import RESTORE
-from breakglass.services.recovery.execution.routes import ELECT, REORDER
-from breakglass.services.recovery.timeline.account import Account, ExecutionState
-from breakglass.services.recovery.timeline.document import account_document, timeline_document
-from breakglass.services.recovery.timeline.saving import save_timeline
-from breakglass.services.recovery.timeline.shelf import account_of
-from breakglass.services.recovery.timeline.text import SAID, timeline_text
+from breakglass.services.recovery.execution.steps import ELECT, REORDER, RESTORE
+from breakglass.services.recovery.timeline.account import Account, ExecutionState, account_of
+from breakglass.services.recovery.timeline.text import (
+    SAID,
+    account_document,
+    save_timeline,
+    timeline_document,
+    timeline_text,
+)
 from tests.unit.recovery.timeline import journals
 from tests.unit.recovery.timeline.journals import CLUSTER, plan, step, timed
 

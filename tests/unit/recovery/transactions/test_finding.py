@@ -16,8 +16,8 @@ from breakglass.services.kafka.transaction_end_client import EndMarker
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from breakglass.services.recovery.acts.end_transactions import unchanged
-from breakglass.services.recovery.transactions.decisions import CoordinatorDecision
 from breakglass.services.recovery.transactions.evidence import (
+    CoordinatorDecision,
     FoundMarker,
     ProvenEnd,
     TransactionBatch,

@@ -1,0 +1,111 @@
+"""JSON that people wrote: what is wrong, and in which line and column."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breakglass.services.errors import MalformedInput, StorageError
+from breakglass.services.recovery.plan.partition_file import parse_json, read_text
+
+KIP_EXAMPLE = """{
+"partitions": [
+{
+topic: "foo",
+partitions: [0, 3, 5]
+},
+{
+topic: "bar",
+partitions: [0, 1, 4]
+}
+]
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        pytest.param('{"a": 1,\n "b" 2}', "line 2, column 6", id="a colon is missing"),
+        pytest.param("", "line 1, column 1", id="empty"),
+        pytest.param('{"a": 1}\n{"b": 2}', "line 2, column 1", id="two values"),
+        pytest.param("{a: 1, b: 2, c 3}", "line 1, column 14", id="after bare keys in its line"),
+        pytest.param("{\n a: 1,\n bc: [1 2]\n}", "line 3, column 9", id="in a later line"),
+        pytest.param("{a: b}", "line 1, column 5", id="a bare value"),
+        pytest.param("{'a': 1}", "line 1, column 2", id="single quotes"),
+    ],
+)
+def test_broken_json_is_named_by_line_and_column_of_the_file(text: str, where: str) -> None:
+    with pytest.raises(MalformedInput, match=where):
+        parse_json(text, "f.json", bare_keys=True)
+    with pytest.raises(MalformedInput):
+        parse_json(KIP_EXAMPLE, "plan.json")
+
+
+def test_the_example_that_the_kip_prints_is_read() -> None:
+    assert parse_json(KIP_EXAMPLE, "f.json", bare_keys=True) == {
+        "partitions": [
+            {"topic": "foo", "partitions": [0, 3, 5]},
+            {"topic": "bar", "partitions": [0, 1, 4]},
+        ]
+    }
+
+
+def test_what_looks_like_a_bare_key_within_a_string_is_left_alone() -> None:
+    text = r'{topic: "x, {y: 1} \" , z: 2"}'
+    assert parse_json(text, "f.json", bare_keys=True) == {"topic": 'x, {y: 1} " , z: 2'}
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        pytest.param('{"topic": "a", "topic": "b"}', 'the key "topic" stands twice', id="twice"),
+        pytest.param('{"a": NaN}', "NaN is not a number", id="NaN"),
+        pytest.param("[" * 200_000, "nested without end", id="nesting"),
+        pytest.param(f'{{"a": {"9" * 5000}}}', "too many digits", id="digits"),
+    ],
+)
+@pytest.mark.parametrize("bare_keys", [True, False])
+def test_json_that_cannot_be_meant_is_refused(text: str, what: str, bare_keys: bool) -> None:
+    with pytest.raises(MalformedInput, match=what):
+        parse_json(text, "f.json", bare_keys=bare_keys)
+
+
+awkward = st.text(alphabet='"\\{}[],: a\n\u2028', max_size=8)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | awkward,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(awkward, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(json_values)
+def test_tolerance_never_changes_what_strict_json_says(value: object) -> None:
+    text = json.dumps(value)
+    assert parse_json(text, "f.json", bare_keys=True) == value
+
+
+identifiers = st.builds(
+    str.__add__, st.sampled_from("aZ_$"), st.text(alphabet="bY_$09", max_size=6)
+)
+
+
+@given(st.dictionaries(identifiers, json_values, max_size=4))
+def test_a_key_may_be_quoted_or_not(value: dict[str, object]) -> None:
+    bare = ", ".join(f"{key} : {json.dumps(inner)}" for key, inner in value.items())
+    assert parse_json(f"{{{bare}}}", "f.json", bare_keys=True) == value
+
+
+def test_a_file_is_read_without_its_byte_order_mark_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+    path.write_bytes(b"\xef\xbb\xbf{}")
+    assert read_text(path) == "{}"
+    path.write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(MalformedInput):
+        read_text(path)
+    with pytest.raises(StorageError):
+        read_text(tmp_path / "none.json")

@@ -1,0 +1,80 @@
+"""Which lines of the partition list show that they are marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NoReturn
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breakglass.screens.offline.partition_list import Marks
+from breakglass.services.incident.row import IncidentRow, PartitionGroup, group_of, grouped
+from tests.kit.incidents import many_offline
+
+
+class Closed(tuple[IncidentRow, ...]):
+    """Rows that tell how many there are, and nothing of each."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("each row was looked at")
+
+
+def groups() -> Iterator[PartitionGroup]:
+    yield from grouped(many_offline(40, topics=1).rows)
+
+
+def test_a_group_shows_that_all_of_it_is_marked_and_takes_no_look_at_each_row_before() -> None:
+    group = next(groups())
+    closed = replace(group, rows=Closed(group.rows))
+    marks = Marks()
+    marks.show({closed.key: closed})
+    assert group.key not in marks
+    marks.toggle([group.rows[0]])
+    assert group.key not in marks
+    marks.show({group.key: group})
+    marks.toggle(group.rows[1:])
+    assert group.key in marks
+
+
+def test_marks_of_partitions_that_have_a_leader_again_are_forgotten() -> None:
+    rows = many_offline(40, topics=2).rows
+    marks = Marks()
+    marks.toggle(rows[:3])
+    marks.keep(rows, (rows[0], replace(rows[2], log_end=7), *rows[3:]))
+    assert marks.partitions == (rows[0].partition, rows[2].partition)
+    marks.keep(rows, rows[10:])
+    assert not len(marks)
+
+
+ROWS = many_offline(24, topics=1).rows
+
+
+def test_a_group_of_consecutive_partitions_is_marked_without_a_look_at_each_row() -> None:
+    group = group_of(ROWS)
+    closed = replace(group, rows=Closed(ROWS))
+    marks = Marks()
+    marks.show({closed.key: closed})
+    marks.toggle([closed])
+    assert closed.key in marks
+    assert len(marks) == len(ROWS)
+    marks.toggle([closed])
+    assert closed.key not in marks
+
+
+PARTS = st.lists(st.sampled_from(ROWS), min_size=1, unique=True)
+
+
+@given(st.lists(PARTS, max_size=6))
+def test_groups_and_partitions_are_marked_as_in_a_set(parts: list[list[IncidentRow]]) -> None:
+    marks, expected = Marks(), set[IncidentRow]()
+    for rows in parts:
+        rows.sort(key=lambda row: row.partition)
+        group = group_of(rows)
+        marks.show({group.key: group})
+        marks.toggle([rows[0] if len(rows) == 1 else group])
+        expected = expected - set(rows) if expected >= set(rows) else expected | set(rows)
+        assert marks.partitions == tuple(sorted(row.partition for row in expected))
