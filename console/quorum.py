@@ -137,7 +137,8 @@ def _lines(found: QuorumInspection) -> Iterator[str]:
         yield (
             f"{compared.copy.path} has snapshots past what {found.chosen.copy.path} has: {names}. "
             "Kafka keeps them when it truncates the log, and the node then shows what they have. "
-            "Move the folder aside before you start this node under the other copy."
+            "Before you start this node under the other copy, put a copy of that folder in place "
+            "of this one, with this node's quorum-state."
         )
     match found.data:
         case Unknown(reason):

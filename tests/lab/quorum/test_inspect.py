@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -184,14 +185,17 @@ def test_q07_what_is_called_a_stray_becomes_one_when_the_old_copy_leads(lost: La
         if one.endswith(f":{port_of(controller)}")
     )
     cluster.configure(controller.id, {"controller.quorum.voters": f"{controller.id}@{address}"})
+    kept = shutil.copytree(copy_of(controller), controller.layout.folder / "kept")
     controller.start()
-    # A broker without a metadata log that starts before there is a leader makes strays of topics
-    # that the leader knows.
     cluster.wait_until(lambda: leads(controller), "the old copy to lead")
     for broker in cluster.brokers:
-        # Without this its newer snapshot would be loaded in place of the old copy's state.
+        # Its own newer snapshot would be loaded in place of the old copy's state. A broker without
+        # a folder loads the leader's newest snapshot first, and may act by that: too many strays.
         folder = copy_of(broker)
+        state = (folder / "quorum-state").read_bytes()
         folder.rename(folder.with_name("moved-aside"))
+        shutil.copytree(kept, folder)
+        (folder / "quorum-state").write_bytes(state)
         broker.start()
     stray = re.compile(r"(.+)\.[0-9a-f]{32}-stray")
 
