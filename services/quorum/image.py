@@ -263,9 +263,6 @@ class MetadataImage:
         key = ("quota", entity, fields["Key"])
         self._set(key, None if fields["Remove"] else fields["Value"])
 
-    def _token(self, fields: Fields) -> None:
-        self._set(("token", fields["TokenId"]), (fields["Owner"], fields["ExpirationTimestamp"]))
-
 
 def _put(values: dict[Key, Any], key: Key, value: object) -> None:
     if value is None:
@@ -298,7 +295,9 @@ _ACTS: dict[str, Callable[[MetadataImage, Fields], None]] = {
         ("scram", fields["Name"], fields["Mechanism"]), None
     ),
     "ClientQuotaRecord": MetadataImage._quota,
-    "DelegationTokenRecord": MetadataImage._token,
+    "DelegationTokenRecord": lambda image, fields: image._set(
+        ("token", fields["TokenId"]), (fields["Owner"], fields["ExpirationTimestamp"])
+    ),
     "RemoveDelegationTokenRecord": lambda image, fields: image._set(
         ("token", fields["TokenId"]), None
     ),

@@ -148,7 +148,9 @@ def _inspected(
         if folders and choice.proved and choice.shared >= image.noted_from:
             data = compare_data(folders, image.before(choice.shared), go_on)
         elif folders:
-            data = _forked_data(choice, folders, go_on)
+            # Not proved to be a prefix of the best copy, so it speaks for itself.
+            image = replay([choice.copy], choice.copy.end.offset)
+            data = compare_data(folders, image.values, go_on)
     except BreakglassError as error:
         reason = Unknown(str(error))
         lacks = [CopyLack(one, best.copy.end.offset - one.shared, reason) for one in asked]
@@ -179,13 +181,6 @@ def _own(one: ComparedCopy) -> tuple[SaidChange, ...] | Unknown:
     if image.noted_from > one.shared:
         return Unknown(f"the copy does not have the state at offset {one.shared:,}")
     return said_changes(image.changes(one.shared), image.values)
-
-
-def _forked_data(
-    choice: ComparedCopy, folders: Sequence[BrokerFolder], go_on: Callable[[], object]
-) -> DataFindings:
-    """The data folders against a copy that is not proved to be a prefix of the best one."""
-    return compare_data(folders, replay([choice.copy], choice.copy.end.offset).values, go_on)
 
 
 def _path(address: str) -> Path:
