@@ -166,7 +166,7 @@ Run = Callable[[Guarded, TopicPartition], Ended]
 READING: dict[str, Run] = {
     "console": console,
     "triage": triage,
-    "capture": capture,
+    "bundle capture": capture,
     "plan make": plan_make,
     "plan check": plan_check,
     "rescue": rescue,
