@@ -216,33 +216,35 @@ def _changes(changes: Sequence[SaidChange] | Unknown) -> Iterator[str]:
 
 
 def _data(data: DataFindings, copy: str) -> Iterator[str]:
-    yield f"{data.replicas:,} replicas in the data folders were compared with {copy}."
+    yield f"Replicas in the data folders, compared with {copy}: {data.replicas:,}."
     if data.strays:
-        yield f"{len(data.strays):,} would become strays: the broker renames them as it starts."
+        yield f"Strays: {len(data.strays):,}. Brokers rename these folders when they start."
         yield from _first([f"{one.path}: {one.why}" for one in data.strays])
     if data.old_epochs:
-        yield f"{len(data.old_epochs):,} partitions have later leader epochs than the copy."
+        yield f"Partitions with later leader epochs than the copy: {len(data.old_epochs):,}."
         yield from _first(
             [
                 f"{one.partition}: epoch {one.log} in the log, {one.copy} in the copy"
                 for one in data.old_epochs
             ]
         )
-    for proved, sentence in (
+    for proved, title, consequence in (
         (
             True,
-            "members of the copy's ISR end before a high watermark that a broker noted, so they "
-            "had left the ISR: electing one loses acknowledged records.",
+            "ISR members of the copy that end before a high watermark that a broker noted",
+            "They had left the ISR, or lost the end of their logs: electing one loses acknowledged "
+            "records.",
         ),
         (
             False,
-            "members of the copy's ISR end before another replica: electing one loses the records "
-            "in between. Whether these were acknowledged is not known.",
+            "ISR members of the copy that end before another replica",
+            "Electing one loses the records in between. Whether these were acknowledged is not "
+            "known.",
         ),
     ):
         members_of = [one for one in data.short_members if one.proved is proved]
         if members_of:
-            yield f"{len(members_of):,} {sentence}"
+            yield f"{title}: {len(members_of):,}. {consequence}"
             yield from _first(
                 [
                     f"{one.partition}: b{one.broker} ends at {one.end.offset:,} (epoch "
@@ -258,7 +260,7 @@ def _data(data: DataFindings, copy: str) -> Iterator[str]:
             "an id that is in the logs, and its records could be dropped as duplicates."
         )
     if data.unread:
-        yield f"{len(data.unread):,} files and folders could not be read."
+        yield f"Files and folders that could not be read: {len(data.unread):,}."
         yield from _first(data.unread)
 
 

@@ -81,7 +81,7 @@ class ShortMember(NamedTuple):
 
     @property
     def proved(self) -> bool:
-        """Whether the replica had left the ISR: the copy's ISR is older than the log."""
+        """Whether the replica had left the ISR, or lost the end of its log since."""
         return self.end.offset < self.committed
 
 
