@@ -568,7 +568,7 @@ def reindex(
     command = GuardedCommand(RebuildIndexes(source, key_of(key)), consent)
     rebuilt = command.carry_out(command.freeze(), write=write).value
     if as_json:
-        print_json({"segments": rebuilt})
+        print_json({"schema": 1, "segments": rebuilt})
     else:
         print_table(
             columns("Segment", ">Records", ">Left out", "Why"),

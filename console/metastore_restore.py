@@ -69,7 +69,7 @@ def restore(
             "--snapshots",
             "--store",
             metavar="DIR",
-            help="Folder for a backup of the present topic (default: snapshots, beside FILE).",
+            help="Folder for a backup of the present topic (default: before-restore beside FILE).",
         ),
     ] = None,
     dry_run: DryRun = False,

@@ -470,7 +470,7 @@ def _starts(
 
 def _say_what_is_missing(results: Sequence[CopiedLog]) -> None:
     records, size = sum(one.records for one in results), sum(one.bytes for one in results)
-    say(f"{records:,} records of {len(results):,} partitions saved, {size:,} bytes")
+    say(f"{records:,} records of {partitions_text(len(results))} saved, {size:,} bytes")
     missing = [
         f"{result.partition}  offsets {damage.start:,}-{damage.end - 1:,} are missing: "
         f"{damage.reason}"

@@ -136,7 +136,7 @@ class OfflineScreen(FilteredPage):
             tooltip="What a dead broker would lose if it started, from its log folders",
         ),
         Binding(
-            "h", "hold", "Hold elections", show=False, tooltip="Keep the controller from electing"
+            "h", "hold", "Freeze elections", show=False, tooltip="Keep the controller from electing"
         ),
         Binding(
             "F",
