@@ -380,7 +380,7 @@ def _print(verified: MetastoreVerification, whole: bool | Unknown, *, matches: b
         say("the digest is another: lines or the side file were changed or added since")
     if isinstance(whole, Unknown):
         say(whole.reason)
-        state = "NOT PROVED TO BE ALL"
+        state = "NOT PROVEN COMPLETE"
     else:
         state = "the same as in its side file: whole" if whole else "NOT WHOLE"
     print(f"{state}  {verified.commands:,} commands  digest {verified.digest or '-'}")

@@ -18,7 +18,7 @@ class Term(NamedTuple):
 
 LEGEND = (
     Term("BOMB", "A log that lacks records is about to lead: stop that broker NOW."),
-    Term("WAIT", "Starting the broker may bring it back: rescue first if told to."),
+    Term("WAIT", "Starting the broker may bring it back; run a named rescue first."),
     Term("SAFE", "Electing it loses nothing that a readable replica holds."),
     Term("LOSS", "Electing loses records: read Loses and Unread, then decide."),
     Term("FORK", "Replicas hold different committed records: compare (d), decide."),
