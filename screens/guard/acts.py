@@ -128,7 +128,7 @@ class RestoreMetastorePage(ActPage):
     TITLE = "Restore metastore"
     ABOUT = (
         "Deletes the command topic and creates it again from its backup, with every command at "
-        "its old offset. The present topic is backed up first. Type the phrase to confirm; "
+        "its old offset. The current topic is backed up first. Type the phrase to confirm; "
         "everything is read again before anything is deleted."
     )
     UNSAVED = "A restore is under way."
