@@ -58,7 +58,7 @@ _SCREENS = "breakglass.screens."
 ABOVE = frozenset(
     (
         *("help:HelpScreen", "help:LegendScreen", "journal.ledger:LedgerScreen"),
-        *("journal.screen:StoryScreen", "offline.forecast:ForecastScreen"),
+        *("journal.screen:StoryScreen", "offline.partition:ForecastScreen"),
         *("offline.partition:PartitionScreen", "overview:BrokerDetails"),
         "overview:TroubledScreen",
     )

@@ -30,7 +30,6 @@ from breakglass.services.connection.secret import without_secrets
 from breakglass.services.errors import StorageError, UsageError
 from breakglass.services.model import TopicPartition, known
 from breakglass.services.recovery.judgement.ranking import holds_records
-from breakglass.services.recovery.plan.make import ReplicaCandidate
 from breakglass.services.regular_file import read_regular
 from breakglass.services.words.figures import count
 from breakglass.services.words.inert import bounded
@@ -39,9 +38,10 @@ from breakglass.themes.roles import Role, Words, role_style
 if TYPE_CHECKING:
     from breakglass.screens.plan.acts import PlanView
     from breakglass.services.recovery.plan.edit_form import Problem
+    from breakglass.services.recovery.plan.make import ReplicaCandidate
 
 
-class LeaderDialog(ChoiceDialog[int, ReplicaCandidate]):
+class LeaderDialog(ChoiceDialog[int, "ReplicaCandidate"]):
     """Ends with a broker that can be elected, or None."""
 
     EMPTY = "no replica is known"

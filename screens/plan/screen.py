@@ -44,7 +44,6 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.lock import operator
 from breakglass.services.model import Unknown
 from breakglass.services.recovery.plan.check import CheckStatus
-from breakglass.services.recovery.plan.make import candidates
 from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import time_text
@@ -532,6 +531,8 @@ class PlanScreen(Page):
         if record is None:
             self.say("The plan has no evidence yet: read everything again (ctrl+r).", failed=True)
             return
+        from breakglass.services.recovery.plan.make import candidates
+
         dialog = LeaderDialog(row.partition, candidates(record), row.leader, row.recommended)
         broker = await self.app.push_screen_wait(dialog)
         if broker is not None:

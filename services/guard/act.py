@@ -77,6 +77,8 @@ class Frozen(Generic[T]):
     """What else the operator has to know; it may change between two looks."""
     plan: T = field(default=None, compare=False)  # type: ignore[assignment]
     """What the act itself needs."""
+    source: str = ""
+    """A digest of what the act writes from, such as the hashes of a backup; empty: of nothing."""
 
 
 class Change(NamedTuple):
@@ -98,6 +100,8 @@ def changes_between(before: Frozen[T], after: Frozen[T]) -> tuple[Change, ...]:
         for label in dict.fromkeys([*was, *now])
         if was.get(label) != now.get(label)
     ]
+    if not found and before.source != after.source:
+        found.append(Change("", "what is to be written from has other bytes than were agreed to"))
     if not found and before != after:
         found.append(Change("", "other partitions, or another cluster, than were agreed to"))
     return tuple(found)

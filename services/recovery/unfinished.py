@@ -347,7 +347,10 @@ def _settled(step: JournalStep, partition: TopicPartition, state: PartitionState
     if step.name in _ORDERS:
         return "accepted" if tuple(item.get("order", ())) == state.assignment else "not written"
     if step.name == ADD_REPLICAS:
-        added = set(item.get("order", ())) - set(item.get("assignment", ()))
+        before = tuple(item.get("assignment", ()))
+        added = set(item.get("order", ())) - {*before}
+        if state.assignment == before and state.reassignment is None:
+            return "not written"
         return "done" if added and added <= {*state.isr} else ""
     if step.name not in _ELECTIONS or state.leader == item.get("designee"):
         return ""

@@ -7,12 +7,14 @@ answers some of them with 5xx, is silent, or is not there.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import http.client
+import re
 import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from breakglass.services.lab.ports import free_ports
+from breakglass.services.topic_backup.store.blobs import Blobs
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 
 LOOPBACK = "127.0.0.1"
@@ -29,6 +32,50 @@ HOP_BY_HOP = {"connection", "date", "server", "transfer-encoding"}
 CHECKSUM = "x-amz-checksum-"
 MOST_REFUSALS = 2
 UNAVAILABLE = b"<Error><Code>ServiceUnavailable</Code><Message>Try again.</Message></Error>"
+
+
+Forge = Callable[[str, int, bytes], bytes]
+VALUE, OTHER = b"v", b"w"
+SUM = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
+
+
+def forged_document(objects: Blobs) -> tuple[str, bytes]:
+    """The name of a topic's manifest, and one that has the hashes of the forged records instead.
+
+    Its own hash, the last of it, is right.
+    """
+    (name,) = (one for one in objects.names() if "manifest" in one)
+    content = objects.open(name).read()
+    for one in objects.names():
+        if one.endswith("_records"):
+            records = objects.open(one).read()
+            true, false = (hashlib.sha256(some).hexdigest().encode() for some in (
+                records, records.replace(VALUE, OTHER)
+            ))  # fmt: skip
+            assert true in content
+            content = content.replace(true, false)
+    last = list(SUM.finditer(content))[-1]
+    before, behind = content[: last.start(1)], content[last.end(1) :]
+    own = hashlib.sha256(before + b"0" * 64 + behind).hexdigest().encode()
+    return name, before + own + behind
+
+
+def forged_after(
+    reads: int, of_documents: int | None = None, document: str = "", written: bytes = b""
+) -> Forge:
+    """Records whose values begin with ``w``, not ``v``, once the true ones were read *reads* times.
+
+    The *document* that has their hash becomes *written* once it was read *of_documents* times.
+    """
+
+    def forge(path: str, times: int, content: bytes) -> bytes:
+        if path.endswith("_records") and times >= reads:
+            return content.replace(VALUE, OTHER)
+        if of_documents is not None and path.endswith(document) and times >= of_documents:
+            return written
+        return content
+
+    return forge
 
 
 @dataclass
@@ -45,13 +92,15 @@ class S3:
     """Once so many objects were put, nothing is answered any more."""
     silent: bool = False
     """Requests are accepted and not answered; their connections are closed when it ends."""
-    fickle: bool = False
-    """A records file that was read once has other bytes."""
+    forge: Forge | None = None
+    """What is given in place of an object's bytes: by its path, how often it was read, and them."""
     requests: int = field(default=0, init=False)
     refused: int = field(default=0, init=False)
     puts: int = field(default=0, init=False)
     records_read: Counter[str] = field(default_factory=Counter, init=False)
     """Bytes of each records file that clients were given."""
+    _given: Counter[str] = field(default_factory=Counter, init=False)
+    """The same of each object, since it began to fail."""
     _refusals: Counter[str] = field(default_factory=Counter, init=False)
     """How often each request was refused, by the id that it keeps when it is sent again."""
     answers: threading.Event = field(default_factory=threading.Event, init=False)
@@ -70,16 +119,17 @@ class S3:
         every: int = 0,
         after: int | None = None,
         silent: bool = False,
-        fickle: bool = False,
+        forge: Forge | None = None,
     ) -> Iterator[None]:
         """Make it fail while the block runs."""
         self.refused = self.puts = 0
         self.answers.clear()
-        self.every, self.after, self.silent, self.fickle = every, after, silent, fickle
+        self.every, self.after, self.silent, self.forge = every, after, silent, forge
+        self._given.clear()
         try:
             yield
         finally:
-            self.every, self.after, self.silent, self.fickle = 0, None, False, False
+            self.every, self.after, self.silent, self.forge = 0, None, False, None
             self.answers.set()
 
     def verdict(self, method: str, request: str) -> str:
@@ -98,12 +148,14 @@ class S3:
                 return "refused"
             return "passes"
 
-    def of_records(self, path: str, content: bytes, whole: int) -> bytes:
-        """What a client is given for *content* of a records file of *whole* bytes."""
+    def given(self, path: str, content: bytes, whole: int) -> bytes:
+        """What a client is given for *content* of an object of *whole* bytes."""
         with self._mutex:
-            read = self.records_read[path]
-            self.records_read[path] += len(content)
-        return content[:-1] + b"?" if self.fickle and read >= whole else content
+            times = self._given[path] // max(1, whole)
+            self._given[path] += len(content)
+            if path.endswith("_records"):
+                self.records_read[path] += len(content)
+        return content if self.forge is None else self.forge(path, times, content)
 
 
 @contextmanager
@@ -190,11 +242,11 @@ class _Handler(BaseHTTPRequestHandler):
             answer = connection.getresponse()
             content = answer.read()
             path = self.path.partition("?")[0]
-            if self.command == "GET" and path.endswith("_records"):
+            if self.command == "GET":
                 whole = answer.getheader("Content-Range", f"/{len(content)}").rpartition("/")[2]
-                content = self.s3.of_records(path, content, int(whole))
+                content = self.s3.given(path, content, int(whole))
             headers = answer.getheaders()
-            if self.s3.fickle:
+            if self.s3.forge is not None:
                 headers = [one for one in headers if not one[0].lower().startswith(CHECKSUM)]
             self._answer(answer.status, headers, content)
 

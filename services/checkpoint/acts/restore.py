@@ -83,6 +83,7 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
             tuple(targets_of(plan.plan)),
             tuple(line for given in settings_given(plan) for line in settings_told(given)),
             plan,
+            plan.plan.source,
         )
 
     def _elsewhere(self, found: StoredCheckpoint, cluster_id: str) -> Iterator[tuple[str, str]]:

@@ -16,17 +16,23 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from io import BytesIO
+from typing import BinaryIO
 
 from breakglass.services.checkpoint.kafka.control import MovedRecords, moved_from, moved_rows
 from breakglass.services.checkpoint.store.documents import StoredFile
 from breakglass.services.checkpoint.store.files import blobs_at, stored_file
 from breakglass.services.errors import MalformedInput, StorageError
 from breakglass.services.topic_backup.folder import Folder, read_bounded
-from breakglass.services.topic_backup.layout import records_name
+from breakglass.services.topic_backup.layout import records_name, segment_of
 from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.part import SegmentPart
 from breakglass.services.topic_backup.segment_reader import MAGIC
-from breakglass.services.topic_backup.store.store import Store, open_store
+from breakglass.services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs
+from breakglass.services.topic_backup.store.store import RunsFolder, Store, open_store
 from breakglass.services.topic_backup.summary import PartitionSummary
 
 POLYNOMIAL = 0xEDB88320
@@ -90,6 +96,55 @@ def channel_store(where: str) -> Store:
     return open_store(f"{where}/{CHANNEL}")
 
 
+@dataclass(frozen=True, slots=True)
+class CommittedObjects(FsspecBlobs):
+    """The objects of a copy as they were committed; a document that differs is not read.
+
+    A store may answer each request with other bytes. Records are compared with the hashes in the
+    documents, and indexes with the records (B36).
+    """
+
+    files: Mapping[str, StoredFile]
+
+    def names(self) -> list[str]:
+        return list(self.files)
+
+    def size(self, name: str) -> int | None:
+        return self.files[name].size if name in self.files else None
+
+    def open(self, name: str) -> BinaryIO:
+        if segment_of(name) is not None:
+            return FsspecBlobs.open(self, name)
+        known = self.files.get(name)
+        content = b""
+        if known is not None:
+            with FsspecBlobs.open(self, name) as file:
+                content = read_bounded(file, self.where(name), known.size)
+        if known is None or sha256(content).hexdigest() != known.sha256:
+            raise StorageError(
+                f"{self.where(name)} has other bytes than were committed: take the checkpoint from "
+                "another copy of the store."
+            )
+        return BytesIO(content)
+
+
+def committed(where: str, files: Iterable[StoredFile], below: str = "") -> Blobs:
+    """The *files* of the copy at *where*, of the folder *below* it."""
+    held, prefix = blobs_at(f"{where}/{below}" if below else where), f"{below}/" if below else ""
+    if not isinstance(held, FsspecBlobs):
+        return held
+    own = {file.name.removeprefix(prefix): file for file in files if file.name.startswith(prefix)}
+    return CommittedObjects(held.url, own)
+
+
+def committed_folder(where: str, kind: str, topic: str, files: Iterable[StoredFile]) -> Folder:
+    """The topic backup of *kind*, segments or channel, in the copy at *where*."""
+    objects = committed(where, files, f"{kind}/{topic}")
+    if isinstance(objects, CommittedObjects):
+        return RunsFolder(objects)
+    return open_store(f"{where}/{kind}").folder(topic)
+
+
 def write_snapshot(
     where: str, states: Mapping[str, bytes], moved: Sequence[MovedRecords]
 ) -> str | None:
@@ -140,12 +195,11 @@ def summary_of(folder: Folder, number: int) -> PartitionSummary:
     return found
 
 
-def read_states(where: str) -> dict[str, bytes]:
+def read_states(held: Blobs) -> dict[str, bytes]:
     """The saved state of each group's owner; empty if no group saves states.
 
     Raises MalformedInput: the file is not a file of states.
     """
-    held = blobs_at(where)
     if held.size(STATES) is None:
         return {}
     with held.open(STATES) as file:
@@ -161,12 +215,11 @@ def read_states(where: str) -> dict[str, bytes]:
         ) from None
 
 
-def read_moved(where: str) -> tuple[MovedRecords, ...]:
+def read_moved(held: Blobs) -> tuple[MovedRecords, ...]:
     """The addresses that records of the partition had before an earlier restore; mostly none.
 
     Raises MalformedInput: the file holds no such addresses.
     """
-    held = blobs_at(where)
     if held.size(MOVED) is None:
         return ()
     with held.open(MOVED) as file:

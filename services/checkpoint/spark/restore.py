@@ -27,10 +27,12 @@ from breakglass.services.checkpoint.kafka.control import (
 from breakglass.services.checkpoint.kafka.logs import ensure_control, read_control, write_control
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.spark.copied_files import (
-    channel_store,
+    CHANNEL,
+    SEGMENTS,
+    committed,
+    committed_folder,
     read_moved,
     read_states,
-    segments_store,
     summary_of,
 )
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -70,7 +72,9 @@ from breakglass.services.pipeline.restore.task import Spans
 from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources
 from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
 from breakglass.services.topic_backup.catalog import HeldTopic
+from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
+from breakglass.services.topic_backup.store.blobs import Blobs
 from breakglass.services.topic_backup.store.store import open_store
 
 INSTEAD_OF_FILLED = (
@@ -227,7 +231,7 @@ class RestoredCopy:
         if damage := self.store.copies.damaged(self._id):
             return damage
         wanted = self.cut.epochs.get(self.one.number)
-        folder = segments_store(self.where).folder(self.topic)
+        folder = self._folder(SEGMENTS)
         copied = None if wanted is None else summary_of(folder, self.number).end_epoch
         if copied is None or copied == wanted:
             return ""
@@ -237,17 +241,22 @@ class RestoredCopy:
             f"when the checkpoint was cut, and what was copied is of {copied}"
         )
 
+    def files(self) -> Blobs:
+        return committed(self.where, self.manifest.files)
+
+    def _folder(self, kind: str) -> Folder:
+        return committed_folder(self.where, kind, self.topic, self.manifest.files)
+
     def identity(self) -> TopicIdentity:
-        manifest = read_manifest(segments_store(self.where).folder(self.topic))
+        manifest = read_manifest(self._folder(SEGMENTS))
         assert manifest is not None
         return manifest.identity
 
     def stored(self) -> tuple[StoredSegment, ...]:
         """The segments up to the cut, and the segments after the cut."""
-        stores = [segments_store(self.where)]
+        folders = [self._folder(SEGMENTS)]
         if self._in_transit:
-            stores.append(channel_store(self.where))
-        folders = [store.folder(self.topic) for store in stores]
+            folders.append(self._folder(CHANNEL))
         return tuple(
             segment
             for folder in folders
@@ -437,7 +446,7 @@ def _records(wholes: list[_Whole], known: Control, id: int) -> Iterator[tuple[by
         for copy in one.copies:
             # The states of the partition's owners, as if they had reached the checkpoint here.
             offsets = one.maps[copy.number]
-            for group, state in sorted(read_states(copy.where).items()):
+            for group, state in sorted(read_states(copy.files()).items()):
                 position = offsets.new_of(copy.position)
                 yield Created(group, one.topic_id, copy.number, id, position, state).record
             moved[copy.number] = tuple(_moved(copy, offsets, known))
@@ -455,7 +464,7 @@ def _moved(copy: RestoredCopy, offsets: OffsetMap, known: Control) -> Iterator[M
         return
     # The notes of an earlier restore are on the checkpoint's own cluster, and in the copy.
     noted = known.restored.get(identity.hex)
-    before = read_moved(copy.where) if noted is None else noted.moved.get(copy.number, ())
+    before = read_moved(copy.files()) if noted is None else noted.moved.get(copy.number, ())
     for old, new, count in offsets.stretches(start, copy.position):
         place = RecordAddress(identity.hex, copy.number, old)
         yield from first_places(MovedRecords(place, new, count), before)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn
 from urllib.parse import SplitResult
@@ -126,6 +127,7 @@ def frozen_plan(plan: MetastoreRestorePlan) -> Frozen[MetastoreRestorePlan]:
         (f"{plan.topic}-0",),
         tuple(_remarks(plan)),
         plan,
+        sha256(repr(plan.source.commands).encode()).hexdigest(),
     )
 
 

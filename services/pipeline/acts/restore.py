@@ -68,7 +68,8 @@ class RestoreTopics(Act["RestorePlan"]):
             (("Topics", "; ".join(destinations(plan)) or "every one is restored already"),),
             tuple(targets_of(plan)),
             (waits,) if waits else (),
-            plan=plan,
+            plan,
+            plan.source,
         )
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[RestorePlan]) -> Ending:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from hashlib import sha256
 
 from breakglass.services.pipeline.restore.task import Spans, runs_within
-from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
+from breakglass.services.pipeline.stored_segments import StoredSegment
 from breakglass.services.topic_backup.catalog import HeldTopic
-from breakglass.services.topic_backup.folder_contents import read_held
 from breakglass.services.topic_backup.group_history import GroupsByPartition
 
 BELOW = "below the log's start, which retention or DeleteRecords moved past them"
@@ -56,8 +56,8 @@ class TopicPlan:
     """The replica or folder whose tail is restored; empty if the plan is not for a tail."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Records that are left out, by reason: of a tail, or of a restore of the latest values."""
-    stored: Mapping[int, Sequence[StoredSegment]] | None = None
-    """The segments of each partition; None: those of the folder."""
+    stored: Mapping[int, Sequence[StoredSegment]] = field(default_factory=dict)
+    """The segments of each partition."""
     gaps: Sequence[str] = ()
     """Offsets that are lost in the backup: ``orders-0 36..99``."""
     lost: Sequence[str] = ()
@@ -126,6 +126,19 @@ class RestorePlan:
         return sum(topic.records for topic in self.topics)
 
     @property
+    def source(self) -> str:
+        """A digest of the bytes, settings and offsets that are restored."""
+        read = [
+            (
+                (topic.source, sorted(topic.settings.items()), topic.groups, partition.partition),
+                (partition.spans, [one.sha256 for one in topic.stored[partition.partition]]),
+            )
+            for topic in self.topics
+            for partition in topic.partitions
+        ]
+        return sha256(repr(read).encode()).hexdigest()
+
+    @property
     def phrase(self) -> str:
         """The phrase to type: ``restore 1,000 records into orders``."""
         targets = list(dict.fromkeys(topic.target for topic in self.topics))
@@ -147,12 +160,3 @@ def partition_plan(number: int, stored: Sequence[StoredSegment], spans: Spans) -
         bytes=size,
         spans=spans,
     )
-
-
-def stored_of(plan: TopicPlan, number: int) -> list[StoredSegment]:
-    """The stored segments of one partition of *plan*."""
-    if plan.stored is not None:
-        return list(plan.stored.get(number, ()))
-    held = read_held(plan.held.folder, plan.topic)
-    part = next((partition for partition in held.partitions if partition.partition == number), None)
-    return stored_segments(held.folder, part.segments) if part else []

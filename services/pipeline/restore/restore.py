@@ -20,7 +20,7 @@ from breakglass.services.pipeline.restore.groups import GroupRestore, require_no
 from breakglass.services.pipeline.restore.offset_map import OffsetMap, read_log
 from breakglass.services.pipeline.restore.options import RestoreSettings
 from breakglass.services.pipeline.restore.plan import hindrance
-from breakglass.services.pipeline.restore.planned import BELOW, RestorePlan, TopicPlan, stored_of
+from breakglass.services.pipeline.restore.planned import BELOW, RestorePlan, TopicPlan
 from breakglass.services.pipeline.restore.producing import failures, produce_by_tasks
 from breakglass.services.pipeline.restore.proof import (
     Foreign,
@@ -202,7 +202,7 @@ class _Topic:
                 topic=self._plan.target,
                 partition=partition.partition,
                 spans=partition.spans,
-                segments=stored_of(self._plan, partition.partition),
+                segments=self._plan.stored[partition.partition],
                 restore_id=state.restore_id,
                 log=str(state.log_of(partition.partition)),
                 records_a_transaction=self._work.how.records_a_transaction,

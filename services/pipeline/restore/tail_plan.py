@@ -524,6 +524,10 @@ class _TopicTail:
             state_folder=str(source.state_folder(self.state_root).absolute()),
             resumed=begun is not None,
             tail_of=source.name,
+            stored={
+                part.partition: stored_segments(source.held.folder, part.segments)
+                for part in source.held.partitions
+            },
             left_out=dict(left_out),
             salvaged=source.held.salvaged,
             compacted=now.compacted and bool(partitions),

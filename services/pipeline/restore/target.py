@@ -29,7 +29,7 @@ from breakglass.services.pipeline.restore.options import (
     afterwards,
     during,
 )
-from breakglass.services.pipeline.restore.planned import TopicPlan, stored_of
+from breakglass.services.pipeline.restore.planned import TopicPlan
 from breakglass.services.pipeline.restore.state import RestoreState, new_restore_id, read_state
 from breakglass.services.pipeline.restore.task import runs_within
 from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources
@@ -288,7 +288,7 @@ class RestoreTarget:
                 f"{written} was written after the plan was made: find the writer, then plan again"
             )
         for partition in plan.partitions:
-            found = runs_within(stored_of(plan, partition.partition), partition.spans)
+            found = runs_within(plan.stored[partition.partition], partition.spans)
             if sum(len(run.offsets) for run in found) != partition.records:
                 raise EvidenceChanged(
                     f"{plan.source} has other records of partition {partition.partition} than when "

@@ -15,7 +15,6 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.report import CopyProgress
 from breakglass.services.pipeline.restore import producing
 from breakglass.services.pipeline.restore.offset_map import CommittedRun, LoggedOffsets, read_log
-from breakglass.services.pipeline.restore.planned import stored_of
 from breakglass.services.pipeline.restore.producing import RecordClient
 from breakglass.services.pipeline.restore.proof import Foreign, foreign_records
 from breakglass.services.pipeline.restore.task import PartitionTask
@@ -129,7 +128,7 @@ def test_a_record_amid_a_transaction_ends_it_before_it_is_committed(
     plan_of_all = restore.plan(filled, target)
     (plan,) = plan_of_all.topics
     make(whole_broker, target)
-    spans, stored = plan.partitions[FILLED].spans, stored_of(plan, FILLED)
+    spans, stored = plan.partitions[FILLED].spans, plan.stored[FILLED]
     log = str(tmp_path / "partition-0.jsonl")
     task = PartitionTask(target, FILLED, spans, stored, "of-a-test", log, 1_000)
     monkeypatch.setattr(producing, "RecordClient", Interrupted)

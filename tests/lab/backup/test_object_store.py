@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.errors import BreakglassError, StorageError, UsageError
+from breakglass.services.guard import act as guard
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
 from breakglass.services.topic_backup.catalog import held_topics
 from breakglass.services.topic_backup.manifest import read_manifest
-from breakglass.services.topic_backup.store.store import ObjectStore
+from breakglass.services.topic_backup.store.store import ObjectStore, RunsFolder
 from breakglass.services.topic_backup.verification import verify_files
-from tests.kit.s3_server import S3
+from tests.kit.program import breakglass
+from tests.kit.s3_server import S3, forged_after, forged_document
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.commands import finish, last_line
 from tests.lab.backup.independent import contents
@@ -112,9 +114,39 @@ def test_b36_other_bytes_than_those_that_were_checked_are_not_restored(
     make(whole_broker, topic)
     produce(whole_broker, topic, numbered(100))
     to_s3.topic(topic)
-    s3.records_read.clear()
-    with s3.failing(fickle=True), pytest.raises(BreakglassError, match="not those that were"):
+    with (
+        s3.failing(forge=forged_after(1)),
+        pytest.raises(BreakglassError, match="not those that were"),
+    ):
         replace(restore, back_up=to_s3).topic(topic, f"{topic}-back")
+
+
+@pytest.mark.parametrize("reads", [1, 2, 3])
+def test_b36_a_manifest_that_changes_after_the_consent_is_refused(
+    whole_broker: Cluster,
+    to_s3: BackUp,
+    s3: S3,
+    topic: str,
+    user_folders: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reads: int,
+) -> None:
+    """It has the hash of other records, and these follow it."""
+    monkeypatch.setattr(guard, "FRESH_SECONDS", 0.0)
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(100))
+    to_s3.topic(topic)
+    folder, target = to_s3.store.folder(topic), f"{topic}-back"
+    assert isinstance(folder, RunsFolder)
+    name, written = forged_document(folder.blobs)
+    words = ["--store", to_s3.store.where(), "--topics", topic, "--map", f"{topic}={target}"]
+    words += ["--bootstrap-server", whole_broker.bootstrap_servers, "--write"]
+    with s3.failing(forge=forged_after(reads, reads, name, written)):
+        consent = f"restore 100 records into {target}"
+        ended = breakglass("backup", "restore", *words, "--consent", consent)
+    assert ended.code in (0, 1, 3), ended.err
+    if ended.code == 0:
+        assert contents(whole_broker, target, 0) == contents(whole_broker, topic, 0)
 
 
 def test_of_two_runs_at_once_one_commits_and_nothing_is_there_twice(

@@ -12,7 +12,6 @@ from breakglass.services.kafka.cluster.settings import read_topic_configs
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.restore import producing
-from breakglass.services.pipeline.restore.planned import stored_of
 from breakglass.services.pipeline.restore.producing import ClusterProgress
 from breakglass.services.pipeline.restore.task import PartitionTask
 from breakglass.services.record_batches import Record, TimestampType
@@ -104,7 +103,7 @@ def test_b6_how_far_an_earlier_attempt_came_is_read_once_it_is_fenced(
     plan_of_all = restore.plan(topic, target)
     (plan,) = plan_of_all.topics
     make(whole_broker, target)
-    spans, stored = plan.partitions[0].spans, stored_of(plan, 0)
+    spans, stored = plan.partitions[0].spans, plan.stored[0]
     log = str(tmp_path / "partition-0.jsonl")
     task = PartitionTask(target, 0, spans, stored, "of-a-test", log, 1_000)
     earlier = producer(whole_broker, transactional_id=task.transactional_id)

@@ -13,8 +13,9 @@ from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.session import Spark
+from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs
 from tests.kit.deadlines import MOMENT
-from tests.kit.s3_server import S3
+from tests.kit.s3_server import S3, forged_after, forged_document
 from tests.kit.waiting import wait_until
 from tests.lab.backup.independent import contents
 from tests.lab.backup.producing import make, numbered, produce
@@ -61,6 +62,30 @@ def test_checkpoints_in_s3_are_taken_listed_verified_restored_deleted_and_pruned
     assert in_s3.consented("retain", "--keep", "1", cluster=False)["checkpoints"] == [2]
     listed = in_s3.whole("list", cluster=False)["checkpoints"]
     assert [found["id"] for found in listed] == [3]
+
+
+@pytest.mark.parametrize("reads", range(1, 8))
+def test_h16_a_manifest_of_records_that_changes_after_it_was_checked_is_not_restored(
+    in_s3: Program, whole_broker: Cluster, s3: S3, topic: str, reads: int
+) -> None:
+    """The checkpoint's own documents stay: they name the true bytes of both files."""
+    assert in_s3.whole("take", *scope(topic))["id"] == 1
+    target = f"{topic}-back"
+    into = ("1", "--map", f"{topic}={target}", "--control-topic", f"control-{topic}", "--write")
+    asked_for = in_s3.here("restore", *into).consent
+    where = min(
+        f"{one.partition('/segments/')[0]}/segments/{topic}"
+        for one in FsspecBlobs(f"{in_s3.url}/contents").names()
+        if f"/segments/{topic}/" in one
+    )
+    name, written = forged_document(FsspecBlobs(f"{in_s3.url}/contents/{where}"))
+    document = f"{where}/{name}"
+    with s3.failing(forge=forged_after(reads, reads, document, written)):
+        ended = in_s3.here("restore", *into, "--consent", asked_for)
+    assert ended.code in (0, 1, 3), ended.err
+    for partition in range(PARTITIONS if ended.code == 0 else 0):
+        back = contents(whole_broker, target, partition)
+        assert back == contents(whole_broker, topic, partition)
 
 
 def test_two_machines_with_one_number_are_detected_and_another_number_takes_over(

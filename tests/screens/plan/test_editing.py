@@ -513,7 +513,7 @@ async def test_a_plan_is_read_again_elected_as_it_stands_and_not_left_with_edits
         assert asked.plan is page.view.draft.plan
         assert asked.partitions == ()
         await page.press("x", says="left out")
-        await page.press("e", says="elects nobody")
+        await page.press("e", says="elects no leader")
         assert len(heard.messages) == 1
 
         await page.press("2", "q")
@@ -573,5 +573,5 @@ async def test_e_waits_for_the_edits_before_it_and_elects_nothing_where_one_of_t
         await page.press("x", "e")
         assert asked.messages == [], "not with what is left out"
         edited.set()
-        await page.press(says="elects nobody")
+        await page.press(says="elects no leader")
         assert asked.messages == []

@@ -190,6 +190,16 @@ def test_what_changed_since_consent_is_refused_with_what_it_is_now(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("waited")
+def test_b36_a_consent_is_of_the_bytes_that_were_read_for_it(tmp_path: Path) -> None:
+    """A store may answer the second look with other records under the same names and figures."""
+    read, forged = replace(FROZEN, source="a digest"), replace(FROZEN, source="another")
+    guarded = Guarded(ScriptedAct([read, forged]), tmp_path)
+    with pytest.raises(ConsentOutdated, match="other bytes"):
+        guarded.carry_out(PHRASE)
+    assert guarded.act.steps == ["look"]
+
+
+@pytest.mark.usefixtures("waited")
 @pytest.mark.parametrize(("second", "error"), [(GONE, Unreachable), (FROZEN, Refused)])
 def test_nothing_is_done_that_cannot_be_looked_at_again_or_was_given_up_meanwhile(
     tmp_path: Path, second: Frozen[None] | BreakglassError, error: type[Exception]

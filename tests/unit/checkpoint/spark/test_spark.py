@@ -6,13 +6,23 @@ import zlib
 from collections.abc import Sequence
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.checkpoint.kafka.control import MovedRecords, RecordAddress
-from breakglass.services.checkpoint.spark.copied_files import joined, records_digest
+from breakglass.services.checkpoint.spark.copied_files import (
+    STATES,
+    committed,
+    joined,
+    read_states,
+    records_digest,
+)
 from breakglass.services.checkpoint.spark.restore import first_places
+from breakglass.services.checkpoint.store.files import blobs_at, stored_file
+from breakglass.services.errors import StorageError
 from breakglass.services.topic_backup.part import SegmentPart
+from tests.unit.topic_backup.store.stores import in_memory
 
 FIRST, SECOND = "first", "second"
 
@@ -49,6 +59,31 @@ def test_each_record_has_the_place_that_the_earlier_restore_noted(
         (500 + place - start, by_record.get(place, (SECOND, place)))
         for place in range(start, start + count)
     ]
+
+
+def test_h16_no_document_of_a_copy_is_read_that_is_not_as_it_was_committed() -> None:
+    """A store may give the true one to `verify`, and another one to the restore."""
+    with in_memory() as store:
+        objects = blobs_at(f"{store.where()}/copy")
+        for name in (STATES, "segments/orders/breakglass_manifest_1.json"):
+            assert objects.create(name, b"as committed")
+        files = tuple(stored_file(objects, name) for name in sorted(objects.names()))
+        assert objects.create("segments/orders/breakglass_manifest_2.json", b"newer")
+        held = committed(f"{store.where()}/copy", files, "segments/orders")
+        assert held.names() == ["breakglass_manifest_1.json"]
+        assert held.open("breakglass_manifest_1.json").read() == b"as committed"
+        objects.remove([STATES, "segments/orders/breakglass_manifest_1.json"])
+        assert objects.create("segments/orders/breakglass_manifest_1.json", b"as forged...")
+        whole = committed(f"{store.where()}/copy", files)
+        for blobs, name in (
+            (held, "breakglass_manifest_1.json"),
+            (held, "breakglass_manifest_2.json"),
+            (whole, STATES),
+        ):
+            with pytest.raises(StorageError):
+                blobs.open(name).read()
+        with pytest.raises(StorageError):
+            read_states(whole)
 
 
 RECORDS = [bytes([number]) * (number * 7 % 11 + 1) for number in range(40)]

@@ -133,6 +133,18 @@ def test_r49_a_replica_that_was_added_is_a_success_once_it_is_in_sync(session: S
         assert again(session, journal.path).view.result == result
 
 
+def test_a_replica_of_which_the_cluster_has_nothing_was_not_added(session: Session) -> None:
+    """The process was killed before its request was sent."""
+    (partition,) = session.offline()
+    session.change(partition, leader=1, assignment=(3, 1), isr=(1,))
+    with Journal.open(CLUSTER_ID, session.state) as journal:
+        item = {"assignment": (3, 1), "order": (3, 1, 2)}
+        journal.request(steps.ADD_REPLICAS, {partition: item})
+    found = again(session, journal.path)
+    assert [answer.result for answer in found.answers] == ["not written"]
+    assert found.unsettled == ()
+
+
 def test_a_journal_of_settled_steps_is_left_as_it_is(session: Session) -> None:
     session.offline()
     election = session.election(session.wanted())
