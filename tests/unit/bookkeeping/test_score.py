@@ -80,11 +80,6 @@ def test_of_the_same_epoch_the_longer_log_is_best_and_of_equals_the_first_assign
         assert best.leader == leader
 
 
-def test_who_was_in_sync_last_and_can_return_leads_by_itself() -> None:
-    (best,) = best_leaders(RETURNABLE)
-    assert (best.leader, best.by_itself, best.cut_off, best.held) == (3, True, 5, 25)
-
-
 def test_a_fenced_replica_is_no_leader_though_its_records_count() -> None:
     (best,) = best_leaders(replace(SCENE, electable={ORDERS: [2]}))
     assert (best.leader, best.cut_off) == (2, 2)

@@ -74,7 +74,6 @@ from tests.unit.topic_backup.golden import (
     GOLDEN,
     WHOLE,
     GoldenPartition,
-    expected,
     partitions,
 )
 from tests.unit.topic_backup.shapes import plain, record, run
@@ -151,18 +150,6 @@ def test_indexes_rebuilt_from_the_records_are_the_same_bytes(
 
 
 OFFSETS = GOLDEN / "consumer_offsets"
-GROUPS = [
-    (topic, int(partition), groups)
-    for topic, partitions_of in expected("consumer_offsets")["consumer_offsets"].items()
-    for partition, groups in partitions_of.items()
-]
-
-
-@pytest.mark.parametrize(("topic", "partition", "groups"), GROUPS)
-def test_group_offsets_are_read_as_recorded(
-    topic: str, partition: int, groups: dict[str, int]
-) -> None:
-    assert read_offsets(LocalFolder(OFFSETS / topic), partition) == groups
 
 
 @pytest.mark.parametrize(
