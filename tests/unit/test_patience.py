@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from breakglass.services import patience
+
 TREE = Path(__file__).parents[2]
 MODULES = {
     str(path.relative_to(TREE)): path.read_text(encoding="utf-8")
@@ -42,3 +44,15 @@ def test_no_module_decides_itself_how_long_it_waits_for_an_answer() -> None:
         if ".after(" in text or ".sooner(" in text
     }
     assert {name: found for name, found in waits.items() if found} == {}
+
+
+def test_every_kind_of_question_is_used_and_described() -> None:
+    body = ast.parse(Path(patience.__file__).read_text(encoding="utf-8")).body
+    kinds = [
+        (statement.target.id, body[place + 1])
+        for place, statement in enumerate(body)
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+    ]
+    used = "\n".join(MODULES.values())
+    assert [name for name, after in kinds if not isinstance(after, ast.Expr)] == []
+    assert [name for name, _ in kinds if f"patience.{name}" not in used] == []

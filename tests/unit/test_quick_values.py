@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import FrozenInstanceError, asdict, dataclass, replace
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, replace
 from inspect import signature
 
 import pytest
@@ -53,3 +53,32 @@ def test_it_is_compared_hashed_copied_and_pickled() -> None:
 
 def test_making_it_calls_nothing_but_its_constructor() -> None:
     assert calls_of(lambda: Quick(1)) == 2
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    items: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    number: int
+
+    def __post_init__(self) -> None:
+        assert self.number
+
+
+@dataclass(frozen=True)
+class Loose:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heir(Plain):
+    more: int = 0
+
+
+@pytest.mark.parametrize("refused", [Listed, Checked, Loose, Heir])
+def test_a_class_that_works_fields_out_has_no_slots_or_has_a_base_is_refused(refused: type) -> None:
+    with pytest.raises(TypeError):
+        quickly_made(refused)
