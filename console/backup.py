@@ -489,7 +489,7 @@ def cat(
 
     Backups of Kafka Backup's own connectors can be read as well. Parts that do not belong to the
     backup, such as the torn end that a killed writer left, are skipped with a note on stderr. Where
-    files are damaged, every record that can be proved is printed, and the command ends with 1.
+    files are damaged, every record that can be proved is printed, and the command exits with 1.
     """
     from json import dumps
 
@@ -548,7 +548,7 @@ def reindex(
     Kafka Backup's own restore needs the indexes; Breakglass reads without them. With --write, the
     indexes are rebuilt in place: records are not changed, and a segment that is damaged before its
     end keeps its index. With --out, the command writes a new backup of the whole topic, with every
-    record that can be proved from the segments and their indexes. Ends with 1 where anything is
+    record that can be proved from the segments and their indexes. Exits with 1 if anything is
     damaged.
     """
     from breakglass.services.pipeline.acts.files import RebuildIndexes
@@ -568,7 +568,7 @@ def reindex(
     command = GuardedCommand(RebuildIndexes(source, key_of(key)), consent)
     rebuilt = command.carry_out(command.freeze(), write=write).value
     if as_json:
-        print_json({"segments": rebuilt})
+        print_json({"schema": 1, "segments": rebuilt})
     else:
         print_table(
             columns("Segment", ">Records", ">Left out", "Why"),

@@ -295,7 +295,7 @@ def verify(id: Id, store: Store, as_json: AsJson = False) -> None:
 
     For each partition, the copy that a restore would use is checked: files by size and SHA-256, the
     end by the cut, the log by the leader epochs. No broker is asked. The store keeps the result;
-    list, status and the console show it. Ends with 1 when anything is damaged.
+    list, status and the console show it. Exits with 1 when anything is damaged.
     """
     from breakglass.services.checkpoint.spark.restore import verify as verified
 

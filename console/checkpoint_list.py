@@ -25,7 +25,7 @@ from breakglass.services.words.moments import time_text
 def list_all(store: Store, as_json: AsJson = False) -> None:
     """List the checkpoints of a store, the newest first.
 
-    Ends with 1 when documents of a checkpoint are damaged: it is listed with the reason.
+    Exits with 1 when documents of a checkpoint are damaged: it is listed with the reason.
     """
     found = all_in(store_at(store))
     if as_json:
@@ -50,7 +50,7 @@ def show(id: Id, store: Store, as_json: AsJson = False) -> None:
 
 
 def end_with(found: StoredCheckpoint, *, as_json: bool) -> NoReturn:
-    """Print a checkpoint that is done, and end with 0 where it is completed."""
+    """Print a checkpoint that is done, and exit with 0 if it is completed."""
     print_checkpoint(found, as_json=as_json)
     raise typer.Exit(0 if found.status is Status.COMPLETED else 1)
 

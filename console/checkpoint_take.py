@@ -107,7 +107,7 @@ def take(
     vector: the ends as they are read, without a promise. Without --level, the strongest promise
     that holds is chosen; `breakglass checkpoint explain` says why.
 
-    Ends with 0 once every partition is copied. A checkpoint that cannot be made consistent fails,
+    Exits with 0 once every partition is copied. A checkpoint that cannot be made consistent fails,
     and says why. A compacted topic needs --hold-retention, or the level vector.
     """
     from breakglass.services.checkpoint.acts.take import TakeCheckpoint

@@ -79,7 +79,7 @@ def diff(
 
     Records are compared by their offsets, metastores by position. With --progress, a restored topic
     is compared with its backup by the offsets that its records had there. Brokers are asked only
-    for topics and replicas. Ends with 0 when the sources are equal, 1 when they differ, and 4 when
+    for topics and replicas. Exits with 0 when the sources are equal, 1 when they differ, and 4 when
     something could not be read.
     """
     from breakglass.services.divergence.address import parse_address

@@ -95,7 +95,7 @@ def freeze(
     raise typer.Exit(outcomes.ended(ending))
 
 
-COLUMNS = columns("Topic-partition", "Without a hold", ">Loses", "Best", ">Loses")
+COLUMNS = columns("Topic-partition", "Without a freeze", ">Loses", "Best", ">Loses")
 
 
 def _document(cluster_id: str, plan: PlannedHold, outcomes: Outcomes) -> dict[str, object]:
@@ -141,7 +141,7 @@ def release_holds(
     """
     views = _views(connection, journal)
     if not views:
-        say("No journal of this cluster has a hold to release.")
+        say("No journal of this cluster has a freeze to end.")
     codes, documents = [0], []
     for view in views:
         code, outcomes = put_back(connection, view.path, consent, quiet=as_json)

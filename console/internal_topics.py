@@ -58,7 +58,7 @@ def internal_topics(
     Before an election, the log of the proposed replica is compared with all other replicas that
     answer. After an election, the log of the leader is compared with the log folder of a dead
     broker, or with a rescue. For each key that differs the command shows what is lost, what is
-    left, and what follows. This command only reads. Ends with 1 where nothing is known of a
+    left, and what follows. This command only reads. Exits with 1 if nothing is known of a
     partition, or where a source could not be compared as a whole.
     """
     from breakglass.services.recovery.internal_topics.finding import InternalSearch

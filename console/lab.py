@@ -70,7 +70,10 @@ def up(
     from breakglass.services.lab.cluster import Cluster
 
     folder = state or default_state()
-    say(f"Starting {brokers} brokers and {controllers} controllers of Kafka {kafka_version}.")
+    nodes = (
+        f"{brokers} broker{'s'[: brokers - 1]} and {controllers} controller{'s'[: controllers - 1]}"
+    )
+    say(f"Starting {nodes} of Kafka {kafka_version}.")
     with _termination_as_interrupt():
         cluster = Cluster.up(
             folder,
@@ -134,7 +137,9 @@ def produce(
     produced = service(cluster, topic, partition, count, acks=acks)
     if as_json:
         offsets = produced.offsets
-        print_json({"topic": topic, "partition": partition, "acks": acks, "offsets": offsets})
+        print_json(
+            {"schema": 1, "topic": topic, "partition": partition, "acks": acks, "offsets": offsets}
+        )
     else:
         print(f"{len(produced.acked)} acknowledged; next offset {produced.end}")
 
@@ -270,6 +275,7 @@ def _settings(pairs: list[str]) -> dict[str, str]:
 
 def _summary(cluster: Cluster) -> dict[str, object]:
     return {
+        "schema": 1,
         "cluster_id": cluster.layout.cluster_id,
         "kafka_version": cluster.layout.kafka_version,
         "state": cluster.state_dir,

@@ -123,7 +123,7 @@ def submit(
     the plan that servers execute; DROP, TERMINATE, PAUSE and RESUME as servers write them. A
     statement that needs more than that, such as CREATE STREAM ... AS SELECT, is refused without
     --server, which lets a ksqlDB server plan and write it; the topic is then read to confirm it.
-    Ends with 4 when it is unknown whether the statement was written.
+    Exits with 4 when it is unknown whether the statement was written.
     """
     from breakglass.services.metastore.acts.command_topic import HandToServer, SubmitStatement
 
@@ -254,7 +254,7 @@ def backup(
     The topic is compared with the newest backup of the service. New commands are appended; a new
     file begins where topic and backup differ. While the command runs, it raises an alarm within two
     seconds when a setting would delete commands, when records are deleted, and when the topic is
-    deleted or recreated. Nothing is restored or created. Ends with 1 after an alarm, when the topic
+    deleted or recreated. Nothing is restored or created. Exits with 1 after an alarm, if the topic
     has less than the backup, or when a command is not one that a restore accepts: it is kept as it
     is.
     """
@@ -319,7 +319,7 @@ def verify(
 
     Lines are checked as a restore checks them. The chain of hashes in the side file finds bit rot,
     commands that are missing or were added, and any change that did not rewrite the chain as well.
-    A digest that you noted elsewhere also finds a change that rewrote the chain. Ends with 1 when
+    A digest that you noted elsewhere also finds a change that rewrote the chain. Exits with 1 when
     something is wrong, or when the file holds no command; with 4 when no side file shows whether
     these are all commands.
     """
@@ -380,7 +380,7 @@ def _print(verified: MetastoreVerification, whole: bool | Unknown, *, matches: b
         say("the digest is another: lines or the side file were changed or added since")
     if isinstance(whole, Unknown):
         say(whole.reason)
-        state = "NOT PROVED TO BE ALL"
+        state = "NOT PROVEN COMPLETE"
     else:
         state = "the same as in its side file: whole" if whole else "NOT WHOLE"
     print(f"{state}  {verified.commands:,} commands  digest {verified.digest or '-'}")

@@ -114,7 +114,7 @@ def show(
 ) -> None:
     """Show streams, tables, types and queries, as the commands rebuild them.
 
-    An object whose topic is gone is listed with the reason. Ends with 1 if a command cannot be
+    An object whose topic is gone is listed with the reason. Exits with 1 if a command cannot be
     applied; the state before that command is shown. With --lines, a backup that
     kafka-console-producer would split wrongly is refused before anything is printed: a name with
     ':' in it, or a value with a line end. `ksql restore` restores such a backup, and the offsets.
@@ -150,7 +150,7 @@ def print_objects(
     *,
     as_json: bool,
 ) -> None:
-    """Print what the commands amount to; ends with 1 where they cannot be read on."""
+    """Print what the commands amount to; exits with 1 if they cannot be read on."""
     metastore, found, wrong = _rebuilt(connection, service_id, config, file)
     degraded = None if found is None else str(found)
     if as_json:
@@ -192,7 +192,7 @@ def print_history(
     *,
     as_json: bool,
 ) -> None:
-    """Print every command; ends with 1 at one that cannot be read."""
+    """Print every command; exits with 1 at one that cannot be read."""
     entries: list[AppliedCommand] = []
     if file is not None:
         degraded = _replayed(file, entries).degraded

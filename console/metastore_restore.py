@@ -69,7 +69,7 @@ def restore(
             "--snapshots",
             "--store",
             metavar="DIR",
-            help="Folder for a backup of the present topic (default: snapshots, beside FILE).",
+            help="Folder for a backup of the current topic (default: before-restore beside FILE).",
         ),
     ] = None,
     dry_run: DryRun = False,
@@ -79,7 +79,7 @@ def restore(
     """Delete the command topic and restore it from a backup, every command at its old offset.
 
     Stop every ksqlDB server of the service first, and start them afterwards. Every line of the
-    backup is checked first. The present topic is backed up to a file, which can be restored in the
+    backup is checked first. The current topic is backed up to a file, which can be restored in the
     same way. All commands become visible at once; then they are read back and compared. If the
     restore is killed, run the same command again to continue. Each --server is asked, by /info,
     whether it still runs.

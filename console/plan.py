@@ -79,7 +79,7 @@ def make(
 
     This command only reads. The plan goes to stdout, or to the new file that --out names. stderr
     says what the plan elects, what it leaves out, and why; with --out, --json prints the same. A
-    partition is left out when no leader can be recommended for it. Ends with 1 when no leader can
+    partition is left out when no leader can be recommended for it. Exits with 1 when no leader can
     be recommended at all.
     """
     from breakglass.console.evidence import final, say_remembered
@@ -167,7 +167,7 @@ def check(
 ) -> None:
     """Compare a plan with evidence that is read now.
 
-    For each election this says whether it can still be held. This command only reads. Ends with 0
+    For each election this says whether it can still be held. This command only reads. Exits with 0
     if every partition can be elected as planned or is online already, else with 1.
     """
     from breakglass.console.evidence import appraised
@@ -193,7 +193,7 @@ def diff(
 ) -> None:
     """Print the partitions that two plans treat differently.
 
-    Ends with 0 if there are none, else with 1.
+    Exits with 0 if there are none, else with 1.
     """
     from breakglass.services.recovery.plan.edit import diff as compare
 

@@ -121,9 +121,10 @@ def add_replica(
 
     After an election the high watermark stays where it was until min.insync.replicas are in sync,
     and consumers read no further. Each such partition gets as many live brokers as it lacks, of
-    other racks first, and with room for its log. No replica is taken from an assignment: a broker
-    that returns to find itself out of it deletes its log. Without --topics, partitions of which a
-    live replica is still copying are left out. Without --write, the command shows what it would do.
+    other racks first, and with room for its log. No replica is taken from an assignment: a
+    running broker would delete its log, and a broker that is down would rename it to -stray when it
+    starts. Without --topics, partitions of which a live replica is still copying are left out.
+    Without --write, the command shows what it would do.
     """
     from breakglass.services.recovery.acts.add_replicas import AddReplicas
 

@@ -68,8 +68,8 @@ def report(
     """Account for every record of an incident: kept, put back, rescued, lost, or unknown.
 
     The ledger is made from the journal, from the folders of its rescues and those of --rescued, and
-    from the journals of restores. Nothing is changed. With --bootstrap-server the present leaders
-    are asked whether they have the records that were kept. Ends with 1 if the sums do not add up.
+    from the journals of restores. Nothing is changed. With --bootstrap-server the current leaders
+    are asked whether they have the records that were kept. Exits with 1 if the sums do not add up.
     """
     if as_html and as_json:
         raise UsageError("--html and --json are two documents: choose one")

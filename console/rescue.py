@@ -115,16 +115,16 @@ def rescue(connection: Connection, wanted: RescueRequest) -> None:
     DIR/cluster/time/b<broker>; `breakglass backup cat` prints them. The cluster is only read.
 
     --before-return BROKER is for a broker that leads offline partitions as soon as it is started.
-    It saves the records that other replicas hold of these partitions, where the broker is not
-    proved to hold the same records: all of them while its log cannot be read, for a power cut takes
+    It saves the records of these partitions that other replicas hold and that the broker is not
+    proved to hold. While its log cannot be read, these are all of them, because a power cut takes
     records that were acknowledged and not yet flushed. Run the command before you start the broker.
-    It ends with 1 where records are left out or a replica cannot be read, and where an election
-    passed the broker over: its start cuts its own log, too.
+    It exits with 1 if records are left out, if a replica cannot be read, or if an election passed
+    the broker over, because its start then cuts its own log as well.
 
-    --source log:DIR saves whole partitions from the disk of a broker that is down, without asking a
-    cluster. With --bootstrap-server, only the records that the present leaders do not hold are
-    saved. The folder is only read. Damaged parts are skipped and named, and the command ends with
-    1.
+    --source log:DIR saves whole partitions from the disk of a broker that is down, without
+    contacting a cluster. With --bootstrap-server, only the records that the current leaders do not
+    hold are saved. The folder is only read. Damaged parts are skipped and named; the command then
+    exits with 1.
     """
     ways = (wanted.plan is not None, bool(wanted.source), wanted.before_return is not None)
     if sum(ways) != 1:
@@ -470,7 +470,7 @@ def _starts(
 
 def _say_what_is_missing(results: Sequence[CopiedLog]) -> None:
     records, size = sum(one.records for one in results), sum(one.bytes for one in results)
-    say(f"{records:,} records of {len(results):,} partitions saved, {size:,} bytes")
+    say(f"{records:,} records of {partitions_text(len(results))} saved, {size:,} bytes")
     missing = [
         f"{result.partition}  offsets {damage.start:,}-{damage.end - 1:,} are missing: "
         f"{damage.reason}"

@@ -56,7 +56,7 @@ def restore_command_topic(
 ) -> None:
     """Delete the command topic and restore it from a backup, as ksqlDB's program of that name.
 
-    The present topic is backed up to a file first. Commands get their old offsets where the side
+    The current topic is backed up to a file first. Commands get their old offsets where the side
     file of the backup has them, and become visible all at once. A backup that is empty, or lacks
     commands of the topic, also needs --consent, whatever --yes says.
     """

@@ -115,7 +115,7 @@ def finish(
     producer epoch, coordinator epoch, and commit or abort. The leader confirms each transaction:
     the last stable offset moves. A transaction that its coordinator still has under way is left
     alone, unless a lost log proves that it was committed: an election of `__transaction_state` can
-    set it back to Ongoing, and its coordinator aborts it then. Ends with 1 while a hanging
+    set it back to Ongoing, and its coordinator aborts it then. Exits with 1 while a hanging
     transaction is left.
     """
     from breakglass.services.recovery.acts.end_transactions import EndTransactions

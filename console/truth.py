@@ -37,16 +37,11 @@ MOST_PARTITIONS = 20
 def print_scenarios(scenarios: Sequence[Scenario], *, as_json: bool) -> None:
     """List what can happen to a lab."""
     if as_json:
-        print_json(
-            [
-                {
-                    "name": scenario.name,
-                    "summary": scenario.summary,
-                    "options": dict(scenario.options),
-                }
-                for scenario in scenarios
-            ]
-        )
+        listed = [
+            {"name": one.name, "summary": one.summary, "options": dict(one.options)}
+            for one in scenarios
+        ]
+        print_json({"schema": 1, "scenarios": listed})
         return
     print_table(
         SCENARIO_COLUMNS,

@@ -33,9 +33,10 @@ def broken(page: Path) -> Iterator[str]:
 
 
 def _anchors(page: Path) -> set[str]:
-    """What the headings of *page* are linked by: as GitHub makes it, a second one with a number."""
-    found: set[str] = set()
-    for heading in HEADING.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+    """The anchors of *page*, and its headings as GitHub links them, a second one with a number."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    found: set[str] = set(re.findall(r'<a id="([\w-]+)">', text))
+    for heading in HEADING.findall(text):
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
         anchor = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
         number = 1

@@ -46,7 +46,7 @@ class SettingPage(ActPage):
 class HoldPage(SettingPage):
     """Unclean election goes off, until it is released."""
 
-    TITLE = "Hold"
+    TITLE = "Freeze"
     ABOUT = (
         "Keeps the controller from electing by order while you look: it sets "
         "unclean.leader.election.enable to false on topics with offline partitions where it is "
@@ -59,7 +59,7 @@ class ForgetPage(SettingPage):
 
     TITLE = "Forget last leaders"
     ABOUT = (
-        "For a BOMB whose broker nobody can stop. Changes min.insync.replicas of the topic for a "
+        "For a BOMB whose broker you cannot stop. Changes min.insync.replicas of the topic for a "
         "moment, which makes the controller forget whom it would elect by itself, intact leaders "
         "too, and for good. Each of those is named in a phrase of its own."
     )
@@ -128,7 +128,7 @@ class RestoreMetastorePage(ActPage):
     TITLE = "Restore metastore"
     ABOUT = (
         "Deletes the command topic and creates it again from its backup, with every command at "
-        "its old offset. The present topic is backed up first. Type the phrase to confirm; "
+        "its old offset. The current topic is backed up first. Type the phrase to confirm; "
         "everything is read again before anything is deleted."
     )
     UNSAVED = "A restore is under way."

@@ -407,7 +407,7 @@ class DeadBrokerScreen(TextPage):
     TITLE = "Return"
     ABOUT = (
         "Whether a dead broker may be started: which records and transaction markers it would cut "
-        "off under the present leaders, and whether a rescue has them. It changes nothing on the "
+        "off under the current leaders, and whether a rescue has them. It changes nothing on the "
         "cluster or on the disk."
     )
     COPIED = "what its start would lose"

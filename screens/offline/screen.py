@@ -42,6 +42,7 @@ from breakglass.services.incident.row import (
     unread_text,
 )
 from breakglass.services.recovery.judgement.summary import none_offline
+from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import bounded
 from breakglass.themes.roles import Role, Words, role_style
 
@@ -136,7 +137,7 @@ class OfflineScreen(FilteredPage):
             tooltip="What a dead broker would lose if it started, from its log folders",
         ),
         Binding(
-            "h", "hold", "Hold elections", show=False, tooltip="Keep the controller from electing"
+            "h", "hold", "Freeze elections", show=False, tooltip="Keep the controller from electing"
         ),
         Binding(
             "F",
@@ -404,4 +405,4 @@ class OfflineScreen(FilteredPage):
             yield Words(f"by {order.value}", Role.MUTED)
         if groups and not filtered:
             what = "one group" if groups == 1 else f"{groups:,} groups"
-            yield Words(f"{kept:,} in {what}", Role.MUTED)
+            yield Words(f"{partitions_text(kept)} in {what}", Role.MUTED)

@@ -92,7 +92,7 @@ class StatusBar(Widget):
             return
         style = self._style(Role.BOMB)
         text = Text(inert(bounded(told[0], ALARM_LENGTH)), style)
-        more = f" And {len(told) - 1:,} more: 4 shows all." if told[1:] else ""
+        more = f" And {len(told) - 1:,} more: press 4." if told[1:] else ""
         yield from self._wrapped(text, width)
         if more:
             yield Text(more, style)

@@ -162,7 +162,10 @@ class LogSegment:
 
         Raises: READ_ERRORS.
         """
-        position = index.last.position if index.last else 0
+        return self.headers(index.last.position if index.last else 0)
+
+    def headers(self, position: int) -> Iterator[tuple[BatchHeader, int]]:
+        """As `last_headers`, from the batch at *position* on."""
         with storage_errors(str(self.path)), open_regular(self.path) as file:
             while (header := _header_at(file, position, self.path)) is not None:
                 position += header.size

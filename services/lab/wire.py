@@ -105,7 +105,7 @@ class Conversation:
     def _translated(self, error: OSError) -> ConnectFailed | TimedOut:
         if isinstance(error, TimeoutError):
             return TimedOut(f"{self._address} did not answer in time: is that node paused?")
-        return ConnectFailed(f"{self._address} cannot be spoken to ({error}): start that node.")
+        return ConnectFailed(f"{self._address} cannot be reached ({error}): start that node.")
 
 
 NULL_ELR = Unknown("this Kafka has no eligible leader replicas")

@@ -423,7 +423,7 @@ class TopicReader:
         return PolledCommands(records, now >= fetched.end, now, self._epoch)
 
     def _leaders_log(self, deadline: Deadline) -> tuple[CommittedLog, int]:
-        """The log on its present leader, and the next offset to read."""
+        """The log on its current leader, and the next offset to read."""
         from breakglass.services.pipeline.committed_log import CommittedLog
 
         sender = self._client.sender

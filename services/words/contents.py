@@ -6,12 +6,14 @@ from breakglass.services.model import ReplicaLog, Unknown
 
 
 def contents_text(replica: ReplicaLog) -> str:
-    """``whole 0..120``, ``whole 80..120, older not read``, ``corrupt at 40``, ``not read``."""
+    """``whole 0..120``, ``whole 80..120, older not read``, ``corrupt at 40``, ``empty``."""
     contents = replica.contents
     if isinstance(contents, Unknown):
         return "not read"
     start, end = contents.verified_from, contents.verified_to
     older = ", older not read" if contents.stopped else ""
+    if start == end == replica.log_end and not older:
+        return "empty"
     if contents.corrupt_at is not None:
         return f"corrupt at {contents.corrupt_at:,}{older}"
     if isinstance(replica.log_end, int) and end < replica.log_end:

@@ -18,14 +18,14 @@ class Term(NamedTuple):
 
 LEGEND = (
     Term("BOMB", "A log that lacks records is about to lead: stop that broker NOW."),
-    Term("WAIT", "Start the named broker: if its disk has all it had, that is back."),
-    Term("SAFE", "Elect the named broker: it holds all that any replica still has."),
+    Term("WAIT", "Starting the broker may bring it back; run a named rescue first."),
+    Term("SAFE", "Electing it loses nothing that a readable replica holds."),
     Term("LOSS", "Electing loses records: read Loses and Unread, then decide."),
     Term("FORK", "Replicas hold different committed records: compare (d), decide."),
     Term("STUCK", "No election works yet: first fix the cause that the row names."),
-    Term("Heard", "How many replicas have answered, of how many: start the others."),
-    Term("Unread", "This replica was not read: start it. b3 >= 25: it has 25 or more."),
+    Term("Heard", "How many replicas have answered, out of how many."),
+    Term("Unread", "Replicas that were not read. b3 >= 25: at least 25 only on b3."),
     Term("stale", "Not in sync when the leader was lost: it may lack records."),
     Term("elr", "Eligible leader replica: it has what was committed, if flushed."),
-    Term("last", "The last known leader: start it with its disk as it was."),
+    Term("last", "The last known leader: never start it with an empty disk."),
 )

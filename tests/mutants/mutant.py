@@ -13,7 +13,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "rules"
 HEADER = re.compile(r"^(Rule|Breaks|Test): (.+)$")
-RULE = re.compile(r"[RBMHS]\d+|safety: .+|drill: .+")
+RULE = re.compile(r"[RBMHSQ]\d+|safety: .+|drill: .+")
 
 
 HUNK = re.compile(r"^@@ -(\d+)")

@@ -380,7 +380,7 @@ async def test_r02_every_screen_says_until_it_is_noted_that_an_empty_broker_was_
             await console.switch_mode(mode)
             await shows(pilot, ALARM)
             assert lines(console)[1].startswith(" b1 was elected EMPTY, seen at 23:02:51Z"), mode
-            assert "And 1 more: 4 shows all." in text(console), mode
+            assert "And 1 more: press 4." in text(console), mode
             await until(pilot, lambda: "! acknowledge" in lines(console)[-1], "its key")
         await pilot.press("ctrl+r", "2", "1")
         await shows(pilot, ALARM)

@@ -146,7 +146,7 @@ async def test_a_refresh_that_fails_keeps_the_last_truth_and_none_is_made_during
         known_of(pilot).interval = 2.0
         clock.advance(14)
         await until(pilot, lambda: "STALE 1" in lines(pilot.app)[0], "the mark")
-        assert "none offline." in text(pilot.app)
+        await shows(pilot, "none offline.")
 
         pilot.app.post_message(MutationBegan())
         await until(pilot, lambda: known_of(pilot).paused, "the change")

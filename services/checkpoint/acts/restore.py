@@ -69,7 +69,7 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
             folder = self.progress or (
                 (front.state_folder or state_folder()) / "restores" / file_name(cluster_id)
             )
-            plan = make_plan(client, self.store, self.id, self.asked, folder)
+            plan = make_plan(client, self.store, found, self.asked, folder)
         return Frozen(
             cluster_id,
             (ConsentPhrase(plan.phrase + f" of cluster {cluster_id}" * self.elsewhere),),

@@ -106,21 +106,21 @@ class CheckpointPlan:
 def make_plan(
     client: ReadClient,
     store: BackupStore,
-    id: int,
+    found: StoredCheckpoint,
     asked: RestoreAsked,
     state_root: Path,
 ) -> CheckpointPlan:
-    """The effect of restoring checkpoint *id*; reads every byte of its copies.
+    """The effect of restoring the checkpoint *found*; reads every byte of its copies.
+
+    Its documents are not read again: a store may answer each request with others (B36).
 
     Raises:
-        UsageError: there is no such checkpoint; or as `target_names` and `existing`.
+        UsageError: as `target_names` and `existing`.
         Refused: it is not completed; a target holds records, or has other partitions; a group has
             members.
         StorageError: a copy differs from what was committed.
     """
-    found = store.read(id)
-    if found is None:
-        raise UsageError(f"There is no checkpoint {id} in {store.address}: run `checkpoint list`.")
+    id = found.id
     if found.status is not Status.COMPLETED or found.cut is None:
         raise Refused(
             f"checkpoint {id} is {found.status}, and only a completed one can be restored: see "
@@ -228,7 +228,7 @@ class RestoredCopy:
         where = f"{self.topic}-{self.number}"
         if (ends := self.manifest.position) != self.position:
             return f"the copy of {where} ends at {ends}, and the cut is at {self.position}"
-        if damage := self.store.copies.damaged(self._id):
+        if damage := self.store.copies.damaged(self._id, self.manifest):
             return damage
         wanted = self.cut.epochs.get(self.one.number)
         folder = self._folder(SEGMENTS)

@@ -354,12 +354,12 @@ class Copies:
         if self._files.is_deleted(id.checkpoint):
             self._files.remove_rest(id.checkpoint)
 
-    def damaged(self, id: CopyId) -> str | None:
+    def damaged(self, id: CopyId, known: ManifestDocument | None = None) -> str | None:
         """What is wrong with a completed copy's files, every byte read; None if nothing is wrong.
 
-        Raises Refused: the copy is not completed.
+        *known* is its manifest, if that was read before. Raises Refused: it is not completed.
         """
-        manifest = self._read(id).manifest
+        manifest = known or self._read(id).manifest
         if manifest is None:
             raise Refused(f"the copy {_words(id)} is not completed: nothing says what it holds.")
         held = self.contents(id)

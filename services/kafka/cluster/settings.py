@@ -120,7 +120,7 @@ def read_topic_values(
 
     Raises Unreachable: no broker answered before *deadline*.
     """
-    return _described(sender, ANY_BROKER, TOPIC_RESOURCE, topics, deadline, _values)
+    return _described(sender, ANY_BROKER, topics, deadline, _values)
 
 
 def _values(result: Any) -> TopicValues:
@@ -134,7 +134,6 @@ def _values(result: Any) -> TopicValues:
 def _described(
     sender: Sender,
     broker: int,
-    kind: int,
     names: Sequence[str],
     deadline: Deadline,
     read: Callable[[Any], T | Unknown],
@@ -143,6 +142,8 @@ def _described(
 ) -> dict[str, T | Unknown]:
     """What *read* makes of the settings of each of *names*; Unknown where they are hidden.
 
+    They are topics if any *broker* may answer, else names of the broker itself.
+
     With *keys*, only these, each with the values that it would have otherwise.
     """
     from breakglass.services.kafka.wire.messages.reading import (
@@ -150,6 +151,7 @@ def _described(
         settings_request,
     )
 
+    kind = TOPIC_RESOURCE if broker == ANY_BROKER else BROKER_RESOURCE
     request = settings_request(kind, names, keys, synonyms=keys is not None)
     answer = sender.call(broker, request, DescribeConfigsResponse, deadline, lane=lane)
     found = {
@@ -278,7 +280,7 @@ def broker_settings_set(
     Raises Unreachable: the broker did not answer before *deadline*.
     """
     name = str(broker)
-    return _described(sender, broker, BROKER_RESOURCE, [name], deadline, _shown, lane=lane)[name]
+    return _described(sender, broker, [name], deadline, _shown, lane=lane)[name]
 
 
 def topic_settings_set(sender: Sender, topics: Sequence[str], deadline: Deadline) -> Settings:
@@ -286,7 +288,7 @@ def topic_settings_set(sender: Sender, topics: Sequence[str], deadline: Deadline
 
     Raises Unreachable: no broker answered before *deadline*.
     """
-    return _described(sender, ANY_BROKER, TOPIC_RESOURCE, topics, deadline, _shown)
+    return _described(sender, ANY_BROKER, topics, deadline, _shown)
 
 
 def _shown(result: Any) -> tuple[ShownSetting, ...]:
@@ -328,7 +330,7 @@ def read_layered(
     if not topics:
         return {}
     read = partial(_layers, name)
-    return _described(sender, ANY_BROKER, TOPIC_RESOURCE, topics, deadline, read, [name])
+    return _described(sender, ANY_BROKER, topics, deadline, read, [name])
 
 
 def _layers(name: str, result: Any) -> LayeredSetting | Unknown:

@@ -308,7 +308,7 @@ class BrokerConnection:
             )
         reason = error.strerror or str(error) or type(error).__name__
         return ConnectFailed(
-            f"{self._where} cannot be spoken to ({reason}): check that the broker runs and "
+            f"{self._where} cannot be reached ({reason}): check that the broker runs and "
             "that this listener and security.protocol are right",
             reason[:1].lower() + reason[1:],
         )

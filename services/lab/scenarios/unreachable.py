@@ -233,34 +233,34 @@ HUNG_DESIGNEE = Scenario(
 )
 FENCED_DESIGNEE = Scenario(
     "fenced-designee",
-    "`fenced-designee`: clients reach the replica that holds the most; its controllers do not.",
+    "Clients reach the replica that holds the most; its controllers do not.",
     alone(_fenced_designee),
     shape=Shape(prepare=lambda cluster: ControllerLink(cluster, CUT_OFF).plan()),
 )
 REASSIGNING = Scenario(
     "reassigning",
-    "`reassigning`: the partition went offline while it was being moved, and still is (R12).",
+    "The partition went offline while it was being moved, and still is.",
     _reassigning,
     course=COURSE,
 )
 UNREGISTERED_BROKER = Scenario(
     "unregistered-broker",
-    "`unregistered-broker`: the assignment names a broker that the cluster has forgotten (R12).",
+    "The assignment names a broker that the cluster has forgotten.",
     _unregistered,
 )
 FAILED_LOG_DIR = Scenario(
     "failed-logdir",
-    "`failed-logdir`: the leader's broker lives, but the disk under the partition has failed.",
+    "The leader's broker lives, but the disk under the partition has failed.",
     alone(_failed_log_dir),
     shape=Shape(brokers=2, log_dirs=2, overrides=QUICK_CHECKPOINTS),
 )
 CONTROLLER_DOWN = Scenario(
     "controller-down",
-    "`controller-down`: partitions are offline, and there is no controller to elect anybody (R20).",
+    "Partitions are offline, and there is no controller to elect anybody.",
     _controllers_down,
 )
 ALL_REPLICAS_GONE = Scenario(
     "all-replicas-gone",
-    "`all-replicas-gone`: no broker that holds the partition answers; others do.",
+    "No broker that holds the partition answers; others do.",
     alone(_all_gone),
 )

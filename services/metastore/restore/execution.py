@@ -357,7 +357,7 @@ class _Restore:
         present = self._plan.present
         if present is None:
             return
-        self._tell("backing up the present topic")
+        self._tell("backing up the current topic")
         folder = self._work.snapshots / str(now_ms())
         job = BackupJob(self._plan.topic, folder, checked=False)
         outcome = run_backup(self._work.access, job, lambda _: None)
@@ -370,7 +370,7 @@ class _Restore:
         if outcome.file:
             self._report.snapshot = str(folder / outcome.file)
             self._work.journal.note(f"snapshot {self._report.snapshot}")
-            self._tell(f"the present topic is backed up in {self._report.snapshot}")
+            self._tell(f"the current topic is backed up in {self._report.snapshot}")
 
     def _replace_topic(self) -> None:
         plan, deadline = self._plan, Deadline.after(patience.JOB)

@@ -2,7 +2,7 @@
 
 A leader moves its high watermark only while min.insync.replicas are in sync, and consumers read no
 further than that (R30). The act gives such a partition replicas on further live brokers, and takes
-none from it: a broker that returns to find itself out of the assignment deletes its log (R50).
+none from it: a broker that is taken out of the assignment gives its log up (R50).
 """
 
 from __future__ import annotations
@@ -258,9 +258,9 @@ class AddReplicas(Act[tuple[ElectionTarget, ...]]):
         away = {one for target in targets for one in target.assignment} - set(snapshot.live)
         if away:
             remarks.append(
-                f"{named(sorted(away))} stays in the assignment, for a broker that is out of it "
-                "deletes its log when it returns; it truncates what the leader lacks, and "
-                "`breakglass can-start` says whether that loses records"
+                f"{named(sorted(away))} stays in the assignment; taken out of it, its log would be "
+                "renamed to -stray when it starts. As a replica it truncates what the leader "
+                "lacks: `breakglass can-start` says whether that loses records"
             )
         return Frozen(
             snapshot.cluster_id,

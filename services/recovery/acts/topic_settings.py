@@ -148,7 +148,7 @@ def _told(told: LayeredSetting) -> str:
 def _remarks(winners: Sequence[UncleanWinner]) -> Iterator[str]:
     """The winners without the hold. They may change: the hold is right in either case."""
     for winner in winners:
-        yield f"{winner.partition}: without a hold {winner}"
+        yield f"{winner.partition}: without a freeze {winner}"
 
 
 LOOK_SECONDS = 0.05
@@ -321,7 +321,7 @@ def _why_useless(bomb: Assessment) -> str:
         topic = bomb.partition.topic
         return (
             "its topic may allow unclean elections, so that the controller would then elect by "
-            f"order: hold it first, `breakglass recover freeze --topic {topic} --write`"
+            f"order: freeze it first, `breakglass recover freeze --topic {topic} --write`"
         )
     return ""
 

@@ -83,16 +83,17 @@ def proof_of_no_more(
     heard, candidate = replica.last_heard, readable(candidate)
     if heard is None or heard.leader_epoch != evidence.state.leader_epoch:
         return ""
-    when = f"b{replica.broker} reported its log at {time_text(heard.observed_at_ms)}"
+    when = time_text(heard.observed_at_ms)
+    since = f"no leader has been elected since b{replica.broker} reported its log at {when}"
     if not holds_records(heard):
-        return f"{when}, without a leader since: it had no records"
+        return f"{since}: it had no records"
     ours, theirs = candidate.log_start, heard.log_start
     # The head of the log that was heard has to be in the candidate's log as well.
     if isinstance(ours, Unknown) or (ours and (isinstance(theirs, Unknown) or ours > theirs)):
         return ""
     if divergence(heard, candidate) != heard.log_end:
         return ""
-    return f"{when}, without a leader since: it held no more than b{candidate.broker}"
+    return f"{since}: it held no more than b{candidate.broker}"
 
 
 def abandoned(evidence: PartitionEvidence, broker: int | None) -> tuple[int, ...]:

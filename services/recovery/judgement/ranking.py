@@ -172,7 +172,7 @@ def how_far_read(replica: ReplicaLog) -> str:
         )
     if contents.stopped:
         return f"its contents were read back to offset {contents.verified_from:,}"
-    return "its contents were read whole"
+    return "all its contents were read"
 
 
 def contents_read(replica: ReplicaLog) -> bool:

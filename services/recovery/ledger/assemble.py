@@ -71,7 +71,7 @@ OFFLINE = Unknown("it has no leader now")
 
 @dataclass(frozen=True, slots=True)
 class LeaderNow:
-    """The present leader of a partition, and that leader's log."""
+    """The current leader of a partition, and that leader's log."""
 
     leader: int | None
     log: ReplicaLog | Unknown
@@ -215,7 +215,7 @@ def gathered(
 
 
 def with_cluster(sources: LedgerSources, client: ReadClient, seconds: float) -> LedgerSources:
-    """*sources* with the logs of the present leaders, or a note why they could not be asked.
+    """*sources* with the logs of the current leaders, or a note why they could not be asked.
 
     Raises:
         WrongCluster: the addresses belong to another cluster.
@@ -444,7 +444,7 @@ class _PartitionLine:
 
     @property
     def _leader(self) -> int | None:
-        """The leader by the journal; if the journal elected none, the present leader."""
+        """The leader by the journal; if the journal elected none, the current leader."""
         if self.ending.result in _LED:
             return self.ending.leader
         return None if self.now is None else self.now.leader

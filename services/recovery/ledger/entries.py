@@ -180,7 +180,7 @@ class PartitionCase:
     doubtful: tuple[CopiedSpan, ...] = ()
     """Copies that a journal names and that were not found as described."""
     now: ReplicaLog | Unknown | None = None
-    """The log of the present leader; None: the leader was not asked."""
+    """The log of the current leader; None: the leader was not asked."""
 
 
 @quickly_made
@@ -196,11 +196,11 @@ class SettledLogs:
     uncounted: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
     gone: int = 0
-    """Number of records that the election kept and the present leader lacks."""
+    """Number of records that the election kept and the current leader lacks."""
     unconfirmed: str = ""
-    """Why the present leader could not confirm the kept records; empty if it did."""
+    """Why the current leader could not confirm the kept records; empty if it did."""
     not_yet_readable: int | Unknown | None = None
-    """Number of kept records above the present leader's high watermark; None: not asked."""
+    """Number of kept records above the current leader's high watermark; None: not asked."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class PartitionLedger:
     """At least how many records are only in unread logs; they are in no sum."""
     unread_source: str = ""
     confirmed: bool | Unknown | None = None
-    """The present leader has all kept records; None: the leader was not asked."""
+    """The current leader has all kept records; None: the leader was not asked."""
     not_yet_readable: int | Unknown | None = None
     """How many kept records consumers do not get to read yet (R30); None: not asked."""
 

@@ -39,7 +39,7 @@ from breakglass.services.recovery.ledger.entries import (
 )
 
 PRESENT = -1
-"""The broker id of the present leader here: its log differs from that broker's log back then."""
+"""The broker id of the current leader here: its log differs from that broker's log back then."""
 
 
 def settled(case: PartitionCase) -> SettledLogs:
@@ -75,7 +75,7 @@ class _Tally:
 
     counts: dict[Fate, dict[Standing, int]] = field(default_factory=dict)
     readable_to: int | None = None
-    """The high watermark of the present leader; None: not known."""
+    """The high watermark of the current leader; None: not known."""
     cut_off: int = 0
     gone: int = 0
     not_yet_readable: int = 0
@@ -172,7 +172,7 @@ class _Settling:
 
     def _counted(self, order: Sequence[ReplicaLog], labelled: dict[int, list[_Piece]]) -> _Tally:
         """Count each record once: of each log in *order*, the records that earlier logs lack."""
-        # Where consumers stop to read the present leader's log (R30); None: not known.
+        # Where consumers stop to read the current leader's log (R30); None: not known.
         mark = None if self._now is None else self._now.high_watermark
         tally, counted = (
             _Tally(readable_to=mark if isinstance(mark, int) else None),
@@ -257,7 +257,7 @@ class _Settling:
             yield _Layer([(start, led.log_start)], _Label(Fate.LOST, why))
 
     def _gone(self, then: _Reach) -> Iterator[_Layer]:
-        """The offsets that the election kept and the present leader lacks."""
+        """The offsets that the election kept and the current leader lacks."""
         assert self._now is not None
         begins = self._now.log_start
         if isinstance(begins, int):

@@ -88,7 +88,7 @@ WANTED = 2
 
 
 def approve(plan: Plan, by: str, at_ms: int) -> Plan:
-    """*plan* with the agreement of *by* to its present digest.
+    """*plan* with the agreement of *by* to its current digest.
 
     One person counts once: a second approval by the same person changes nothing.
 

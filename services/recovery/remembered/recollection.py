@@ -290,7 +290,7 @@ class Recollection:
     def cut_by_leaders(
         self, client: ReadClient, snapshot: ClusterSnapshot
     ) -> dict[int, PassedOver]:
-        """The brokers that are down, of whose logs present leaders lack something, or may (R46).
+        """The brokers that are down, of whose logs current leaders lack something, or may (R46).
 
         A log that was heard is compared with the leader's. Of others the epochs of the leader say
         whether they may have been passed over; only brokers that an offline partition waits for.

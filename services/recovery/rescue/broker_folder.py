@@ -115,7 +115,9 @@ def read_broker_folder(path: Path) -> BrokerFolder:
     alone = _REPLICA.fullmatch(path.name) and any(path.glob("*.log"))
     root = path.parent if alone else path
     properties = _properties(root / META)
-    cleaned, starts, *reached = (_offsets(root / name) for name in (CLEANED, STARTS, *REACHED))
+    cleaned, starts, *reached = (
+        checkpoint_offsets(root / name) for name in (CLEANED, STARTS, *REACHED)
+    )
     with storage_errors(str(path)):
         folders = [path] if alone else sorted(child for child in path.iterdir() if child.is_dir())
     replicas = tuple(
@@ -213,7 +215,7 @@ def _properties(path: Path, between: str = "=") -> dict[str, str]:
     return {name.strip(): value.strip() for name, found, value in pairs if found}
 
 
-def _offsets(path: Path) -> dict[TopicPartition, int]:
+def checkpoint_offsets(path: Path) -> dict[TopicPartition, int]:
     """The offsets of a checkpoint file, whose lines are ``topic partition offset``."""
     words = [line.split() for line in _text(path).splitlines()]
     return {

@@ -56,7 +56,7 @@ def kept_by_leaders(
     log_ends: dict[TopicPartition, int],
     deadline: Deadline,
 ) -> Iterator[LeaderReach]:
-    """How far the present leaders have the logs of *replicas*, which end at *log_ends*.
+    """How far the current leaders have the logs of *replicas*, which end at *log_ends*.
 
     Raises:
         Unreachable: no broker serves the cluster's metadata.

@@ -355,7 +355,7 @@ def _require_down(snapshot: ClusterSnapshot, broker: int, cluster_id: str) -> No
 def _reaches(
     client: ReadClient, replicas: Sequence[ReplicaFolder], states: Collection[TopicPartition]
 ) -> dict[TopicPartition, LeaderReach]:
-    """How far the present leaders have the logs of *replicas*."""
+    """How far the current leaders have the logs of *replicas*."""
     ends: dict[TopicPartition, int] = {}
     for replica in replicas:
         # A log that cannot be read is reported with the reason by `returning`.

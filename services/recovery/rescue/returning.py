@@ -1,4 +1,4 @@
-"""Finds the records that a dead broker would lose by starting under the present leaders.
+"""Finds the records that a dead broker would lose by starting under the current leaders.
 
 A follower truncates each log where it diverges from the leader's, and drops records before the
 leader's log start. Where a partition has no leader and the broker leads it as soon as it starts,

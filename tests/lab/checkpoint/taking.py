@@ -167,7 +167,9 @@ class Taking:
         self, id: int, renamed: Mapping[str, str] | None = None, *, resume: bool = False
     ) -> CheckpointPlan:
         asked = RestoreAsked(renamed or {}, resume=resume)
-        return make_plan(self.client, self.store, id, asked, self.folder / "restores")
+        return make_plan(
+            self.client, self.store, read(self.store, id), asked, self.folder / "restores"
+        )
 
     def carry_out(
         self,

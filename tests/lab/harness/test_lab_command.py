@@ -58,6 +58,7 @@ def test_a_lab_is_started_broken_mended_and_ended(lab: LabCommand) -> None:
     assert "running" in lab("list")
     assert lab("produce", "orders", "--count", "3") == "3 acknowledged; next offset 3\n"
     written = lab.json("produce", "orders", "--count", "2", "--acks", "1")
+    assert written.pop("schema") == summary["schema"] == 1
     assert written == {"topic": "orders", "partition": 0, "acks": "1", "offsets": [3, 4]}
 
     lab("kill", "2")

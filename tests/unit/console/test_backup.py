@@ -80,6 +80,7 @@ def test_reindex_reports_each_segment_and_fails_where_one_is_damaged_before_its_
     asked = backup("reindex", tmp_path / "torn", "--write")
     assert (asked.code, asked.said[-1]) == (3, f"consent: {consent[1]}")
     result = backup("reindex", tmp_path / "torn", "--write", "--json", *consent)
+    assert result.document["schema"] == 1
     (segment,) = result.document["segments"]
     assert (segment["entries"], segment["left_out"], segment["torn"]) == (5, 10, True)
     assert result.code == 0

@@ -72,7 +72,8 @@ def test_breakglass_by_itself_scores_100() -> None:
     assert ended.code == 0, ended.err
     document = ended.document
     assert document["deductions"] == [], ended.err
-    assert (document["score"], document["lost"], document["left"]) == (100, 0, 0)
+    assert (document["schema"], document["score"], document["lost"]) == (1, 100, 0)
+    assert document["left"] == 0
     assert document["partitions"]
     assert document["wrong_verdicts"] == []
     assert document["best"]["steps"]

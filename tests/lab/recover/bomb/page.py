@@ -37,19 +37,20 @@ SCENES = (
     Scene(
         "bomb: list",
         "b4 runs again with an empty disk, and the controller may elect it at any moment. The "
-        "console puts the broker that you must stop first, then the step that helps most.",
+        "top of the screen names the broker that you must stop, and then the step that helps most.",
         ("FIRST stop b4 NOW: BOMB on 3.", "then start b3", "BOMB stop b4 NOW"),
     ),
     Scene(
         "stopped: list",
-        "The operator stopped b4 in time. The console remembers that b4 was empty, and b1 can be "
-        "elected without loss.",
+        "The operator stopped b4 in time. Breakglass remembers that b4's log was empty: electing "
+        "b1 loses nothing that a readable replica holds.",
         ("SAFE elect b1", "keep b4 down"),
     ),
     Scene(
         "seen: list",
         "On another night b1 died as well, and somebody started b4. The controller elected b4 "
-        "and b2 truncated its log. `carts` is online, and its records are gone.",
+        "and b2 truncated its log. `carts` is online with an empty log. Only b1's disk, which is "
+        "down, still has its records: do not start b1 before its log folders are copied.",
         ("b4 was elected EMPTY", "carts-0..2 went from 125 to 0", "b2 has been truncated"),
     ),
 )

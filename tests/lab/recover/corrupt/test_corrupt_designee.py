@@ -120,7 +120,7 @@ def test_a_whole_designee_is_safe_and_says_that_it_was_read_whole(lab: Lab) -> N
     told = triaged(lab, WHOLE)
     assert (told["verdict"], told["designated_leader"]) == ("SAFE", 2)
     assert told["reasons"][0] == (
-        "b2 holds everything that can be read; its contents were read whole"
+        "b2 holds everything that can be read; all its contents were read"
     )
 
 

@@ -323,6 +323,17 @@ def test_i05_a_copy_is_not_completed_without_its_files(store: BackupStore) -> No
     assert store.copies.partition(1, 2).status is Status.ONGOING
 
 
+def test_h16_files_are_compared_with_the_manifest_that_was_read_once(store: BackupStore) -> None:
+    """A store may give another manifest, with other hashes, the second time."""
+    reserved(store, 1)
+    copied(store, ONE)
+    known = store.copies._read(ONE).manifest
+    store.copies._files.remove([of_copy(ONE, CheckpointFile.MANIFEST)])
+    with pytest.raises(Refused):
+        store.copies.damaged(ONE)
+    assert store.copies.damaged(ONE, known) is None
+
+
 def test_i05_a_completed_copy_whose_bytes_have_changed_is_noticed(store: BackupStore) -> None:
     reserved(store, 1)
     copied(store, ONE)

@@ -268,7 +268,7 @@ def test_when_none_answers_each_is_named_with_its_error(hung: Endpoint, dead: En
     with pytest.raises(errors.ConnectFailed) as caught:
         first_to_answer((hung, dead), connect, Deadline.after(HOUR, clock))
     assert f"{hung} is silent" in str(caught.value)
-    assert f"{dead} cannot be spoken to" in str(caught.value)
+    assert f"{dead} cannot be reached" in str(caught.value)
 
 
 @pytest.mark.usefixtures("short_head_start")

@@ -163,7 +163,11 @@ def test_contents_are_called_whole_only_where_all_of_the_log_was_read(
 ) -> None:
     replica = replace(log(1, (0, 100)), contents=contents)
     limited = any(word in contents_text(replica) for word in ("not read", "corrupt"))
-    assert ("whole" in how_far_read(replica), limited) == (whole, not whole)
+    assert ("all its" in how_far_read(replica), limited) == (whole, not whole)
+
+
+def test_a_log_without_records_is_called_empty_and_not_whole() -> None:
+    assert contents_text(replace(log(1, (0, 0)), contents=LogContents(0, 0))) == "empty"
 
 
 ELIGIBLE, BARRED = ReplicaStanding.ELIGIBLE, ReplicaStanding.BARRED

@@ -1,0 +1,273 @@
+"""Compares the state of a cluster by a copy of the metadata with brokers' own log folders.
+
+A controller that starts from an older copy does not know what brokers have on disk: it makes strays
+of topics that are too new for it (Q9), elects replicas that had left the ISR (Q11), and gives out
+leader epochs and producer ids that are in the logs already (Q12, Q13).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from breakglass.services.divergence.log_source import LogSource, open_log
+from breakglass.services.errors import BreakglassError, MalformedMessage
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.quorum.image import Key, PartitionMetadata
+from breakglass.services.quorum.metadata_copy import LogPosition
+from breakglass.services.recovery.rescue.broker_folder import (
+    EPOCHS,
+    REACHED,
+    BrokerFolder,
+    ReplicaFolder,
+    checkpoint_offsets,
+)
+from breakglass.services.regular_file import read_regular
+
+HIGH_WATERMARKS = REACHED[0]
+MOST_BYTES = 64 * 1024 * 1024
+SNAPSHOT_HEAD = struct.Struct(
+    ">h"  # Version         => int16
+    "I"  # CRC             => uint32   CRC-32C of everything after this field
+    "i"  # ProducerEntries => int32
+)
+PRODUCER_ENTRY = struct.Struct(
+    ">q"  # ProducerId            => int64
+    "h"  # ProducerEpoch         => int16
+    "i"  # LastSequence          => int32
+    "q"  # LastOffset            => int64
+    "i"  # OffsetDelta           => int32
+    "q"  # Timestamp             => int64
+    "i"  # CoordinatorEpoch      => int32
+    "q"  # CurrentTxnFirstOffset => int64
+)
+"""Source: ProducerStateManager.java."""
+COVERED_AT = 6
+
+
+class StrayFolder(NamedTuple):
+    """A replica that its broker would rename to ``-stray`` when it starts."""
+
+    broker: int | None
+    path: Path
+    partition: TopicPartition
+    why: str
+
+
+class OldEpoch(NamedTuple):
+    """A partition whose log has a leader epoch that the copy's controller would give out again."""
+
+    partition: TopicPartition
+    copy: int
+    log: int
+    broker: int | None
+
+
+class ShortMember(NamedTuple):
+    """A replica of the copy's ISR whose log ends before another replica's."""
+
+    partition: TopicPartition
+    isr: tuple[int, ...]
+    broker: int
+    end: LogPosition
+    longest: int
+    longest_end: LogPosition
+    committed: int
+    """The largest high watermark that a broker noted: no member of the true ISR ends before it."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether the replica had left the ISR, or lost the end of its log since."""
+        return self.end.offset < self.committed
+
+
+@dataclass(frozen=True, slots=True)
+class DataFindings:
+    """What starting from the copy would do to the data in the folders."""
+
+    replicas: int
+    """Replicas that were compared."""
+    strays: tuple[StrayFolder, ...]
+    old_epochs: tuple[OldEpoch, ...]
+    short_members: tuple[ShortMember, ...]
+    next_producer_id: int | None
+    """The copy's; None: it has given out none."""
+    largest_producer_id: int | None
+    """In producer snapshots and in batches after them; None: neither has an id."""
+    producer_id_in: Path | None
+    """The file that has that id."""
+    unread: tuple[str, ...]
+    """Files and folders that could not be read, each with the reason."""
+
+    @property
+    def reused_producer_ids(self) -> bool:
+        """Whether the copy's controller gives out an id that a log has (Q12)."""
+        largest = self.largest_producer_id
+        return largest is not None and largest >= (self.next_producer_id or 0)
+
+    @property
+    def in_order(self) -> bool:
+        findings = (self.strays, self.old_epochs, self.short_members, self.unread)
+        return not any(findings) and not self.reused_producer_ids
+
+
+@dataclass(slots=True)
+class _Gathered:
+    committed: dict[Key, int] = field(default_factory=dict)
+    ends: dict[Key, dict[int, LogPosition]] = field(default_factory=lambda: defaultdict(dict))
+    strays: list[StrayFolder] = field(default_factory=list)
+    old_epochs: dict[Key, OldEpoch] = field(default_factory=dict)
+    largest: tuple[int, Path] | None = None
+    unread: list[str] = field(default_factory=list)
+
+
+def compare_data(
+    folders: Sequence[BrokerFolder],
+    values: Mapping[Key, Any],
+    go_on: Callable[[], object] = lambda: None,
+) -> DataFindings:
+    """Compare brokers' *folders* with the state *values* of a copy of the metadata."""
+    found = _Gathered()
+    for folder in folders:
+        roots = {replica.path.parent for replica in folder.replicas}
+        marks = {root: checkpoint_offsets(root / HIGH_WATERMARKS) for root in roots}
+        for replica in folder.replicas:
+            go_on()
+            committed = marks[replica.path.parent].get(replica.partition, 0)
+            _look(folder.broker, replica, committed, values, found)
+    topics = {key[1]: name for key, name in values.items() if key[0] == "topic"}
+    shorter = (
+        short
+        for key, ends in found.ends.items()
+        for short in _short(
+            TopicPartition(topics[key[1]], key[2]), values[key], ends, found.committed[key]
+        )
+    )
+    return DataFindings(
+        replicas=sum(len(folder.replicas) for folder in folders),
+        strays=tuple(found.strays),
+        old_epochs=tuple(found.old_epochs.values()),
+        short_members=tuple(shorter),
+        next_producer_id=values.get(("producer ids",)),
+        largest_producer_id=found.largest[0] if found.largest else None,
+        producer_id_in=found.largest[1] if found.largest else None,
+        unread=tuple(found.unread),
+    )
+
+
+def _look(
+    broker: int | None,
+    replica: ReplicaFolder,
+    committed: int,
+    values: Mapping[Key, Any],
+    found: _Gathered,
+) -> None:
+    try:
+        log = open_log(replica.path.name, replica.path)
+        for producer_id, path in _producers(log, replica.path, found.unread):
+            if found.largest is None or producer_id > found.largest[0]:
+                found.largest = producer_id, path
+    except BreakglassError as error:
+        found.unread.append(f"{replica.path}: {error}")
+        return
+    partition = replica.partition
+    if replica.topic_id is None:
+        found.unread.append(f"{replica.path}: partition.metadata names no topic id")
+        return
+    key = ("partition", replica.topic_id.bytes, partition.partition)
+    state: PartitionMetadata | None = values.get(key)
+    if state is None or (broker is not None and broker not in state.replicas):
+        if ("topic", replica.topic_id.bytes) not in values:
+            why = "the copy does not know its topic id"
+        elif state is None:
+            why = "the copy does not know the partition"
+        else:
+            why = f"the copy assigns it to {','.join(map(str, state.replicas))}"
+        found.strays.append(StrayFolder(broker, replica.path, partition, why))
+        return
+    read = _log_end(log, replica.path)
+    if isinstance(read, Unknown):
+        found.unread.append(f"{replica.path}: {read.reason}")
+        return
+    epoch, end = read
+    known = found.old_epochs.get(key)
+    if epoch > max(state.leader_epoch, known.log if known else -1):
+        found.old_epochs[key] = OldEpoch(partition, state.leader_epoch, epoch, broker)
+    if broker is not None:
+        found.ends[key][broker] = end
+        found.committed[key] = max(committed, found.committed.get(key, 0))
+
+
+def _short(
+    partition: TopicPartition,
+    state: PartitionMetadata,
+    ends: Mapping[int, LogPosition],
+    committed: int,
+) -> Iterator[ShortMember]:
+    """Members of the ISR whose logs end before the longest of those that were read (Q11)."""
+    longest = max(ends, key=lambda broker: ends[broker])
+    for broker in state.isr:
+        if broker in ends and ends[broker] < ends[longest]:
+            found = (ends[broker], longest, ends[longest], committed)
+            yield ShortMember(partition, state.isr, broker, *found)
+
+
+def _log_end(log: LogSource, path: Path) -> tuple[int, LogPosition] | Unknown:
+    """The last leader epoch that the log's checkpoint names, and the last record's epoch and end.
+
+    A leader notes its epoch before it writes a record at it.
+    """
+    try:
+        lines = read_regular(path / EPOCHS, MOST_BYTES).decode("ascii", "replace").splitlines()
+        epochs = [(int(epoch), int(start)) for epoch, start in map(str.split, lines[2:])]
+        end = log.extent.end
+        written = [epoch for epoch, start in epochs if start < end]
+        last = LogPosition(written[-1] if written else -1, end)
+        return (epochs[-1][0] if epochs else -1), last
+    except (OSError, ValueError) as error:
+        return Unknown(f"{EPOCHS} cannot be read ({error})")
+
+
+def _producers(log: LogSource, path: Path, unread: list[str]) -> Iterator[tuple[int, Path]]:
+    """Producer ids as a broker loads them: of the newest snapshot, and of each batch after it."""
+    loaded = log.extent.start
+    for snapshot in sorted(path.glob("*.snapshot"), reverse=True):
+        largest = _largest_producer(snapshot)
+        if isinstance(largest, Unknown):
+            unread.append(f"{snapshot}: {largest.reason}")
+            continue
+        if largest is not None:
+            yield largest, snapshot
+        loaded = max(loaded, int(snapshot.stem)) if snapshot.stem.isdecimal() else loaded
+        break
+    for segment in log.segments[log.first_needed(loaded) :]:
+        try:
+            for header, _ in segment.headers(segment.index().before(loaded)):
+                if header.producer_id >= 0 and header.last_offset >= loaded:
+                    yield header.producer_id, segment.path
+        except MalformedMessage:
+            # A batch that is torn or damaged: a broker truncates the log there when it starts.
+            return
+
+
+def _largest_producer(path: Path) -> int | None | Unknown:
+    """The largest producer id in a producer snapshot; None: it has no id."""
+    import google_crc32c
+
+    try:
+        data = read_regular(path, MOST_BYTES)
+    except OSError as error:
+        return Unknown(error.strerror or str(error))
+    if len(data) < SNAPSHOT_HEAD.size:
+        return Unknown("it is too short for a producer snapshot")
+    version, crc, count = SNAPSHOT_HEAD.unpack_from(data)
+    if version != 1 or len(data) != SNAPSHOT_HEAD.size + count * PRODUCER_ENTRY.size:
+        return Unknown(f"it is no producer snapshot of version 1 (version {version})")
+    if google_crc32c.value(data[COVERED_AT:]) != crc:
+        return Unknown("the CRC of the producer snapshot is wrong")
+    entries = PRODUCER_ENTRY.iter_unpack(data[SNAPSHOT_HEAD.size :])
+    return max((entry[0] for entry in entries), default=None)

@@ -1,0 +1,191 @@
+"""A cluster that goes on while one of three controllers is down, and then loses every machine.
+
+The lagging controller's copy lacks what was done since; `Lagged` has what was done, from the one
+who did it, and what Kafka's own DumpLogSegments reads in the copies.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from confluent_kafka.admin._scram import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from confluent_kafka.cimpl import NewPartitions
+
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.node import Node
+from breakglass.services.lab.tools import run_tool
+from breakglass.services.lab.topics import configure_topic, create_topic
+
+OLD, NEW, DELETED, GROWN = "t-old", "t-new", "t-del", "t-exp"
+PRINCIPAL, USER, PASSWORD = "User:payroll", "auditor", "a-secret-that-no-output-has"
+LATE = 30
+"""Records of each partition of t-old that the stopped broker 1 does not have."""
+EVERYWHERE = [(1, 2, 3), (2, 3, 1)]
+OVERRIDES = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "metadata.log.max.record.bytes.between.snapshots": "3000",
+    "replica.high.watermark.checkpoint.interval.ms": "500",
+}
+_OFFSET = re.compile(r"\boffset: (\d+)")
+_BATCH = re.compile(
+    r"baseOffset: (\d+) lastOffset: (\d+) .*partitionLeaderEpoch: (\d+) .* crc: (\d+)"
+)
+
+
+@dataclass
+class Lagged:
+    """The folders of the lost cluster, and the truth of them."""
+
+    cluster: Cluster
+    lagging: Node
+
+    @property
+    def best_controllers(self) -> list[Node]:
+        return [node for node in self.cluster.controllers if node.id != self.lagging.id]
+
+    def addresses(self) -> list[str]:
+        """The folders of every node, metadata and data, as they are named to the command."""
+        nodes = self.cluster.layout.nodes
+        folders = [
+            folder for node in nodes for folder in (node.folder / "metadata", *node.log_dirs)
+        ]
+        return [f"log:{folder}" for folder in dict.fromkeys(folders)]
+
+    def dumped(self, node: Node) -> Dump:
+        return dump(self.cluster, copy_of(node))
+
+
+@dataclass(frozen=True)
+class Dump:
+    """What Kafka's own tool reads in the segments of a copy."""
+
+    batches: list[tuple[int, int, int, int]]
+    """First offset, last offset, epoch, CRC."""
+    records: list[tuple[int, str, dict[str, Any]]]
+    """Offset, type and fields."""
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1][1] + 1
+
+    def types_from(self, offset: int) -> list[str]:
+        return [kind for at, kind, _ in self.records if at >= offset]
+
+
+def copy_of(node: Node) -> Path:
+    return node.layout.folder / "metadata" / "__cluster_metadata-0"
+
+
+def dump(cluster: Cluster, folder: Path) -> Dump:
+    files = ",".join(map(str, sorted(folder.glob("*.log"))))
+    four = not cluster.kafka.version.startswith("3.")
+    said = run_tool(
+        cluster.kafka,
+        "org.apache.kafka.tools.DumpLogSegments" if four else "kafka.tools.DumpLogSegments",
+        ("--cluster-metadata-decoder", "--files", files),
+    ).check()
+    batches, records = [], []
+    for line in said.stdout.splitlines():
+        batch, offset = _BATCH.search(line), _OFFSET.search(line)
+        if batch:
+            first, last, epoch, crc = map(int, batch.groups())
+            batches.append((first, last, epoch, crc))
+        elif offset and " payload: " in line:
+            content = json.loads(line.partition(" payload: ")[2])
+            records.append((int(offset[1]), content["type"], content["data"]))
+    return Dump(batches, records)
+
+
+def lose_everything(cluster: Cluster) -> Lagged:
+    """Stop a controller that follows, change what there is to change, kill every process."""
+    for topic in (OLD, DELETED):
+        create_topic(cluster, topic, EVERYWHERE)
+    create_topic(cluster, GROWN, EVERYWHERE[:1])
+    _produce(cluster, OLD, 2, 25)
+    leader = json.loads((copy_of(cluster.broker(1)) / "quorum-state").read_text())["leaderId"]
+    lagged = Lagged(cluster, next(node for node in cluster.controllers if node.id != leader))
+    lagged.lagging.kill()
+
+    admin = AdminClient({"bootstrap.servers": cluster.lab_bootstrap})
+    create_topic(cluster, NEW, EVERYWHERE)
+    _all(admin.delete_topics([DELETED]))
+    _all(admin.create_partitions([NewPartitions(GROWN, 2, [[1, 2, 3]])]))
+    configure_topic(cluster, OLD, {"retention.ms": "777000"})
+    anywhere = (PRINCIPAL, "*", AclOperation.READ, AclPermissionType.ALLOW)
+    _all(
+        admin.create_acls(
+            [AclBinding(ResourceType.TOPIC, OLD, ResourcePatternType.LITERAL, *anywhere)]
+        )
+    )
+    salted = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    upsertion = UserScramCredentialUpsertion(USER, salted, PASSWORD.encode())
+    _all(admin.alter_user_scram_credentials([upsertion]))
+    run_tool(
+        cluster.kafka,
+        "kafka.admin.ConfigCommand",
+        (
+            *("--bootstrap-server", cluster.lab_bootstrap, "--alter", "--entity-type", "users"),
+            *("--entity-name", USER, "--add-config", "producer_byte_rate=4096"),
+        ),
+    ).check()
+    for _ in range(12):
+        # Each asks some broker for a producer id; every broker asks for a block of its own.
+        _produce(cluster, OLD, 2, 1)
+    _produce(cluster, NEW, 2, 10)
+    cluster.broker(1).stop()
+    cluster.wait_until(
+        lambda: all(1 not in cluster.partition(OLD, one, via=2).isr for one in (0, 1)),
+        "b1 to leave the ISR",
+    )
+    _produce(cluster, OLD, 2, LATE)
+    cluster.wait_until(lambda: _checkpointed(cluster.broker(2)), "the high watermark on disk")
+    for node in (*cluster.controllers, *cluster.brokers):
+        if node.running:
+            node.kill()
+    return lagged
+
+
+def _checkpointed(broker: Node) -> bool:
+    """Whether the broker has noted the high watermark of all 25 + 12 + 30 records."""
+    lines = (broker.layout.log_dirs[0] / "replication-offset-checkpoint").read_text().splitlines()
+    marks = {tuple(line.split()[:2]): int(line.split()[2]) for line in lines[2:]}
+    return all(marks.get((OLD, str(one)), 0) == 25 + 12 + LATE for one in (0, 1))
+
+
+def _produce(cluster: Cluster, topic: str, partitions: int, count: int) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.lab_bootstrap,
+            "enable.idempotence": True,
+            "partitioner": "consistent",
+        }
+    )
+    failed: list[object] = []
+    for partition in range(partitions):
+        for number in range(count):
+            producer.produce(
+                topic,
+                b"%d" % number,
+                partition=partition,
+                on_delivery=lambda error, _: failed.append(error) if error else None,
+            )
+    assert producer.flush(60) == 0
+    assert not failed
+
+
+def _all(futures: dict[Any, Any]) -> None:
+    for future in futures.values():
+        future.result(60)

@@ -1,0 +1,184 @@
+"""Brokers' log folders beside a copy of the metadata: strays, old ISRs, epochs and producer ids."""
+
+from __future__ import annotations
+
+import struct
+from base64 import urlsafe_b64encode
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from breakglass.services.quorum.data_folders import DataFindings, compare_data
+from breakglass.services.quorum.image import Key, PartitionMetadata
+from breakglass.services.recovery.rescue.broker_folder import read_broker_folder
+from tests.kit.metadata_log import batch, crc32c
+from tests.unit.quorum.clusters import LEDGER, ORDERS
+
+ENTRY = struct.Struct(">qhiqiqiq")
+
+
+class Disks:
+    """Log folders in the making, one for each broker."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def replica(
+        self,
+        broker: int,
+        number: int,
+        records: int,
+        *,
+        topic: str = "orders",
+        topic_id: UUID = ORDERS,
+        epochs: tuple[tuple[int, int], ...] = ((0, 0),),
+        committed: int = 0,
+        producers: tuple[int, ...] = (),
+        writer: int = -1,
+        snapshot_at: int | None = None,
+    ) -> Path:
+        folder = self.root / str(broker)
+        replica = folder / f"{topic}-{number}"
+        replica.mkdir(parents=True)
+        (folder / "meta.properties").write_text(f"version=1\nnode.id={broker}\n")
+        one = [(None, b"value")]
+        content = b"".join(
+            batch(at, epochs[-1][0], one, producer_id=writer) for at in range(records)
+        )
+        (replica / f"{0:020}.log").write_bytes(content)
+        written = urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+        (replica / "partition.metadata").write_text(f"version: 0\ntopic_id: {written}\n")
+        lines = ["0", str(len(epochs)), *(f"{epoch} {start}" for epoch, start in epochs)]
+        (replica / "leader-epoch-checkpoint").write_text("\n".join(lines) + "\n")
+        mark = folder / "replication-offset-checkpoint"
+        earlier = mark.read_text().splitlines()[2:] if mark.exists() else []
+        marks = [*earlier, f"{topic} {number} {committed}"]
+        mark.write_text("\n".join(["0", str(len(marks)), *marks]) + "\n")
+        if producers:
+            entries = b"".join(ENTRY.pack(one, 0, 0, 0, 0, 0, 0, -1) for one in producers)
+            body = struct.pack(">i", len(producers)) + entries
+            at = records if snapshot_at is None else snapshot_at
+            (replica / f"{at:020}.snapshot").write_bytes(struct.pack(">hI", 1, crc32c(body)) + body)
+        return replica
+
+    def against(self, *states: PartitionMetadata, next_id: int = 0) -> DataFindings:
+        values: dict[Key, Any] = {
+            ("topic", ORDERS.bytes): "orders",
+            ("producer ids",): next_id,
+            **{("partition", ORDERS.bytes, at): one for at, one in enumerate(states)},
+        }
+        return compare_data(
+            [read_broker_folder(one) for one in sorted(self.root.iterdir())], values
+        )
+
+
+def state(*isr: int, epoch: int = 0) -> PartitionMetadata:
+    return PartitionMetadata((1, 2, 3), isr, isr[0], epoch, 0)
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Disks:
+    return Disks(tmp_path / "disks")
+
+
+def test_q04_folders_that_agree_with_the_copy_are_in_order(disks: Disks) -> None:
+    for broker in (1, 2, 3):
+        disks.replica(broker, 0, 10, committed=10, producers=(7,))
+    found = disks.against(state(1, 2, 3), next_id=1000)
+    assert found.in_order
+    assert found.replicas == 3
+
+
+def test_q04_each_reason_to_become_a_stray_is_named(disks: Disks) -> None:
+    disks.replica(1, 0, 1, topic="ledger", topic_id=LEDGER)
+    disks.replica(1, 5, 1)
+    disks.replica(9, 0, 1)
+    found = disks.against(state(1, 2))
+    assert [(one.broker, str(one.partition), one.why) for one in found.strays] == [
+        (1, "ledger-0", "the copy does not know its topic id"),
+        (1, "orders-5", "the copy does not know the partition"),
+        (9, "orders-0", "the copy assigns it to 1,2,3"),
+    ]
+    assert not found.in_order
+
+
+def test_q05_a_member_below_a_high_watermark_had_left_the_isr(disks: Disks) -> None:
+    disks.replica(1, 0, 5, committed=5)
+    disks.replica(2, 0, 8, committed=7)
+    disks.replica(3, 0, 7, committed=7)
+    found = disks.against(state(1, 2, 3))
+    assert [(one.broker, one.longest, one.proved) for one in found.short_members] == [
+        (1, 2, True),
+        (3, 2, False),
+    ]
+
+
+def test_q05_a_member_with_an_older_epoch_is_short_though_its_log_is_longer(disks: Disks) -> None:
+    disks.replica(1, 0, 9, epochs=((0, 0),))
+    disks.replica(2, 0, 5, epochs=((0, 0), (2, 4)))
+    (short,) = disks.against(state(1, 2, epoch=2)).short_members
+    assert (short.broker, short.longest) == (1, 2)
+
+
+def test_q05_an_epoch_at_which_nothing_was_written_ranks_nothing_but_was_used(disks: Disks) -> None:
+    disks.replica(1, 0, 5, epochs=((0, 0), (3, 5)))
+    disks.replica(2, 0, 5)
+    found = disks.against(state(1, 2, epoch=2))
+    assert found.short_members == ()
+    assert [(one.copy, one.log) for one in found.old_epochs] == [(2, 3)]
+
+
+def test_a_replica_that_is_not_in_the_isr_may_be_short(disks: Disks) -> None:
+    disks.replica(1, 0, 5)
+    disks.replica(2, 0, 8, committed=8)
+    assert disks.against(state(2)).short_members == ()
+
+
+@pytest.mark.parametrize(("next_id", "reused"), [(0, True), (7, True), (8, False)])
+def test_q05_an_id_in_a_snapshot_at_or_above_the_next_is_given_out_twice(
+    next_id: int, reused: bool, disks: Disks
+) -> None:
+    disks.replica(1, 0, 5, producers=(3, 7))
+    disks.replica(1, 1, 5, producers=(4,))
+    found = disks.against(state(1), state(1), next_id=next_id)
+    assert (found.largest_producer_id, found.reused_producer_ids) == (7, reused)
+
+
+def test_q05_ids_of_batches_after_the_newest_snapshot_count(disks: Disks) -> None:
+    disks.replica(1, 0, 5, producers=(3,), writer=2000, snapshot_at=2)
+    disks.replica(1, 1, 5, writer=1500)
+    disks.replica(1, 2, 5, producers=(4,), writer=9000)
+    found = disks.against(state(1), state(1), state(1), next_id=2000)
+    assert (found.largest_producer_id, found.reused_producer_ids) == (2000, True)
+    assert found.producer_id_in is not None
+    assert found.producer_id_in.name == f"{0:020}.log"
+
+
+@settings(max_examples=40, deadline=None)
+@given(where=st.integers(min_value=0), bit=st.integers(0, 7))
+def test_a_damaged_producer_snapshot_is_named_and_not_believed(
+    where: int, bit: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    disks = Disks(tmp_path_factory.mktemp("disks"))
+    replica = disks.replica(1, 0, 5, producers=(3, 7))
+    (path,) = replica.glob("*.snapshot")
+    content = bytearray(path.read_bytes())
+    content[where % len(content)] ^= 1 << bit
+    path.write_bytes(content)
+    found = disks.against(state(1), next_id=1000)
+    assert found.largest_producer_id is None
+    assert [line.startswith(str(path)) for line in found.unread] == [True]
+
+
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata"])
+def test_a_file_that_is_missing_is_named(name: str, disks: Disks) -> None:
+    replica = disks.replica(1, 0, 5)
+    (replica / name).unlink()
+    found = disks.against(state(1))
+    assert len(found.unread) == 1
+    assert name in found.unread[0]
+    assert not found.in_order
