@@ -284,14 +284,3 @@ async def test_another_cluster_is_not_asked_for_the_ledger(tmp_path: Path) -> No
             await opens(pilot, LedgerScreen)
             for words in ("The sums add up", "was not asked", CLUSTER_ID):
                 await shows(pilot, words)
-
-
-async def test_a_journal_of_many_partitions_is_read_beside_the_screen(tmp_path: Path) -> None:
-    many = {TopicPartition("orders", number): "0" for number in range(1_001)}
-    with Journal.open(CLUSTER, tmp_path) as journal:
-        journals.plan(journal, many)
-        journals.step(journal, ELECT, dict.fromkeys(many, journals.elected()))
-        journal.finish("succeeded")
-    async with journal_of(tmp_path) as pilot:
-        await shows(pilot, "orders-0 ")
-        await shows(pilot, "1,001 elected")

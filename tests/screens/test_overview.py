@@ -50,11 +50,9 @@ from tests.kit.incidents import (
     every_verdict,
     hostile_names,
     incident_of,
-    many_offline,
     nothing_offline,
     online_partition,
 )
-from tests.kit.work import calls_of
 from tests.screens.canned_access import REFUSED, CannedAccess
 from tests.screens.consoles import Asked, console_on
 from tests.screens.drawing import at_rest
@@ -276,14 +274,6 @@ async def test_hostile_names_and_paths_are_inert() -> None:
         await shows(pilot, "log.dirs")
         assert is_inert(pilot.app)
         assert "[red]x[/]" in text(pilot.app)
-
-
-async def test_a_tick_of_the_screen_does_nothing_for_each_partition() -> None:
-    async with overview(many_offline(5_000, topics=100)) as pilot:
-        await shows(pilot, "Of 5,000 partitions")
-        screen = pilot.app.screen
-        assert isinstance(screen, OverviewScreen)
-        assert calls_of(screen.tick) < 5_000
 
 
 SEEN = "22:13:20Z"

@@ -1,14 +1,11 @@
-"""Records of one source or two: paged, searched, marked, exported, compared; damage in place, of
-fuzzed segments, indexes and log folders too.
-"""
+"""Records of one source or two: paged, searched, marked, exported, compared; damage in place."""
 
 from __future__ import annotations
 
 import json
-import random
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,15 +21,13 @@ from breakglass.screens.diff.record_page import RecordView
 from breakglass.screens.messages import CopyAsked
 from breakglass.screens.screenshot import hide_records
 from breakglass.services.browse.schemas import Schemas
-from breakglass.services.divergence.address import SourceAddress, parse_address
-from breakglass.services.divergence.align import PairKind, RecordPair
-from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
+from breakglass.services.divergence.address import parse_address
+from breakglass.services.divergence.entry import RecordEntry
 from breakglass.services.divergence.pages import around
 from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name
 from breakglass.services.topic_backup.segment_index import SegmentIndex
-from tests.kit.extent import examples
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.screens.browse.opened import (
     at_offset,
@@ -57,7 +52,6 @@ from tests.unit.divergence.test_log_source import tens, write
 from tests.unit.topic_backup.backups import (
     FIRST,
     RECORDS,
-    as_the_originals,
     back_up,
     overwrite,
     read,
@@ -388,51 +382,6 @@ async def test_kinds_of_sources_are_compared_and_equal_ones_have_no_differences(
 
 
 END = 200
-Spoil = Callable[[bytes, random.Random], bytes]
-
-
-def flipped(content: bytes, rng: random.Random) -> bytes:
-    spoilt = bytearray(content)
-    for _ in range(rng.randint(1, 12)):
-        spoilt[rng.randrange(len(spoilt))] = rng.randrange(256)
-    return bytes(spoilt)
-
-
-def cut(content: bytes, rng: random.Random) -> bytes:
-    return content[: rng.randrange(len(content))]
-
-
-def torn(content: bytes, rng: random.Random) -> bytes:
-    at = rng.randrange(len(content))
-    return content[:at] + content[at + rng.randint(1, 300) :]
-
-
-def zeroed(content: bytes, rng: random.Random) -> bytes:
-    at = rng.randrange(len(content))
-    size = min(rng.randint(1, 2_000), len(content) - at)
-    return content[:at] + bytes(size) + content[at + size :]
-
-
-def noise(content: bytes, rng: random.Random) -> bytes:
-    return rng.randbytes(len(content))
-
-
-SPOILS: Sequence[Spoil] = (flipped, cut, torn, zeroed, noise)
-
-
-def a_backup(folder: Path) -> tuple[SourceAddress, list[Path]]:
-    """Without a manifest, and its files."""
-    topic = back_up(folder, orders(0, END), max_segment_bytes=9_000)
-    as_the_originals(topic)
-    files = [path for path in topic.iterdir() if path.name.startswith("segment")]
-    return parse_address(f"backup:{topic}/0"), sorted(files)
-
-
-def a_log(folder: Path) -> tuple[SourceAddress, list[Path]]:
-    write(folder / "orders-0", 0, tens(0, 100))
-    write(folder / "orders-0", 100, tens(100, END))
-    files = sorted((folder / "orders-0").iterdir())
-    return parse_address(f"log:{folder}/orders-0"), files
 
 
 async def test_a_segment_that_is_gone_is_seen_in_the_tree_and_the_rest_is_browsed(
@@ -451,47 +400,3 @@ async def test_a_segment_that_is_gone_is_seen_in_the_tree_and_the_rest_is_browse
         await until(pilot, lambda: gone.name in "".join(text(pilot.app).split()), gone.name)
         await pilot.press("end")
         await until(pilot, lambda: at_offset(pilot.app) == END - 1, "the last record")
-
-
-@pytest.mark.parametrize("made", [a_backup, a_log])
-async def test_whatever_is_damaged_the_screen_shows_the_rest_and_where(
-    tmp_path: Path, made: Callable[[Path], tuple[SourceAddress, list[Path]]]
-) -> None:
-    whole, _ = made(tmp_path / "whole")
-    async with browser().run_test(size=(100, 30)) as pilot:
-        for seed in range(examples(10)):
-            rng = random.Random(seed)
-            address, files = made(tmp_path / f"spoilt with seed {seed}")
-            spoilt = rng.choice(files)
-            spoilt.write_bytes(rng.choice(SPOILS)(spoilt.read_bytes(), rng))
-            await shown(pilot, address)
-            seen = await _all_of_it(pilot)
-            offsets = [pair.offset for pair in seen]
-            assert offsets == sorted(set(offsets)), seed
-            damages = [pair.left for pair in seen if isinstance(pair.left, UnreadableRange)]
-            for damage in damages:
-                assert "byte " in damage.reason or str(spoilt.parent) in damage.reason, damage
-                await fill(pilot, "g", str(damage.start))
-                await idle(pilot)
-                assert "cannot be read" in text(pilot.app), seed
-            await closed(pilot)
-            await shown(pilot, whole, address)
-            await pilot.press("c", "n", "N", "end", "home")
-            await idle(pilot)
-            records_of(pilot.app)
-            await closed(pilot)
-
-
-async def _all_of_it(pilot: Pilot[None]) -> list[RecordPair]:
-    found: dict[int, RecordPair] = {}
-    for _ in range(3 * END):
-        await idle(pilot)
-        pairs = pilot.app.screen.query_one(PairList)
-        found |= {pair.offset: pair for pair in pairs.window.pairs}
-        before = at_offset(pilot.app)
-        await pilot.press("pagedown")
-        await idle(pilot)
-        if at_offset(pilot.app) == before:
-            break
-    assert all(pair.kind in (PairKind.EQUAL, PairKind.UNREAD) for pair in found.values())
-    return [found[at] for at in sorted(found)]

@@ -214,22 +214,6 @@ async def test_what_cannot_be_compared_says_why_and_what_cannot_be_read_stands_i
         await shown.says("orders-1 is not offline")
 
 
-async def test_a_list_and_its_record_draw_themselves_in_every_size() -> None:
-    async with opened(size=(60, 20), theme="breakglass-monochrome") as shown:
-        await shown.at_offset(100)
-        at = next(place for place, line in enumerate(lines(shown.console)) if line.startswith("▌"))
-        assert lines(shown.console)[at].split()[1:4] == ["!<ev", "100", "e2"]
-        assert lines(shown.console)[at + 1].split()[1:4] == ["!>", "100", "e1"]
-        await shown.opens_record()
-        told = [line.split() for line in lines(shown.console)]
-        assert told[told.index(["!<", "epoch", "2"]) + 1] == ["!>", "1"]
-        for size in ((79, 25), (20, 5), (200, 60)):
-            await shown.pilot.resize_terminal(*size)
-            await shown.closes_record()
-            assert shown.at == 100
-            await shown.opens_record()
-
-
 async def test_a_record_has_every_field_of_both_sides_in_every_form() -> None:
     async with opened(size=(120, 30)) as shown:
         view = await shown.opens_record()

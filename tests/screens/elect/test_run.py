@@ -39,7 +39,7 @@ from tests.kit.fake_broker import Reply
 from tests.kit.fake_controller import Answer, after, failing, unanswered, unheard
 from tests.kit.fake_metadata import CLUSTER_ID
 from tests.screens.consoles import CannedWatch
-from tests.screens.elect.conftest import SIZE, Electing, Gate, Screen
+from tests.screens.elect.conftest import SIZE, Electing, Screen
 from tests.screens.turns import hides, opens, shows, until
 
 INVALID_REQUEST, STORAGE_ERROR = 42, 56
@@ -194,20 +194,6 @@ async def resumes(screen: Screen) -> None:
     await screen.press("r")
     await opens(screen.pilot, ResumeScreen)
     await screen.comes_to(Phase.REVIEW)
-
-
-async def test_a_stop_during_the_rescue_leaves_a_journal_to_be_taken_up(electing: Electing) -> None:
-    held, gate = electing.serve_records(2, electing.fork(), 150), Gate()
-    held.mishaps.append(lambda: gate.act(None, lambda _: held.answer(STORAGE_ERROR)))
-    async with electing.asked() as screen:
-        await screen.agree()
-        await screen.until(gate.reached.is_set, "the rescue")
-        await screen.press("s")
-        gate.opened.set()
-        await screen.comes_to(Phase.DONE)
-        await screen.shows("Stopped: ")
-    assert electing.results == [None]
-    assert electing.steps == []
 
 
 async def test_what_breaks_off_is_not_called_done(

@@ -41,9 +41,6 @@ class OfflinePage(Operated):
     def asked(self, kind: type[Message]) -> Asked:
         return Asked(self.console, kind)
 
-    async def lists(self, *names: str) -> None:
-        await self.until(lambda: self.names[: len(names)] == [*names], f"{names}")
-
 
 @asynccontextmanager
 async def opened(

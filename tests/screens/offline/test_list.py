@@ -42,7 +42,6 @@ from tests.kit.incidents import (
     hostile_names,
     incident_of,
     lossless,
-    many_offline,
     nothing_offline,
     unread,
     waiting,
@@ -199,18 +198,6 @@ async def test_in_ascii_groups_and_rules_have_signs_of_their_own() -> None:
         assert ">orders-0..3 (4)" in page.text
 
 
-async def test_a_long_list_is_made_in_a_thread_and_ends_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(partition_list, "AT_ONCE", 2)
-    async with opened(every_verdict(), size=(120, 40)) as page:
-        assert page.names == GROUPS
-        await page.press("s", "s")
-        await page.lists("users-6")
-        await page.press("asterisk", "ctrl+r")
-        await page.shows("13 marked")
-
-
 async def test_a_change_after_a_reading_without_one_is_seen_in_a_long_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -251,24 +238,6 @@ async def test_nothing_moves_while_a_filter_is_typed_in_place_of_the_keys() -> N
         await page.press("enter")
         await page.until(lambda: page.table.size.height < height, "room for replicas")
         await page.until(lambda: page.lines[-1] == keys, "the keys of a partition")
-
-
-async def test_very_many_partitions_are_listed_opened_and_walked_through() -> None:
-    """Each layout paints the screen: a group is opened in one, and in one more for the bar."""
-    async with opened(many_offline(20_000, topics=10), size=(120, 40)) as page:
-        await page.until(lambda: len(page.table.rows) == 40, "the groups")
-        await page.press(*["down"] * 10)
-        await page.pilot.pause()
-        laid_out: list[object] = []
-        screen = page.console.screen
-        screen.screen_layout_refresh_signal.subscribe(screen, laid_out.append)
-        await page.press("right")
-        await page.until(lambda: len(page.table.rows) > 1_900, "the group")
-        await page.until(lambda: laid_out and page.table.show_vertical_scrollbar, "the bar")
-        await at_rest(page.pilot)
-        assert len(laid_out) <= 2
-        await page.press("end", "home", "pagedown", "down")
-        await page.shows("leader epoch")
 
 
 async def test_figures_older_than_the_metadata_are_told_by_their_age() -> None:

@@ -42,7 +42,6 @@ from tests.kit.incidents import (
     LEDGER,
     diverged_incident,
     every_verdict,
-    hostile_names,
     incident_of,
     lossless,
     many_offline,
@@ -53,7 +52,7 @@ from tests.kit.plans import read_plan, render_plan
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.screens.consoles import Asked, watch_of
 from tests.screens.plan.plan_consoles import FORK, LEDGER_3, OFFSETS, PlanPage, planned, planning
-from tests.screens.turns import is_inert, line_with, opens, strips, text, until
+from tests.screens.turns import line_with, opens, strips, text, until
 from tests.unit.recovery.plans import SAFE
 from tests.unit.recovery.plans import planned as planned_of
 from tests.unit.recovery.replicas import log, offline, silent
@@ -236,18 +235,6 @@ async def test_a_rule_is_for_all_rows_or_for_the_marked_ones_and_filters_show_wh
         await page.write("slash", Prompt, "orders")
         await page.shows("(4 of 13)")
         await page.hides("audit-5")
-
-
-async def test_hostile_names_and_reasons_are_inert() -> None:
-    async with planned(hostile_names()) as page:
-        await page.press("x")
-        await page.idle()
-        await page.press("u")
-        await page.opens("l", LeaderDialog)
-        assert is_inert(page.console)
-        await page.press("escape")
-        await page.closes()
-        await page.shows("[link=x]")
 
 
 async def test_every_dialog_draws_itself_in_every_size_in_ascii() -> None:

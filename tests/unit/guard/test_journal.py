@@ -135,7 +135,7 @@ def test_files_are_for_their_owner_alone(journal: Journal, folder: Path) -> None
     assert [path.stat().st_mode & 0o777 for path in folders] == [0o700] * 3
 
 
-@pytest.mark.parametrize("cluster", ["../../etc", "a/b", "..", "x" * 22, "ключ"])
+@pytest.mark.parametrize("cluster", ["../../etc", "a/b", "..", ".", "", "\0", "ключ"])
 def test_a_cluster_id_cannot_lead_out_of_the_folder(folder: Path, cluster: str) -> None:
     with Journal.open(cluster, folder) as journal:
         assert journal.path.parent.parent == folder / "journal"
@@ -267,29 +267,6 @@ def test_a_journal_cut_off_anywhere_is_read_up_to_its_last_whole_line(
     assert not read(journal.path).torn
 
 
-def test_after_kill_9_everything_that_was_announced_is_there(folder: Path) -> None:
-    program = (
-        "import sys, pathlib; from breakglass.services.guard.journal import Journal;"
-        "from breakglass.services.model import TopicPartition as TP;"
-        f"journal = Journal.open({CLUSTER!r}, pathlib.Path(sys.argv[1]));"
-        "print(journal.path, flush=True)\n"
-        "while True: print(journal.request('elect', {TP('t', 0): {}}), flush=True)"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, folder], stdout=subprocess.PIPE, text=True
-    ) as writer:
-        assert writer.stdout is not None
-        path = Path(writer.stdout.readline().strip())
-        announced = [int(writer.stdout.readline()) for _ in range(50)]
-        writer.kill()
-        rest = writer.stdout.read().splitlines(keepends=True)
-    announced += [int(line) for line in rest if line.endswith("\n")]
-    steps = [step.request.seq for step in read(path).steps]
-    assert steps[: len(announced)] == announced
-    resumed, _ = Journal.resume(path, folder)
-    resumed.close()
-
-
 def test_resuming_says_who_went_on_and_keeps_the_numbers(folder: Path, journal: Journal) -> None:
     execution(journal)
     journal.close()
@@ -301,19 +278,6 @@ def test_resuming_says_who_went_on_and_keeps_the_numbers(folder: Path, journal: 
     assert after.entries[7].kind is EntryKind.RESUMED
     assert after.entries[7].payload == {"who": operator(), "torn": False}
     assert [step.name for step in after.unsettled] == ["elect"]
-
-
-def test_a_finished_copy_from_a_colleague_is_gone_on_with(
-    folder: Path, journal: Journal, tmp_path: Path
-) -> None:
-    journal.finish("stopped")
-    journal.close()
-    copy = tmp_path / "from-anna.jsonl"
-    copy.write_bytes(journal.path.read_bytes())
-    resumed, view = Journal.resume(copy, folder)
-    with resumed:
-        assert (resumed.path, view.cluster_id) == (copy, CLUSTER)
-        assert read(copy).result is None
 
 
 def test_a_running_journal_cannot_be_resumed_nor_another_one_opened(

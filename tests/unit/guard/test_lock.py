@@ -78,13 +78,6 @@ def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     assert target.read_text() == "precious"
 
 
-@pytest.mark.parametrize("cluster", ["..", ".", "a/b", "", "\0", "я"])
-def test_a_cluster_id_is_one_file_name(cluster: str) -> None:
-    assert file_name(cluster).startswith("cluster-")
-    assert os.sep not in file_name(cluster)
-    assert "\0" not in file_name(cluster)
-
-
 def test_lines_are_appended_for_their_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "below" / "lines"
     append_lines(path, b"one\n", "lines")

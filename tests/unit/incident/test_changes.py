@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from breakglass.services.incident.changes import Pending, changes, standing_changed
+from breakglass.services.incident.changes import changes, standing_changed
 from breakglass.services.incident.incident import tally_again, tally_of
 from breakglass.services.incident.row import EvidenceChunk, IncidentRow
 from breakglass.services.model import PartitionState, TopicPartition
@@ -35,26 +35,6 @@ def test_a_partition_that_changed_keeps_its_conclusions_until_it_is_read() -> No
     assert set(found.outdated) == {LEDGER.partition}
     row = next(row for row in found.rows if row.partition == LEDGER.partition)
     assert (row.state.leader_epoch, str(row.action), row.loss) == (11, "elect b1", 50)
-
-
-def test_a_partition_that_is_led_again_has_no_row() -> None:
-    found = changes(INCIDENT.rows, BEFORE, with_ledger(leader=1))
-    assert LEDGER.partition not in {row.partition for row in found.rows}
-    assert not found.outdated
-    assert len(found.rows) == len(STATES) - 1
-
-
-def test_without_an_earlier_reading_every_row_has_to_be_read() -> None:
-    found = changes((), None, BEFORE)
-    assert [row.partition for row in found.rows] == sorted(state.partition for state in STATES)
-    assert all(row.chunk is None for row in found.rows)
-    assert not found.outdated
-
-
-def test_the_same_partitions_in_another_tuple_leave_the_rows_the_very_same() -> None:
-    found = changes(INCIDENT.rows, BEFORE, snapshot_of([replace(state) for state in STATES]))
-    assert found.rows is INCIDENT.rows
-    assert not found.outdated
 
 
 @pytest.mark.parametrize(
@@ -103,18 +83,6 @@ def test_states_in_any_order_give_sorted_rows() -> None:
     first, *others = STATES
     found = changes(INCIDENT.rows[1:], of_states(others), of_states([*others, first]))
     assert [row.state for row in found.rows] == STATES
-
-
-def test_of_a_topic_only_the_partition_that_changed_is_read_again() -> None:
-    orders = [state for state in STATES if state.partition.topic == "orders"]
-    now = [replace(state, leader_epoch=9) if state is orders[1] else state for state in STATES]
-    pending = Pending()
-    pending.turn, pending._due_at = 0, float("inf")
-    pending.update(changes(INCIDENT.rows, of_states(STATES), of_states(STATES)), afresh=False)
-    assert not pending
-    found = changes(INCIDENT.rows, of_states(STATES), of_states(now))
-    pending.update(found, afresh=False)
-    assert [found.rows[at].partition for at in pending.places(found.rows)] == [orders[1].partition]
 
 
 def with_row(number: int, **fields: object) -> tuple[IncidentRow, ...]:

@@ -95,13 +95,6 @@ def test_another_leader_is_no_alarm(before: PartitionEvidence, leader: ReplicaLo
     assert seen(before, leader) is None
 
 
-def test_r02_an_empty_leader_is_told_with_all_that_held_a_log() -> None:
-    found = seen(EMPTY, log(1, role=LAST))
-    assert found is not None
-    assert (found.empty, found.log_end, found.best, found.best_end) == (True, 0, 2, 103)
-    assert [holder.broker for holder in found.holders] == [2, 3]
-
-
 def test_a_log_that_was_read_once_counts_though_its_broker_went_down() -> None:
     later = offline(silent(1), log(2, (0, 70), hw=70))
     assert seen(later, log(2, (0, 70))) is None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from uuid import uuid4
 
 import pytest
 
@@ -51,14 +49,6 @@ def test_a_broker_never_read_is_waited_for_until_it_is_declared_gone(watched: Wa
     assert watched.words() == "WAIT start b3"
 
 
-def test_a_topic_created_again_is_another_one(watched: Watched, cluster: FakeCluster) -> None:
-    watched.read()
-    watched.stop(3)
-    state = cluster.story.states[CARTS]
-    cluster.story.states[CARTS] = replace(state, topic_id=uuid4())
-    assert watched.words() == "WAIT start b3"
-
-
 def test_r02_a_broker_that_was_empty_in_one_partition_is_started_for_no_other_one(
     cluster: FakeCluster, session: Session, watched: Watched
 ) -> None:
@@ -75,11 +65,3 @@ def test_r02_a_broker_that_was_empty_in_one_partition_is_started_for_no_other_on
         assessment = found.assessment(NEVER_READ)
         assert assessment is not None
         assert any("keep it down" in reason for reason in assessment.reasons)
-
-
-def test_r02_a_console_that_is_opened_later_does_not_propose_its_start_either(
-    session: Session, watched: Watched
-) -> None:
-    assert watched.words() == "BOMB stop b3 NOW"
-    watched.stop(3)
-    assert session().words() == "SAFE elect b2"

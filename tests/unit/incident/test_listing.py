@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from breakglass.services.incident.filters import _EXAMPLES, RowFilter
+from breakglass.services.incident.filters import _EXAMPLES
 from breakglass.services.incident.listing import (
     Listing,
     ListingView,
@@ -18,7 +18,6 @@ from breakglass.services.incident.listing import (
     narrowed,
     relisted,
 )
-from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import Role, TopicPartition
 from tests.kit.extent import examples
 from tests.kit.filters import parse_filter
@@ -32,8 +31,6 @@ INCIDENTS = {
 }
 PLAIN = ("o", "orders", "ORD", "-carts", "s-1", "7", "orders-*", "is:bomb", "is:unjudged")
 WORDS = (*_EXAMPLES.values(), *PLAIN)
-OF_GROUPS = ("orders", "-orders", "topic:ord*", "verdict:wait", "internal")
-OF_ROWS = ("orders-7", "orders*", "broker:2", "loss:>0", "is:unknown")
 
 
 @pytest.mark.parametrize("name", INCIDENTS)
@@ -52,21 +49,6 @@ def contents(made: Listing) -> list[tuple[object, ...]]:
     return [(group.key, group.rows, str(group)) for group in made.groups]
 
 
-@pytest.mark.parametrize(
-    ("order", "text", "looks"),
-    [
-        *((RowOrder.URGENCY, text, False) for text in OF_GROUPS),
-        *((RowOrder.URGENCY, text, True) for text in OF_ROWS),
-        *((order, "", order not in (RowOrder.URGENCY, RowOrder.TOPIC)) for order in RowOrder),
-    ],
-)
-def test_only_words_and_orders_that_tell_rows_of_a_group_apart_take_a_look_at_each(
-    order: RowOrder, text: str, looks: bool
-) -> None:
-    whole = listing(many_offline(40).rows, ListingView())
-    assert (narrowed(whole, ListingView(parse_filter(text), order)) is None) == looks
-
-
 def test_the_group_of_the_partition_to_keep_is_opened_if_there_is_one() -> None:
     rows = many_offline(40).rows
     keep = rows[-1].partition
@@ -77,27 +59,6 @@ def test_the_group_of_the_partition_to_keep_is_opened_if_there_is_one() -> None:
     assert len(made.opened) == 1
     gone = TopicPartition(keep.topic, 10_000)
     assert listing(rows, ListingView(), keep=gone).opened == frozenset()
-
-
-@pytest.mark.parametrize(
-    ("text", "of_topics"), [("t", True), ("-topic:x*", True), ("verdict:wait", False)]
-)
-def test_a_word_is_asked_once_for_all_groups_of_a_topic_or_of_a_conclusion(
-    text: str, of_topics: bool
-) -> None:
-    incident = many_offline(400, topics=4)
-    whole = listing(incident.rows, ListingView())
-    (test,) = parse_filter(text).tests
-    asked = []
-
-    def keeps(row: IncidentRow) -> bool:
-        asked.append(row.partition.topic if of_topics else (row.verdict, row.action))
-        return test.keeps(row)
-
-    counted = RowFilter(text, (replace(test, keeps=keeps),))
-    made = narrowed(whole, ListingView(counted))
-    assert made is not None
-    assert len(asked) == len(set(asked)) < len(whole.groups)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5])
@@ -131,16 +92,6 @@ def test_listing_again_what_changed_is_what_listing_all_rows_makes(
     wanted = listing(now, ListingView())
     assert contents(made) == contents(wanted)
     assert made.by_key == {group.key: group for group in made.groups}
-
-
-def test_groups_none_of_whose_rows_changed_are_not_made_again() -> None:
-    rows = many_offline(400, topics=4).rows
-    whole = listing(rows, ListingView())
-    made = relisted(whole, rows, (replace(rows[0], log_end=7), *rows[1:]))
-    fresh = [group for group in made.groups if group not in whole.groups]
-    assert [group.key for group in fresh] == [
-        group.key for group in whole.groups if rows[0] in group.rows
-    ]
 
 
 RETURNING = offline(log(1, (0, 9), role=Role.LAST_KNOWN_ELR), silent(3), topic="stock", number=0)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from breakglass.services.incident.listing import RowOrder, ordered
 from breakglass.services.incident.row import (
-    CHUNK,
     EvidenceChunk,
     PartitionGroup,
     Sum,
@@ -19,7 +18,6 @@ from breakglass.services.incident.row import (
     action_text,
     against,
     best_text,
-    chunks_of,
     grouped,
     heard_text,
     judged_again,
@@ -42,13 +40,9 @@ from tests.kit.incidents import (
     lossless,
     many_offline,
     unread,
-    waiting,
 )
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import HEALTHY, log, offline, silent, without_epochs
-
-BYTES_EACH = 120
-"""What a partition may take when it is frozen beside its like."""
 
 
 def test_every_kind_of_unknown_and_of_value_survives() -> None:
@@ -65,12 +59,6 @@ def test_every_kind_of_unknown_and_of_value_survives() -> None:
     (thawed,) = EvidenceChunk([odd], READ_AT_MS).thaw()
     assert thawed == odd
     assert isinstance(thawed.replicas[1].epochs, Denied)
-
-
-def test_neighbours_that_are_alike_take_little_room() -> None:
-    evidence = [waiting(number) for number in range(10 * CHUNK)]
-    frozen = sum(len(chunk) for chunk, _ in chunks_of(evidence, READ_AT_MS))
-    assert frozen < BYTES_EACH * len(evidence)
 
 
 @given(st.lists(partitions(), max_size=4))

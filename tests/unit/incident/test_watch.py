@@ -21,9 +21,7 @@ from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from breakglass.services.model import LogContents, TopicPartition, Unknown
-from breakglass.services.recovery.evidence.contents import OFF
 from breakglass.services.recovery.judgement.assessment import Verdict
-from breakglass.services.session import Effort
 from tests.kit.clock import Clock
 from tests.kit.deadlines import MOMENT
 from tests.kit.fake_broker import Body, HangUp
@@ -362,10 +360,3 @@ def test_a_log_is_read_again_once_it_became_another(cluster: FakeCluster, watche
     assert isinstance(shown[0], Unknown), "it is shown before it is read"
     assert contents_asked(cluster)[len(before) :] == [ORDERS[1]]
     assert shown[-1] == LogContents(0, 90, bytes_read=151)
-
-
-def test_a_console_that_is_told_to_read_none_says_so(
-    cluster: FakeCluster, session: Session
-) -> None:
-    assert contents_of(session(contents=Effort.OFF).read(), ORDERS[0]) == OFF
-    assert contents_asked(cluster) == []

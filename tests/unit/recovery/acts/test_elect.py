@@ -6,7 +6,6 @@ import pytest
 
 from breakglass.services.errors import ConsentMissing, WrongCluster
 from breakglass.services.guard.act import Armed, JournalOpened
-from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.recovery.acts.elect import (
     BatchBegun,
     OutcomesReported,
@@ -15,7 +14,6 @@ from breakglass.services.recovery.acts.elect import (
 )
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
-from tests.kit.fake_controller import after
 from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.recovery.guarded.conftest import Session
 from tests.unit.topic_backup.batch_bytes import batch
@@ -62,20 +60,6 @@ def test_addresses_that_lead_elsewhere_by_now_elect_nothing(session: Session) ->
     with pytest.raises(WrongCluster):
         election.run(election.phrases)
     assert session.controller.steps == []
-
-
-def test_asked_to_stop_it_ends_after_the_batch_and_can_be_resumed(session: Session) -> None:
-    session.offline(count=3)
-    wanted = session.wanted()
-    asked: list[bool] = []
-    session.stop = lambda: bool(asked)
-    session.controller.next(ElectLeadersRequest, after(lambda: asked.append(True)))
-    outcomes = session.election(wanted).run([PHRASE])
-    assert [outcome.result for outcome in outcomes] == [ELECTED, NOT_ATTEMPTED, NOT_ATTEMPTED]
-    assert session.endings == [None]
-    (journal,) = session.journals()
-    assert journal.result is None
-    assert journal.unsettled == ()
 
 
 def test_what_ends_badly_is_partly_failed(session: Session) -> None:

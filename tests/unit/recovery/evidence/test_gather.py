@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
-from kafka.protocol.admin import DescribeTopicPartitionsRequest, ListGroupsRequest
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.admin import DescribeTopicPartitionsRequest
+from kafka.protocol.consumer import ListOffsetsRequest
 
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -26,12 +26,10 @@ from breakglass.services.model import (
 )
 from breakglass.services.recovery.evidence.gather import (
     Evidence,
-    GroupBounds,
     gather,
     merged,
     without_common_epoch,
 )
-from tests.kit.clock import Clock
 from tests.kit.deadlines import HOUR, DeadlineByHand
 from tests.kit.fake_broker import Body, HangUp
 from tests.kit.fake_cluster import FakeCluster
@@ -242,28 +240,6 @@ class TestSilence:
         back.serve(ListOffsetsRequest, answer)
         assert any(ends(one, ORDERS) == [110, 100, None] for one in evidence)
 
-    def test_late_brokers_are_judged_together_by_a_reader_who_takes_time(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
-        """Each would have every partition judged anew."""
-        late = [hold_back(cluster, broker) for broker in (1, 2, 3)]
-        clock, settled = Clock(), False
-
-        def one_more(reports: queue.SimpleQueue[T], moment: Deadline, /) -> T:
-            """One broker answers in each wait after the first evidence."""
-            if not settled or moment.passed:
-                raise queue.Empty
-            late.pop().set()
-            return reports.get(timeout=DEADLINE_SECONDS)
-
-        groups = GroupBounds(client, client.snapshot(soon()), [], soon(), wait=AfterAnswers(0))
-        evidence = gathering(client, wait=one_more, clock=clock, groups=groups)
-        assert next(evidence).silent.keys() == {1, 2, 3}
-        settled = True
-        clock.advance(HOUR)
-        (last,) = evidence
-        assert last.silent == {}
-
     @pytest.mark.parametrize("body", [b"\xff" * 40, b"", b"\0\0\0\0\0\0\0\x09"])
     def test_a_broker_that_answers_nonsense_hides_nobody(
         self, cluster: FakeCluster, client: ReadClient, body: bytes
@@ -294,34 +270,11 @@ class TestHistories:
         told = histories(only(client))
         assert [history.ranges[0].epoch for history in told] == [0, 0]
 
-    def test_they_are_not_read_back_where_the_newest_are_shared(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
-        for broker in (1, 2):
-            cluster.hold(broker, LEDGER, *((epoch, 1) for epoch in range(40)))
-        assert [len(history.ranges) for history in histories(only(client))] == [8, 8]
-        assert len(cluster.brokers[2].requests(FetchRequest)) == 9
-
 
 def histories(evidence: Evidence) -> list[EpochHistory]:
     """Those of the replicas of `ledger-0`."""
     epochs = [log.epochs for log in replicas(evidence, LEDGER)]
     return [history for history in epochs if known(history)]
-
-
-def test_groups_are_asked_once_for_several_goes(cluster: FakeCluster, client: ReadClient) -> None:
-    cluster.story.groups = {"billing": {ORDERS: 90, LEDGER: 4}}
-    snapshot = client.snapshot(soon())
-    groups = GroupBounds(client, snapshot, [ORDERS, LEDGER], soon())
-    groups.start()
-    groups.wait(soon())
-    committed = [
-        evidence.partitions[0].group_offsets
-        for state in snapshot.offline
-        for evidence in gather(client, snapshot, [state], soon(), groups=groups)
-    ]
-    assert committed == [{"billing": 4}, {"billing": 90}]
-    assert len(cluster.brokers[1].requests(ListGroupsRequest)) == 1
 
 
 LONG = log(1, (0, 10), (1, 20), (3, 30), (5, 40))
@@ -370,20 +323,17 @@ def test_only_the_partitions_that_need_it_are_named() -> None:
     assert without_common_epoch([whole, cut]) == {cut.partition}
 
 
-LEDGER_2, OFFSETS = (
-    TopicPartition("ledger", 0),
-    TopicPartition("__consumer_offsets", 3),
-)
+OFFSETS = TopicPartition("__consumer_offsets", 3)
 
 
 @pytest.fixture
 def coordinating() -> Iterator[FakeCluster]:
     """`ledger-0` on b2 and b3; b1, which coordinates the groups, has no replica of it."""
     with FakeCluster(3) as coordinating:
-        coordinating.story.offline(LEDGER_2, (2, 3))
-        coordinating.hold(2, LEDGER_2, (0, 100))
-        coordinating.hold(3, LEDGER_2, (0, 80))
-        coordinating.story.groups = {"billing": {LEDGER_2: 130}}
+        coordinating.story.offline(LEDGER, (2, 3))
+        coordinating.hold(2, LEDGER, (0, 100))
+        coordinating.hold(3, LEDGER, (0, 80))
+        coordinating.story.groups = {"billing": {LEDGER: 130}}
         yield coordinating
 
 
@@ -395,7 +345,7 @@ def group_client(coordinating: FakeCluster) -> Iterator[ReadClient]:
 
 def gathered(group_client: ReadClient, *topics: str, **more: Any) -> Evidence:
     snapshot = group_client.snapshot(soon(), topics)
-    wanted = [state for state in snapshot.offline if state.partition == LEDGER_2]
+    wanted = [state for state in snapshot.offline if state.partition == LEDGER]
     (found,) = gather(group_client, snapshot, wanted, soon(), **more)
     return found
 
@@ -403,22 +353,6 @@ def gathered(group_client: ReadClient, *topics: str, **more: Any) -> Evidence:
 def ledger(found: Evidence) -> PartitionEvidence:
     (evidence,) = found.partitions
     return evidence
-
-
-def test_r11_a_coordinator_without_a_replica_is_asked_too(
-    group_client: ReadClient,
-) -> None:
-    found = ledger(gathered(group_client))
-    assert (found.unread_floor, found.unread_floor_source) == (130, "group billing")
-
-
-def test_a_coordinator_without_a_replica_that_hangs_costs_the_settling_time_alone(
-    coordinating: FakeCluster, group_client: ReadClient
-) -> None:
-    coordinating.brokers[COORDINATOR].hung = True
-    found = gathered(group_client, wait=AfterAnswers(2))
-    assert (found.silent, found.awaited) == ({}, frozenset())
-    assert ledger(found).unread_floor_source == "high watermark of b2"
 
 
 @pytest.mark.parametrize("topics", [(), ("ledger",)], ids=["all topics", "one topic"])
@@ -477,7 +411,7 @@ def test_r12_an_unregistered_broker_is_not_waited_for(
 
 
 def test_what_some_coordinators_told_stands_and_what_none_told_is_unknown() -> None:
-    first, second = {LEDGER_2: {"billing": 5}}, {LEDGER_2: {"audit": 7}}
-    assert merged([first, Unknown("hung"), second]) == {LEDGER_2: {"billing": 5, "audit": 7}}
+    first, second = {LEDGER: {"billing": 5}}, {LEDGER: {"audit": 7}}
+    assert merged([first, Unknown("hung"), second]) == {LEDGER: {"billing": 5, "audit": 7}}
     assert merged([Unknown("hung"), Unknown("dead")]) == Unknown("hung")
     assert merged([]) == Unknown("no broker listed its groups")

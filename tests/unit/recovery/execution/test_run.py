@@ -12,10 +12,6 @@ from typing import Any, NoReturn
 import pytest
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
-    DescribeClusterRequest,
-    DescribeConfigsRequest,
-    DescribeQuorumRequest,
-    ListPartitionReassignmentsRequest,
 )
 from kafka.protocol.consumer import ListOffsetsRequest
 
@@ -115,23 +111,6 @@ class TestAllGoesWell:
         bench.controller.next(ELECT, look)
         bench.run(bench.offline())
         assert seen == [["reorder"], ["reorder", "elect"], ["reorder", "elect", "restore order"]]
-
-    def test_r04_the_whole_ranking_is_written_as_the_order(self, bench: Bench) -> None:
-        bench.run(bench.offline())
-        first = bench.cluster.brokers[1].requests(REORDER)[0]
-        assert first.topics[0].partitions[0].replicas == [1, 2, 3]
-
-    def test_a_look_reads_no_settings_and_the_look_before_the_order_is_put_back_no_brokers(
-        self, bench: Bench
-    ) -> None:
-        """Each answer that nobody needs is waited for three times in a large recovery."""
-        before = asked_so_far(bench)
-        bench.run(bench.offline())
-        asked = asked_so_far(bench) - before
-        assert asked[DescribeConfigsRequest.API_KEY] == 0
-        assert asked[DescribeClusterRequest.API_KEY] == 1, "of the look before the batch"
-        assert asked[DescribeQuorumRequest.API_KEY] == 1
-        assert asked[ListPartitionReassignmentsRequest.API_KEY] == 2, "of both looks (R12, R13)"
 
     def test_r04_batches_grow_and_each_is_confirmed_before_the_next(self, bench: Bench) -> None:
         assert set(bench.results(bench.offline(count=14))) == {RecoveryResult.ELECTED}
@@ -377,15 +356,6 @@ class TestLookingAgain:
         assert bench.controller.steps == []
         return outcome
 
-    def test_a_partition_that_came_online_meanwhile_is_a_success_and_nothing_is_sent(
-        self, bench: Bench
-    ) -> None:
-        (wanted,) = bench.offline()
-        bench.change(wanted, leader=3, isr=(3,))
-        outcome = bench.one([wanted])
-        assert (outcome.result, outcome.leader) == (RecoveryResult.ALREADY_ONLINE, 3)
-        assert bench.controller.steps == []
-
     def test_a_refused_one_does_not_keep_the_others(self, bench: Bench) -> None:
         first, second, third = bench.offline(count=3)
         bench.change(second, leader_epoch=9)
@@ -424,15 +394,6 @@ class TestLookingAgain:
 
     def test_r20_without_a_controller_nothing_is_sent(self, bench: Bench) -> None:
         bench.cluster.story.quorum_leader = -1
-        assert "quorum" in self.refused(bench, bench.offline()).reason
-
-    def test_r20_while_the_controllers_are_silent_nothing_is_sent(self, bench: Bench) -> None:
-        bench.read.snapshot(
-            Deadline.after(HOUR)
-        )  # Its connection is there before they fall silent.
-        bench.allow(CONTROLLER=MOMENT, ROLL_CALL=MOMENT)
-        for broker in bench.cluster.brokers.values():
-            broker.serve(DescribeQuorumRequest, lambda _: None)
         assert "quorum" in self.refused(bench, bench.offline()).reason
 
     def test_r20_while_nobody_can_ask_the_controllers_nothing_is_sent(

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from breakglass.services.errors import WrongCluster
 from breakglass.services.guard.consent import Price
 from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from breakglass.services.model import LogDir, PartitionEvidence, Unknown
@@ -228,14 +227,6 @@ def test_a_designee_that_was_fenced_stops_it(session: Session) -> None:
     assert (changed(found), found.wanted) == (["orders-0"], ())
 
 
-def test_another_cluster_is_refused(session: Session) -> None:
-    session.offline()
-    wanted = session.wanted()
-    session.cluster.story.cluster_id = "another"
-    with pytest.raises(WrongCluster):
-        again(session, wanted)
-
-
 def test_who_is_waited_for_is_reported(session: Session) -> None:
     """The wait ends on request, once b2 alone is waited for."""
     session.offline()
@@ -271,11 +262,3 @@ def test_contents_are_not_read_again_and_their_price_stands(session: Session) ->
         partition.fetch_offset for each in later for t in each.topics for partition in t.partitions
     ]
     assert set(offsets) <= {PAST_EVERY_LOG}
-
-
-def test_a_log_that_grew_is_refused_whatever_was_read_of_it(session: Session) -> None:
-    (orders,) = session.offline()
-    session.cluster.hold(1, orders, (0, 100)).corrupt_at = 40
-    wanted = session.wanted()
-    session.cluster.hold(1, orders, (0, 110)).corrupt_at = 40
-    assert changed(again(session, wanted)) == ["orders-0"]

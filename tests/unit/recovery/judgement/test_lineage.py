@@ -1,4 +1,4 @@
-"""Divergence and truncation, by table and against logs compared record by record."""
+"""Where two logs diverge, by table and against logs compared record by record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from breakglass.services.model import EpochHistory, EpochRange, ReplicaLog, Unknown
 from breakglass.services.recovery.judgement.lineage import Divergences, divergence
-from tests.kit.truncation import Truncation, truncation
 from tests.unit.recovery.histories import (
     Disk,
     SimulatedCluster,
@@ -83,32 +82,6 @@ def test_a_third_replica_that_begins_past_where_two_parted_settles_nothing() -> 
     assert isinstance(Divergences([one, two, third]).between(one, two), Unknown)
 
 
-@pytest.mark.parametrize(
-    ("follower", "leader", "expected"),
-    [
-        pytest.param(log(1, (0, 80)), log(2, (0, 100)), Truncation(80), id="behind"),
-        pytest.param(log(1, (0, 120)), log(2, (0, 100)), Truncation(100), id="ahead"),
-        pytest.param(
-            log(2, (0, 100), (1, 150)), log(1, (0, 100), (2, 125)), Truncation(100), id="diverged"
-        ),
-        pytest.param(log(1, (0, 100)), log(2), Truncation(0), id="to an EMPTY leader"),
-        pytest.param(
-            log(1, (0, 40)), log(2, (0, 100), start=60), Truncation(60, True), id="out of range"
-        ),
-        pytest.param(
-            log(1, (0, 10), (2, 30), (3, 50)),
-            log(2, (0, 10), (1, 20), (4, 70)),
-            Truncation(10),
-            id="KIP-279: the leader's epoch is unknown to the follower",
-        ),
-    ],
-)
-def test_a_follower_truncates_as_brokers_compute_it(
-    follower: ReplicaLog, leader: ReplicaLog, expected: Truncation
-) -> None:
-    assert truncation(follower, leader) == expected
-
-
 def test_an_epoch_range_that_begins_below_the_log_start_reaches_it() -> None:
     clipped = replace(log(1, (1, 50), start=20), epochs=EpochHistory((EpochRange(1, 5, 50),), 5))
     assert divergence(clipped, log(2, (2, 60), start=10)) == 20
@@ -131,16 +104,6 @@ def test_divergence_is_what_comparing_every_record_finds(cluster: SimulatedClust
             found = divergence(one.replica(), other.replica())
             assert isinstance(found, int)
             assert max(found, shared.start) == parting(one, other)
-
-
-@given(simulated_clusters())
-def test_followers_truncate_to_where_they_diverge(cluster: SimulatedCluster) -> None:
-    """Two ways to the same offset: log matching, and the questions brokers ask each other."""
-    for follower, leader in permutations(cluster.disks, 2):
-        if shared := shared_offsets(follower, leader):
-            found = truncation(follower.replica(), leader.replica())
-            assert isinstance(found, Truncation)
-            assert max(found.offset, shared.start) == parting(follower, leader)
 
 
 @given(simulated_clusters(), st.lists(st.integers(1, 3), min_size=4, max_size=4))

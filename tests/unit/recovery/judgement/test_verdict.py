@@ -17,7 +17,6 @@ from tests.kit.extent import examples
 from tests.kit.large_cluster import generated
 from tests.unit.recovery.notation import NO_QUORUM, blocks, incident
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.random_histories import Life, lives_with_brokers_gone
 from tests.unit.recovery.replicas import HEALTHY
 
 INCIDENTS = blocks("incidents.txt")
@@ -58,15 +57,6 @@ def test_any_partition_is_judged_alike(
 def test_every_incident_that_is_written_down_is_judged_alike(given: str) -> None:
     found = incident(given)
     judged_alike(found.evidence, found.circumstances)
-
-
-@given(found=lives_with_brokers_gone())
-def test_they_are_judged_alike_with_brokers_declared_gone(
-    found: tuple[Life, frozenset[int]],
-) -> None:
-    life, gone = found
-    circumstances = replace(HEALTHY, ruled_out=dict.fromkeys(gone, "declared gone"))
-    judged_alike(life.evidence(), circumstances)
 
 
 def test_a_large_cluster_is_judged_at_once_and_alike() -> None:

@@ -47,12 +47,16 @@ def copied(
     return folder / "ledger"
 
 
-def made(folder: Path, *rescued: Path) -> IncidentLedger:
-    """The ledger of an election of b1, whose journal has no rescue: b2's 50 are lost."""
+def elected(folder: Path) -> Path:
+    """The journal of an election of b1 without a rescue: b2's 50 are lost."""
     with incidents.begun(folder, FORKED) as journal:
         incidents.elect(journal, FORKED)
         journal.finish("succeeded")
-    return ledger_of(gathered(account_of(journal.path), folder, rescued=rescued))
+    return journal.path
+
+
+def made(folder: Path, *rescued: Path, journal: Path | None = None) -> IncidentLedger:
+    return ledger_of(gathered(account_of(journal or elected(folder)), folder, rescued=rescued))
 
 
 def figures(ledger: IncidentLedger) -> Mapping[Fate, int]:
@@ -96,11 +100,9 @@ def test_another_topic_or_cluster_of_the_name_and_files_that_are_gone_are_no_cop
 
 def test_what_was_put_back_from_it_is_put_back(tmp_path: Path) -> None:
     topic = copied(tmp_path / "beside", [(100, 150, 1)])
-    with incidents.begun(tmp_path, FORKED) as journal:
-        incidents.elect(journal, FORKED)
-        journal.finish("succeeded")
+    journal = elected(tmp_path)
     incidents.put_back(tmp_path, topic)
-    ledger = ledger_of(gathered(account_of(journal.path), tmp_path, rescued=[tmp_path / "beside"]))
+    ledger = made(tmp_path, tmp_path / "beside", journal=journal)
     assert figures(ledger) == {Fate.KEPT: 125, Fate.PUT_BACK: 10, Fate.RESCUED: 40}
 
 
@@ -114,10 +116,8 @@ def test_a_copy_of_an_unread_log_is_named_and_in_no_sum(tmp_path: Path) -> None:
 
 def test_a_restore_of_an_unread_logs_records_is_named_and_in_no_sum(tmp_path: Path) -> None:
     topic = copied(tmp_path / "beside", [(150, 170, 3)], broker=3)
-    with incidents.begun(tmp_path, FORKED) as journal:
-        incidents.elect(journal, FORKED)
-        journal.finish("succeeded")
+    journal = elected(tmp_path)
     back = incidents.put_back(tmp_path, topic, start=150, end=170, records=20, spans=[[150, 170]])
-    ledger = ledger_of(gathered(account_of(journal.path), tmp_path, rescued=[tmp_path / "beside"]))
+    ledger = made(tmp_path, tmp_path / "beside", journal=journal)
     assert Fate.PUT_BACK not in figures(ledger)
     assert any(back.stem in note and "20 records of b3" in note for note in ledger.notes)

@@ -28,7 +28,6 @@ from breakglass.services.recovery.ledger.page import (
 from breakglass.services.recovery.timeline.account import account_of
 from tests.unit.recovery.ledger import incidents
 from tests.unit.recovery.replicas import log, offline
-from tests.unit.recovery.timeline import journals
 
 SAFE_TAGS = {
     *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "dl", "dt", "dd"),
@@ -89,14 +88,6 @@ def test_the_page_has_sums_partitions_and_offsets(page: LedgerPage) -> None:
     facts = dict(page.facts)
     assert facts["Approved"] == "grace, alan"
     assert incidents.DIGEST in facts["Plan"]
-
-
-def test_an_earlier_journal_shows_question_marks(tmp_path: Path) -> None:
-    page = ledger_page(made(tmp_path, journals.recovery(tmp_path)))
-    (row,) = (row for row in cells(page, "Partitions") if row[0] == "ledger-3")
-    assert row[2:8] == ("?",) * 6
-    sums = {row[0]: row[1] for row in cells(page, "Records")}
-    assert (sums["lost"], sums["rescued"], sums["sum"]) == ("0 + ? (4)",) * 3
 
 
 def test_no_partition_is_kept_or_counted_that_is_not(tmp_path: Path) -> None:

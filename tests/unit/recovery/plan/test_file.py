@@ -15,7 +15,6 @@ from hypothesis import given
 from breakglass.services.errors import MalformedInput
 from breakglass.services.model import LogContents, PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.recovery.plan import file
 from breakglass.services.recovery.plan.document import SCHEMA, Plan
 from breakglass.services.recovery.plan.edit import exclude, set_leader
 from breakglass.services.recovery.plan.file import fingerprint, parse_plan, write_plan
@@ -23,7 +22,6 @@ from breakglass.services.recovery.plan.make import as_recommended, make_plan
 from breakglass.services.recovery.plan.partition_file import (
     Election,
     digest_of,
-    load_json,
     read_elections,
 )
 from tests.kit.plans import render_plan
@@ -175,22 +173,6 @@ def test_a_plan_is_read_line_by_line_and_the_same_as_a_whole() -> None:
     document["partitions"].reverse()
     turned = parse_plan(json.dumps(document, indent=7, sort_keys=True), "plan.json")
     assert (turned.digest, turned.altered) == (plan.digest, False)
-
-
-def test_reading_line_by_line_makes_no_dictionary_of_the_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    longest = 0
-
-    def measured(text: str) -> object:
-        nonlocal longest
-        longest = max(longest, len(text))
-        return load_json(text)
-
-    monkeypatch.setattr(file, "load_json", measured)
-    text = render_plan(planned(SAFE, LOSS, FORK))
-    parse_plan(text, "plan.json")
-    assert 0 < longest < len(text) / 2
 
 
 @pytest.mark.parametrize(

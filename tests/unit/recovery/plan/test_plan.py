@@ -160,14 +160,6 @@ def test_only_so_many_edits_are_remembered() -> None:
     assert (history.place, history.last) == (0, None)
 
 
-def test_plans_of_the_past_are_kept_without_what_was_worked_out_of_them() -> None:
-    before = planned(SAFE, LOSS)
-    assert before.digest
-    history = PlanHistory.of(before).edited(set_leader(before, LOSS.partition, 2), "b2")
-    assert "digest" not in history.plans[0].__dict__
-    assert history.undo().present.digest == before.digest
-
-
 @pytest.mark.parametrize(
     ("note", "message"),
     [

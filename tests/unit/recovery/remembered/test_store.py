@@ -214,15 +214,6 @@ def test_the_newest_line_of_each_kind_and_partition_is_kept(memory: ReplicaMemor
     assert [json.loads(line)["kind"] for line in kept] == ["checked", "heard"]
 
 
-def test_what_was_heard_stands_beside_what_is_unread_now(memory: ReplicaMemory) -> None:
-    memory.note([READ])
-    (found,) = again(memory).recalled([offline(silent(4), log(1, (0, 100), (3, 120)), silent(2))])
-    replica = found.replica(4)
-    assert replica is not None
-    assert replica.last_heard is not None
-    assert isinstance(replica.log_end, Unknown)
-
-
 LAST = Role.LAST_KNOWN_ELR
 
 

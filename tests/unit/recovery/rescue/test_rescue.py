@@ -210,13 +210,6 @@ class TestWhatIsSaved:
         assert partition.next_offset == 150
         assert sum(partition.segments[0].missing.values()) == 30
 
-    def test_a_thousandth_partition_leaves_no_files_open(self, bench: Bench) -> None:
-        partitions = [TopicPartition("orders", number) for number in range(40)]
-        bench.hold(2, *(b2_holds(partition, end=110) for partition in partitions))
-        results = bench.rescue(*(forked(partition, end=110) for partition in partitions))
-        assert all(result.whole for result in results)
-        assert len(bench.manifest(2, "orders").partitions) == 40
-
 
 def test_where_nothing_is_to_be_saved_no_broker_is_asked_and_nothing_written(bench: Bench) -> None:
     result = bench.one(offline(log(1, (0, 100)), log(2, (0, 90))))
@@ -267,15 +260,6 @@ def test_a_log_that_is_not_what_was_reported_is_saved_up_to_there_and_the_others
     saved = [record.offset for one in orders.saved for record in records_in(one)]
     assert saved == list(kept)
     assert records_in(saved_of(bills)) == run(100, 150)
-
-
-def test_a_broker_that_gives_nothing_does_not_touch_what_another_gives(bench: Bench) -> None:
-    bench.hold(2, held())
-    bench.hold(3, HeldLog(BILLS, batches(0, 110, 0)))
-    bills = offline(log(1, (0, 100)), log(3, (0, 110)), topic="bills", number=0)
-    orders_result, bills_result = bench.rescue(forked(), bills)
-    assert not orders_result.whole
-    assert records_in(saved_of(bills_result)) == run(100, 110)
 
 
 def test_a_log_that_does_not_tell_its_start_is_held(bench: Bench) -> None:

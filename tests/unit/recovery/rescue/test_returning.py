@@ -176,11 +176,6 @@ def test_control_records_that_end_no_transaction_may_be_dropped(ended: ReplicaFo
     assert fate(ended, parts=11).fate is ReturnFate.KEPT
 
 
-def test_records_and_markers_are_counted_apart(ended: ReplicaFolder) -> None:
-    found = fate(ended, parts=5)
-    assert (found.lost, found.lost_markers, found.first_lost) == (5, 1, 5)
-
-
 def test_damage_among_what_is_dropped_is_never_safe(log: ReplicaFolder) -> None:
     (segment,) = log.path.glob("*.log")
     held = records(log, 80, 90)

@@ -309,23 +309,6 @@ def test_a_full_disk_is_refused_before_anything_is_written(logs: Path, tmp_path:
     assert not (tmp_path / "saved").exists()
 
 
-def test_ids_and_names_are_read_as_brokers_write_them(logs: Path) -> None:
-    found = read_broker_folder(logs)
-    assert (found.cluster_id, found.broker, found.name) == (CLUSTER, 7, "b7")
-    partitions = [str(replica.partition) for replica in found.replicas]
-    assert partitions == ["my-clicks-12", "orders-0", "orders-1"]
-    assert {replica.topic_id for replica in found.replicas} == {TOPIC_ID, None}
-
-
-def test_each_written_epoch_ends_where_the_next_begins_and_the_last_with_the_log(
-    logs: Path,
-) -> None:
-    write_epochs(logs / "orders-0", {0: 0, 2: 150, 5: 200})
-    found = written_epochs(logs / "orders-0", 200)
-    assert isinstance(found, EpochHistory)
-    assert found.ranges == (EpochRange(0, 0, 150), EpochRange(2, 150, 200))
-
-
 def write_epochs(log: Path, starts: Mapping[int, int]) -> None:
     """The checkpoint of *starts*, by epoch, and a log of 200 records by these epochs."""
     lines = [f"{epoch} {start}" for epoch, start in starts.items()]

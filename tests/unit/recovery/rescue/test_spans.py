@@ -23,7 +23,6 @@ from breakglass.services.recovery.rescue.spans import (
     Span,
     at_risk_of_return,
     estimate,
-    free_bytes,
     newest_within,
     require_reserve,
     shares_of,
@@ -37,7 +36,7 @@ from tests.unit.recovery.histories import (
 )
 from tests.unit.recovery.notation import blocks, incident
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.replicas import PLAIN, log, offline, silent, without_epochs
+from tests.unit.recovery.replicas import PLAIN, log, offline, silent
 
 Spans = dict[int, list[tuple[int, int]]]
 """By broker."""
@@ -81,12 +80,6 @@ def test_remote_storage_keeps_the_head_of_a_topic_that_is_known_to_be_tiered(
 def test_where_the_chosen_log_start_is_unknown_all_before_its_end_may_be_a_head() -> None:
     chosen = replace(log(1, (0, 100), start=40), log_start=Unknown("not told"))
     assert spans(offline(chosen, log(2, (0, 100), start=10)), 1) == {2: [(10, 100)]}
-
-
-def test_a_log_that_does_not_tell_its_start_cannot_be_taken_and_says_why() -> None:
-    why = Unknown("b2 did not tell its log start")
-    evidence = offline(log(1, (0, 100)), replace(without_epochs(2, 90), log_start=why))
-    assert shares_of(AtRisk(evidence, 1)) == why
 
 
 def records_of(cluster: SimulatedCluster, taken: tuple[Share, ...]) -> list[Record]:
@@ -209,10 +202,6 @@ def test_the_reserve_is_kept_while_a_rescue_is_under_way(tmp_path: Path) -> None
         require_reserve(tmp_path, lambda _: RESERVE_BYTES - 1)
 
 
-def test_a_folder_that_is_not_there_yet_is_asked_by_its_nearest_parent(tmp_path: Path) -> None:
-    assert free_bytes(tmp_path / "new" / "deeper") > 0
-
-
 def whole(number: int, end: int, a_record: int = 1_000) -> tuple[Share, ...]:
     """All of a log of *end* records, which an unread leader that returns may cut."""
     size = LogDir("/kafka", online=True, size=end * (a_record - BYTES_A_RECORD))
@@ -232,11 +221,6 @@ def bytes_of(records: int) -> int:
     return int(records * 1_000 * MARGIN)
 
 
-def test_r26_what_fits_is_saved_whole() -> None:
-    shares = {name(0): whole(0, 100), name(1): whole(1, 50)}
-    assert newest_within(shares, bytes_of(150)) == (shares, {})
-
-
 def test_r26_the_newest_records_are_saved_first_and_the_rest_is_named() -> None:
     kept, left = newest_within({name(0): whole(0, 100)}, bytes_of(30))
     assert [share.spans for share in kept[name(0)]] == [(Span(70, 100),)]
@@ -250,12 +234,6 @@ def test_a_large_log_leaves_room_for_the_small_ones() -> None:
     assert [share.spans for share in kept[name(1)]] == [(Span(0, 50),)]
     assert [share.spans for share in kept[name(0)]] == [(Span(9_900, 10_000),)]
     assert list(left) == [name(0)]
-
-
-def test_nothing_is_kept_of_a_budget_of_nothing() -> None:
-    kept, left = newest_within({name(0): whole(0, 100)}, 0)
-    assert kept == {}
-    assert left[name(0)][0].spans == (Span(0, 100),)
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=5), st.integers(0, 1_000_000))

@@ -19,7 +19,6 @@ from breakglass.services.recovery.group_reset import RESTORE_STEP
 from breakglass.services.recovery.timeline.account import (
     Account,
     Brief,
-    ExecutionState,
     Shelf,
     account_of,
     being_written,
@@ -78,14 +77,6 @@ def test_each_partition_ends_with_leader_epoch_rung_price_and_what_was_rescued(
     lost = ending(account, ORDERS[2])
     assert (lost.result, lost.reason, lost.leader) == ("unknown", journals.TIMED_OUT, 1)
     assert lost.order_kept
-
-
-def test_a_step_that_nothing_was_noted_of_is_unknown(tmp_path: Path) -> None:
-    account = account_of(journals.interrupted(tmp_path))
-    assert account.state is ExecutionState.INTERRUPTED
-    assert account.brief.result == "interrupted"
-    assert account.brief.counts == {"unknown": 3}
-    assert account.brief.resumable
 
 
 def test_a_reset_of_offsets_cannot_be_resumed_and_cost_nothing(tmp_path: Path) -> None:
@@ -246,17 +237,6 @@ class TestShelf:
             journal.finish("succeeded")
         told = only(shelf.briefs([CLUSTER]))
         assert (told.result, told.resumed_by) == ("succeeded", (operator(),))
-
-    def test_one_that_is_unchanged_is_not_read_again(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        path = journals.recovery(tmp_path)
-        shelf = Shelf(tmp_path)
-        told = shelf.briefs([CLUSTER])
-        monkeypatch.setattr("breakglass.services.recovery.timeline.account.account_of", None)
-        assert shelf.briefs([CLUSTER]) == told
-        path.unlink()
-        assert shelf.briefs([CLUSTER]) == []
 
 
 @pytest.mark.parametrize(
