@@ -6,7 +6,7 @@ from pathlib import Path
 
 UNIT = Path(__file__).parent
 ROOT = UNIT.parents[1]
-BESIDE_SERVICES = {"bookkeeping", "console", "screens", "themes"}
+BESIDE_SERVICES = {"bookkeeping", "console", "screens", "scripts", "themes"}
 """Folders of tests/unit that mirror a folder of the tree; all others mirror one of services/."""
 
 

@@ -1,16 +1,22 @@
-"""Leaving while an election is under way."""
+"""Leaving while an election is under way, and how few frames lie between a key and its request."""
 
 from __future__ import annotations
 
+import re
+import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from breakglass.screens.elect.screen import ElectionPage
 from breakglass.screens.elect.state import Phase
 from breakglass.screens.messages import Interrupted
 from breakglass.services import patience
 from breakglass.services.errors import AlreadyRunning
 from breakglass.services.guard.lock import ClusterLock
+from breakglass.services.kafka.election_client import ElectionClient
 from tests.kit.fake_metadata import CLUSTER_ID
 from tests.kit.waiting import wait_until
 from tests.screens.elect.conftest import Electing, Gate, Screen
@@ -115,3 +121,46 @@ def is_free(locks: Path) -> bool:
     except AlreadyRunning:
         return False
     return True
+
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "architecture.md"
+MOST_FRAMES = 15
+
+
+def frames() -> list[str]:
+    """The product's files on the stack, the outermost first."""
+    product = ROOT / "breakglass"
+    found = [Path(frame.filename) for frame in traceback.extract_stack()]
+    return [path.relative_to(product).as_posix() for path in found if path.is_relative_to(product)]
+
+
+async def test_few_frames_lie_between_a_key_and_its_request_and_the_page_names_their_files(
+    electing: Electing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed: list[list[str]] = []
+    begin, elect = ElectionPage._in_thread, ElectionClient.elect
+
+    def beginning(page: ElectionPage, work: Callable[[], None]) -> None:
+        passed.append(frames())
+        begin(page, work)
+
+    def electing_now(client: ElectionClient, *words: Any, **more: Any) -> Any:
+        passed.append(frames())
+        return elect(client, *words, **more)
+
+    monkeypatch.setattr(ElectionPage, "_in_thread", beginning)
+    monkeypatch.setattr(ElectionClient, "elect", electing_now)
+    electing.session.offline()
+    async with electing.asked() as screen:
+        passed.clear()
+        await screen.type_phrase()
+        await screen.press("enter")
+        await screen.comes_to(Phase.DONE)
+    by_key, by_thread = passed[:2]
+    walked = [*by_key, *by_thread]
+    assert "services/guard/act.py" in walked
+    assert len(walked) <= MOST_FRAMES, walked
+    named = re.findall(r"`((?:screens|services|console)/[a-z_/]+\.py)`", PAGE.read_text())
+    assert set(walked) <= set(named)
+    assert [one for one in named if not (ROOT / one).is_file()] == []

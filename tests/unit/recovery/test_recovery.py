@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.guard.journal import Journal
@@ -298,6 +298,31 @@ def test_what_is_said_to_be_whole_is_whole(claim: Claim) -> None:
             assert not start <= claim.damaged[broker] < end
 
 
+class Enough(Exception):
+    """All kinds of claims were seen."""
+
+
+def test_the_model_makes_claims_about_corrupt_logs() -> None:
+    """Properties that no example meets prove nothing."""
+    seen: set[str] = set()
+
+    @settings(max_examples=1_000, derandomize=True, phases=[Phase.generate])
+    @given(damaged())
+    def look(claim: Claim) -> None:
+        best, verdict = claim.found.best, claim.found.verdict
+        known = [broker for broker in claim.heard if claim.known_damage(broker) is not None]
+        if best is not None and verdict in (Verdict.SAFE, Verdict.LOSS):
+            side = "best" if best in known else "another" if known else "none"
+            seen.add(f"{verdict} {side}")
+            if best in claim.damaged and best not in known:
+                seen.add(f"{verdict} unseen")
+        if seen >= {"SAFE another", "LOSS best", "SAFE unseen"}:
+            raise Enough
+
+    with pytest.raises(Enough):
+        look()
+
+
 def life_of(*steps: Step) -> Life:
     """A life of these steps, offline in the end, its ISR and ELR forgotten."""
     life = Life()
@@ -448,3 +473,11 @@ def sizes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Size, Size]:
 def test_twice_the_partitions_are_twice_the_work(sizes: tuple[Size, Size], step: str) -> None:
     few, many = (calls_of(partial(STEPS[step], size)) for size in sizes)
     assert 0 < many <= LINEAR * few, f"{step}: {few:,} calls for {FEW}, {many:,} for {MANY}"
+
+
+def test_the_large_cluster_has_every_verdict_and_every_broker_down_holds_some() -> None:
+    evidence, circumstances = _assembled(generated(1_000, 1_000)), HEALTHY
+    summary = summarize([assess(each, circumstances) for each in evidence])
+    assert set(summary.counts) == {"WAIT", "FORK", "LOSS", "SAFE"}
+    assert len(forecast_of(tuple(judged_rows(evidence, circumstances, 0))).restores) > 50
+    assert len({each.replicas[0].log_end for each in evidence}) > 100
