@@ -260,7 +260,11 @@ BATCH_HEADER = struct.Struct(
     "i"  # BaseSequence         => int32
     "i"  # RecordsCount         => int32
 )
-LENGTH_END = struct.calcsize(">qi")
+BATCH_LENGTH = struct.Struct(
+    ">q"  # BaseOffset  => int64
+    "i"  # BatchLength => int32   of what follows
+)
+LENGTH_END = BATCH_LENGTH.size
 MAGIC_AT = struct.calcsize(">qii")
 ATTRIBUTES_AT = struct.calcsize(">qiibI")
 """Where the bytes begin that the CRC covers."""
@@ -349,7 +353,7 @@ def read_headers(data: bytes, where: str, older: OlderHeader | None = None) -> F
 
 
 def _batch_size(data: bytes, position: int, where: str, *, older: bool) -> int:
-    _, length = struct.unpack_from(">qi", data, position)
+    _, length = BATCH_LENGTH.unpack_from(data, position)
     size = LENGTH_END + int(length)
     # Without its magic byte, the batch is incomplete and may have any format.
     magic = data[position + MAGIC_AT] if position + MAGIC_AT < len(data) else 0 if older else MAGIC

@@ -11,7 +11,6 @@ previous batch ended and has a record for each of its offsets, as in a log that 
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -52,6 +51,7 @@ from breakglass.services.model import (
 from breakglass.services.record_batches import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
+    BATCH_LENGTH,
     LENGTH_END,
     MAGIC,
     TRANSACTIONAL_MASK,
@@ -60,9 +60,6 @@ from breakglass.services.record_batches import (
 )
 from breakglass.services.recovery.judgement.lineage import Divergences
 from breakglass.services.recovery.judgement.loss import Loss, ReplicaLoss, loss_of
-
-LENGTH = struct.Struct(">qi")
-"""BaseOffset, BatchLength."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +114,8 @@ class Whole(NamedTuple):
 def whole_batches(data: bytes) -> Whole:
     """The whole batches that *data* begins with, by their length fields alone."""
     begin, last, size = 0, -1, len(data)
-    while begin + LENGTH.size <= size:
-        _, length = LENGTH.unpack_from(data, begin)
+    while begin + BATCH_LENGTH.size <= size:
+        _, length = BATCH_LENGTH.unpack_from(data, begin)
         needed = LENGTH_END + length
         if needed < BATCH_HEADER.size:
             return Whole(begin, _behind(data, last), 0)
@@ -132,7 +129,7 @@ def first_reaching(data: bytes, size: int, offset: int) -> int:
     """Position of the first batch that reaches beyond *offset*; *size* bytes are whole batches."""
     begin = 0
     while begin < size and _behind(data, begin) <= offset:
-        begin += LENGTH_END + int(LENGTH.unpack_from(data, begin)[1])
+        begin += LENGTH_END + int(BATCH_LENGTH.unpack_from(data, begin)[1])
     return begin
 
 

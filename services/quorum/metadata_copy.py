@@ -16,7 +16,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -96,7 +96,7 @@ class MetadataSnapshot:
     def read(self) -> Iterator[RecordBatch]:
         """Its batches, decoded; their offsets are not those of the log."""
         for header, content, _ in _batches(self.path):
-            yield decode_batch(content, replace(header, position=0), str(self.path))
+            yield decode_batch(content, header, str(self.path))
 
 
 class Batch(NamedTuple):
@@ -154,7 +154,7 @@ class LogBatches:
                     break
                 if (header.base_offset, header.crc) != (self.starts[number], self.crcs[number]):
                     break
-                yield decode_batch(content, replace(header, position=0), str(path))
+                yield decode_batch(content, header, str(path))
                 number += 1
             if number < behind and self.starts[number] < end:
                 raise StorageError(f"{path} changed while it was read: run the command again.")
@@ -295,7 +295,7 @@ class _ReadLog:
                     f"{at}: a batch claims epoch {header.leader_epoch} after {batches.epochs[-1]}"
                 )
             if header.control:
-                batch = decode_batch(content, replace(header, position=0), at)
+                batch = decode_batch(content, header, at)
                 self.voters = _voters_in(batch) or self.voters
             batches.add(header, position)
             self.times[:] = [header.max_timestamp]
@@ -345,7 +345,7 @@ def _snapshot(path: Path, offset: int, epoch: int) -> MetadataSnapshot:
         for header, content, _ in _batches(path):
             if not header.control:
                 continue
-            batch = decode_batch(content, replace(header, position=0), path.name)
+            batch = decode_batch(content, header, path.name)
             for kind, value in _controls(batch):
                 kinds.append(kind)
                 if kind is ControlType.SNAPSHOT_HEADER:

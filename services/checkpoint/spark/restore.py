@@ -267,9 +267,9 @@ class RestoredCopy:
     def _in_transit(self) -> tuple[int, ...]:
         return self.cut.in_transit.get(self.one.number, ())
 
-    def plan(self) -> PartitionPlan:
+    def plan(self, stored: Sequence[StoredSegment]) -> PartitionPlan:
+        """The plan to restore the *stored* segments of the copy."""
         end = max([self.position, *(number + 1 for number in self._in_transit)])
-        stored = self.stored()
         start = min((segment.first_offset for segment in stored), default=0)
         spans: Spans = ((start, end),) if start < end and stored else ()
         return partition_plan(self.number, stored, spans)
@@ -308,6 +308,7 @@ def _topic(
     identity = first.identity()
     saved = begun.settings if begun else now.identity.config if now else identity.config
     groups = {copy.number: copy.groups() for copy in copies}
+    stored = {copy.number: copy.stored() for copy in copies}
     return TopicPlan(
         held=HeldTopic(first.topic, 1, open_store(first.where)),
         source=source,
@@ -319,12 +320,12 @@ def _topic(
         empty=True,
         partition_count=len(copies),
         settings=saved,
-        partitions=tuple(copy.plan() for copy in copies),
+        partitions=tuple(copy.plan(stored[copy.number]) for copy in copies),
         expired_at_once=0,
         groups={number: held for number, held in groups.items() if held},
         state_folder=str(state_folder.absolute()),
         resumed=begun is not None,
-        stored={copy.number: copy.stored() for copy in copies},
+        stored=stored,
     )
 
 

@@ -11,7 +11,6 @@ UNKNOWN_SERVER_ERROR), as an answer without records, or as a batch that the answ
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,13 +38,11 @@ from breakglass.services.model import EpochHistory, LogContents, TopicPartition,
 from breakglass.services.record_batches import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
+    BATCH_LENGTH,
     LENGTH_END,
     MAGIC,
     MAGIC_AT,
 )
-
-_LENGTH = struct.Struct(">qi")
-"""BaseOffset, BatchLength."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +85,7 @@ def check_batches(data: bytes, reached: Reached, bound: int, expected: Expected)
     """
     at, size, now = 0, len(data), reached
     while at + MAGIC_AT < size and now.position < bound:
-        _, length = _LENGTH.unpack_from(data, at)
+        _, length = BATCH_LENGTH.unpack_from(data, at)
         if data[at + MAGIC_AT] != MAGIC:
             return _corrupt(now, f"it claims message format {data[at + MAGIC_AT]}")
         if LENGTH_END + length < BATCH_HEADER.size:
