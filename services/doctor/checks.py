@@ -1,10 +1,7 @@
-"""What doctor found, and what it says of it.
+"""What `breakglass doctor` found, as facts without I/O, and the check that each of them becomes.
 
-What `breakglass doctor` found, before anything is concluded from it. Frozen, without I/O.
-
-From facts to checks: each is in order, or says what to do. Pure.
-
-What could not be found out is `unknown`, and never in order.
+A check is in order, or says what to do. What could not be found out is `unknown`, and never in
+order.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""A guarded act: what is agreed to, with its evidence; what it reports; how it ends.
+"""A guarded act, and the run that carries it out, for commands and for screens alike.
 
-Each subsystem has its acts. `GuardedRun` is the only way to carry one out, for commands and
-for screens alike.
-
-Carries a guarded act out: consent, lock, journal, second look, act, result per item, end.
-Every change that Breakglass makes to a cluster or to a store passes here, whichever front end
-asked for it.
+Each subsystem has its acts: what is agreed to, with its evidence, and what the act reports.
+`GuardedRun` is the only way to carry one out: consent, lock, journal, second look, act, result per
+item, end. Every change that Breakglass makes to a cluster or to a store passes through it.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Elections that were seen to cost records: a log that led with less than others had. Pure.
+"""Elections that cost records, as sessions saw them: found, kept in the state folder, and worded.
 
 What replicas reported while a partition was offline is compared with the log of its leader
 afterwards. Log matching makes that exact: see `services.recovery.judgement.lineage`.
 
-What sessions saw of a cluster, in its state folder: a file beside the journals, without lock.
-A journal says what was done from here and locks its cluster. An observation changes nothing, so
-any number of read-only sessions may write at once; each line is written whole. Two observations
-of the same election count once, and the newest line is valid.
-
-Elections that cost records, in sentences: grouped as the partitions fared. Pure.
+Observations are kept in a file beside the journals, without a lock. A journal says what was done
+from here and locks its cluster. An observation changes nothing, so any number of read-only sessions
+may write at once; each line is written whole. Two observations of the same election count once, and
+the newest line is valid.
 """
 
 from __future__ import annotations

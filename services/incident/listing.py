@@ -1,9 +1,8 @@
-"""The list of offline partitions as it is viewed: filtered, sorted, grouped, some opened. Pure.
+"""The list of offline partitions as it is viewed, and the forecast of what happens by itself. Pure.
 
-Partitions that cannot wait come first. A list of 100,000 rows takes a tenth of a second, so
-screens make it in a thread; a filter that keeps or drops whole groups takes no time.
-
-What happens to offline partitions by itself, and what each broker would bring back. Pure.
+The list is filtered, sorted and grouped, with some groups opened. Partitions that cannot wait come
+first. A list of 100,000 rows takes a tenth of a second, so screens make it in a thread; a filter
+that keeps or drops whole groups takes no time.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
-"""An offline partition in a list: its conclusion, and a reference to its compressed evidence.
+"""An offline partition, or a group that fared alike, as one line of a list, and its texts. Pure.
 
-The evidence of 100,000 partitions takes hundreds of megabytes as objects and about ten when it
-is frozen: pickled, which is safe as it never leaves the process, and compressed by the chunk. A
-chunk is thawed when one of its partitions is looked at.
+A row has its conclusion and a reference to its compressed evidence. The evidence of 100,000
+partitions takes hundreds of megabytes as objects and about ten when it is frozen: pickled, which is
+safe as it never leaves the process, and compressed by the chunk. A chunk is thawed when one of its
+partitions is looked at.
 
-How a partition, or a group of them, is written in a list, by every front end. Pure.
-
-What a replica has that the best replica lacks, in words beside its figures. Pure.
-A reader takes "loses" for the loss of the replica whose line it is: each text names the best
-one, or says what its replica adds to it.
-
-Offline partitions that fared alike, as one line: the same verdict, action and topic. Pure.
+Every front end writes a line by these texts. A reader takes "loses" for the loss of the replica
+whose line it is: each text names the best replica, or says what its own adds to it.
 """
 
 from __future__ import annotations

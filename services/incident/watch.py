@@ -4,8 +4,8 @@ The metadata is read each time, and decoded where it changed. The log of a repli
 its partition is new or changed, when its broker comes back, and now and then. A value stays until
 a newer one is known, and every wait ends when the watch is closed.
 
-Contents of logs that a watch read earlier, valid while the logs stay as they are. Pure.
-What replicas hold is remembered on disk, for all sessions: `recovery.remembered`.
+Contents of logs that were read earlier are valid while the logs stay as they are. What replicas
+hold is remembered on disk, for all sessions: `recovery.remembered`.
 """
 
 from __future__ import annotations

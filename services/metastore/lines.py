@@ -1,4 +1,4 @@
-"""Reads and checks the lines of a backup file, ``key:value``, numbered as by grep -n.
+"""The lines of a backup file, ``key:value``, numbered as by grep -n, compared with a command topic.
 
 ksqlDB's own reader splits a line at the first ':' and ends at a blank line
 (BackupReplayFile.readRecords). Here a key is a complete JSON string, so it may contain ':'; blank,
@@ -6,9 +6,7 @@ torn and null lines are reported with their numbers. `producible_lines` selects 
 kafka-console-producer, with which KLIP-31 restores: it would split a key with ':' or a value with a
 line end into other commands. `checked` words its findings as ksqlDB's restore does.
 
-A record of a command topic and its line in a backup; compares topic and backup.
-
-Records and lines are compared in order, ignoring offsets. Pure.
+Records and lines are compared in order, ignoring offsets.
 """
 
 from __future__ import annotations

@@ -1,21 +1,12 @@
-"""Looks at every source again and again, each in a thread of its own, or once.
+"""Looks at every source again and again, each in its own thread, and answers with their figures.
 
 A cluster or a disk that hangs stops the looks at its own source alone. Each time that a source
 falls silent, and when it answers again, that is reported once.
 
-What the exporter answers: the last look at each source, and its figures.
-
-The figures of a cluster: what is offline and at risk, what its brokers are like. Pure.
-
-Sums over 100,000 offline partitions take a tenth of a second, so they are made once for each
-reading, and not for each answer.
-
-The last look at every source, and the answer that it makes. Pure.
-
-An answer has the figures of sources whose last look succeeded and is recent. Of any other source it
-only says that the source is down, and when it was last read.
-
-The figures of topic backups, checkpoints and metastore backups. Pure.
+An answer has the figures of sources whose last look succeeded and is recent: clusters, topic
+backups, checkpoints and metastore backups. Of any other source it only says that the source is
+down, and when it was last read. Sums over 100,000 offline partitions take a tenth of a second, so
+they are made once for each reading, and not for each answer.
 """
 
 from __future__ import annotations

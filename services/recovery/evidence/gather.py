@@ -1,12 +1,11 @@
 """Gathers evidence from every broker at once, so that a dead or hung one never hides the others.
 
-What consumer groups committed, asked of every coordinator beside the replicas (R11, R17, R19).
+What consumer groups committed is asked of every coordinator beside the replicas (R11, R17, R19).
 A group's coordinator may hold no replica of what is offline, so all live brokers are asked.
 A partition of `__consumer_offsets` that is offline hides its own groups and no others (R33).
 
-Puts the answers of the brokers together: one evidence for each partition. Pure.
-Also says which replicas need a longer epoch history before they can be compared, and which ACLs
-the user lacks, as far as answers show it.
+The answers become one evidence for each partition. They also show which replicas need a longer
+epoch history before they can be compared, and which ACLs the user lacks.
 """
 
 from __future__ import annotations

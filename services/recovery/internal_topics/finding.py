@@ -1,10 +1,9 @@
-"""Finds the states of internal partitions that an election loses, on live replicas and dead disks.
+"""Finds the states of internal partitions that an election loses, and says what that means.
 
-For each partition one log is kept: the leader's, or that of the replica to elect. Every other log
-is read from where its leader epochs diverge from the kept log's, as brokers truncate.
-
-Explains in sentences what the loss of a key of an internal topic means for its clients. Pure.
-The sentences say what Kafka's coordinators do with a state that is older than their clients.
+For each partition one log is kept: the leader's, or that of the replica to elect. Every other log,
+of a live replica or on a dead disk, is read from where its leader epochs diverge from the kept
+log's, as brokers truncate. The sentences say what Kafka's coordinators do with a state that is
+older than their clients.
 """
 
 from __future__ import annotations

@@ -12,11 +12,10 @@ has the controllers' own leader.imbalance.check.interval.seconds, which is not w
 answer to DescribeConfigs, waits five minutes after an error, and does not run at all where the
 controllers have auto.leader.rebalance.enable=false.
 
-What holds for the whole cluster while its partitions are judged.
-
-What is said before a broker is started whose disk nobody has read, in one place. Pure.
-Being last in sync proves nothing about a disk: brokers acknowledge records before they flush them
-(R26). And a broker that an election passed over truncates its log when it starts (R27).
+The module also has what holds for the whole cluster while its partitions are judged, and the
+hazards of starting a broker whose disk was not read. Being last in sync proves nothing about a
+disk: brokers acknowledge records before they flush them (R26). And a broker that an election passed
+over truncates its log when it starts (R27).
 """
 
 from __future__ import annotations

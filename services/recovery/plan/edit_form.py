@@ -1,9 +1,9 @@
-"""A plan as a text to be edited by hand, in an editor of the operator's own.
+"""A plan as a text to be edited by hand, in an editor of the operator's own, and read back.
 
 The form is JSON, and the document of KIP-1275: a line for each election with what helps to
 decide about it, then the partitions that are left out. The evidence is not in it, so no slip of
 the hand falsifies it. JSON has no comments: what explains the form stands under keys that are
-read over. `services.recovery.plan.edit_form` takes the text back.
+read over.
 """
 
 from __future__ import annotations

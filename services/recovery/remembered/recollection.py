@@ -2,11 +2,11 @@
 
 Journals of colleagues count as well, where their files or folders are named.
 
-Brokers that an election passed over: their start truncates partitions that have a leader (R27).
-Journals say whom an election gave up. What was heard of a broker, and the epochs of the present
-leaders, say it as well, by whatever command: a log that goes on past its divergence from
-the leader's is cut there when its broker starts. Where nothing was heard of it, epochs that are
-missing from the leader's log say that it may have been passed over (R46). Pure.
+A broker that an election passed over truncates partitions that have a leader when it starts (R27).
+Journals name the brokers that an election gave up. What was heard of a broker, and the epochs of
+the present leaders, show it as well, by whatever command: a log that goes on past its divergence
+from the leader's is cut there when its broker starts. If nothing was heard of a broker, epochs that
+are missing from the leader's log show that it may have been passed over (R46).
 """
 
 from __future__ import annotations

@@ -4,14 +4,11 @@ A file of lines beside the journals, by cluster id: for each partition what each
 last, for each broker when its disk was found to have nothing that a start would lose, and the
 folders of rescues. Lines that cannot be read are counted and named, never believed.
 
-What was heard of a replica earlier, as a value and as fields of a line. Pure.
-
-What was heard of a replica earlier, put beside what is read now. Pure.
-An unread replica is one of four: its log is read now; it was heard before, and nothing contradicts
-it; what was heard contradicts its start, for it was EMPTY or below the others; or it was never
-heard. What was heard while the partition was without the same leader bounds the log from above
-(`judgement.inputs`). It proves nothing about what is on the disk now: a power cut takes
-records that were acknowledged and not flushed (R26).
+Put beside what is read now, an unread replica is one of four: its log is read now; it was heard
+before, and nothing contradicts it; what was heard contradicts its start, for it was EMPTY or below
+the others; or it was never heard. What was heard while the partition was without the same leader
+bounds the log from above (`judgement.inputs`). It proves nothing about what is on the disk now: a
+power cut takes records that were acknowledged and not flushed (R26).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the journals of a state folder say: each in a line, by partition, as moments in time.
-
-What happened when, line by line, from the entries of a journal. Pure.
-"""
+"""What the journals of a state folder say: each in a line, by partition, as moments in time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How it ended for one partition: the word of the last step that decides. Pure.
+"""How a journal ended for each partition, and what was agreed to be lost. Pure.
 
-What partitions were agreed to lose, read back from the prices in a journal. Pure.
+The word of the last step that decides is the ending; the loss is read back from the prices.
 """
 
 from __future__ import annotations
