@@ -1,11 +1,10 @@
-"""Temporary changes of topic settings, as journals keep them until they are put back.
+"""Temporary changes of topic settings: as journals keep them, and what they cost or prevent.
 
-Prices what is lost when the controller forgets ELR and last known leaders (R3). Pure.
-Any change of a topic's min.insync.replicas makes the controller forget them on every partition of
-the topic. A broker that came back EMPTY is then no longer elected, and an unclean election takes
-the first live replica of the assignment. But an intact leader that returns is not elected either.
-
-Predicts which replicas the controller elects uncleanly by itself, and the loss (R14). Pure.
+Any change of a topic's min.insync.replicas makes the controller forget ELR and last known leaders
+on every partition of the topic (R3). A broker that came back EMPTY is then no longer elected, and
+an unclean election takes the first live replica of the assignment. But an intact leader that
+returns is not elected either. Whom the controller elects uncleanly by itself, and the loss, is
+predicted (R14).
 """
 
 from __future__ import annotations

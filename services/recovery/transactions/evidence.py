@@ -1,13 +1,13 @@
-"""Proves by a log that was not elected how an open transaction ended, and which records it has.
+"""Proves by logs that were not elected how open transactions ended, and were decided. Pure.
 
-Pure. A marker counts only if the log is the same as the leader's up to the transaction, and if all
+A marker counts only if the log is the same as the leader's up to the transaction, and if all
 batches before the marker were read: an unread batch may be an earlier marker, which ends the
 transaction instead.
 
-Finds in a coordinator's log that was not elected how it had decided transactions (R28). Pure.
-A coordinator writes its decision to `__transaction_state` before it writes any marker. An election
-that loses the decision sets the transaction back to Ongoing, and its coordinator aborts it at its
-timeout. The id, the producer id and the moment at which it began tell a transaction from others.
+A coordinator writes its decision to `__transaction_state` before it writes any marker (R28). An
+election that loses the decision sets the transaction back to Ongoing, and its coordinator aborts it
+at its timeout. The id, the producer id and the moment at which it began tell a transaction from
+others.
 """
 
 from __future__ import annotations

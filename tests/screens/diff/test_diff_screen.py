@@ -126,7 +126,7 @@ async def test_more_is_read_as_the_cursor_nears_the_end_and_the_rest_is_counted_
 
 async def test_sides_are_exchanged_and_chosen_and_logs_that_changed_are_read_again() -> None:
     async with opened({**LEDGER_LOGS, 4: SHARED}, incidents=[THREE, LATER]) as shown:
-        for key, *words in (("s", "< b2 > b1", "< 25 only on b2, > 0"), ("s", "< b1 > b2")):
+        for key, *words in (("s", "< b2 > b1", "< 25 only on b2, > 0"), ("s", "< b1 > b2", "> 25")):
             await shown.press(key)
             await shown.says(*words)
         await shown.press("down")
