@@ -32,7 +32,7 @@ def answered(port):
         return connection.recv(9)[8:]
 
 os.umask(0)
-os.chdir(os.environ["CURRENT_FOLDER"])
+os.chdir(os.environ.get("CURRENT_FOLDER", "."))
 with Spark() as spark:
     spark.begin()
     context = spark.context()
@@ -131,7 +131,8 @@ def test_a_driver_that_is_killed_takes_its_jvm_with_it(driver: subprocess.Popen[
     def workers() -> list[psutil.Process]:
         return psutil.Process(driver.pid).children(recursive=True)
 
-    wait_until(lambda: len(workers()) > 2, "a JVM and its workers")
+    wait_until(lambda: driver.poll() is not None or len(workers()) > 2, "a JVM and its workers")
+    assert driver.poll() is None, "a driver that ended by itself proves nothing"
     started = workers()
     driver.kill()
     wait_until(lambda: not any(process.is_running() for process in started), "an end of them all")
