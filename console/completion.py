@@ -59,7 +59,7 @@ def scenarios(incomplete: str) -> list[str]:
 
 def _topics_now(given: dict[str, Any]) -> list[str]:
     from breakglass.services.connection.sources import ConnectionOptions
-    from breakglass.services.recovery.plan.partition_file import LEGAL_TOPIC
+    from breakglass.services.model import legal_topic
 
     options = ConnectionOptions(
         bootstrap_server=given.get("bootstrap_server"),
@@ -72,7 +72,7 @@ def _topics_now(given: dict[str, Any]) -> list[str]:
         partitions = client.partitions((), deadline_after(patience.COMPLETION))
     found = {state.partition.topic for state in partitions}
     # The shell puts it into a line that it runs: a false broker may call a topic `$(reboot)`.
-    return sorted(topic for topic in found if LEGAL_TOPIC.fullmatch(topic))
+    return sorted(topic for topic in found if legal_topic(topic))
 
 
 def _in_time(read: Callable[[], list[str]]) -> list[str]:

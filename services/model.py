@@ -7,6 +7,7 @@ is an `Unknown` with its reason, never 0 and never -1.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -64,6 +65,14 @@ class TopicPartition:
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
+
+
+def legal_topic(name: str) -> bool:
+    """Whether Kafka allows *name* for a topic. Source: Topic.java, validate."""
+    return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
 TRANSACTION_STATE = "__transaction_state"

@@ -24,7 +24,7 @@ from breakglass.services.checkpoint.protocol.lineage import (
     StoredValue,
 )
 from breakglass.services.errors import MalformedInput, UnsupportedSchema
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import TopicPartition, legal_topic
 from breakglass.services.topic_backup.layout import MAX_INT64
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ MAX_PARTITION = 1_000_000
 _PART = r"(?!\.\.?/|\.\.?$)[A-Za-z0-9._~-]{1,255}"
 _FILE = re.compile(rf"{_PART}(?:/{_PART}){{0,5}}", re.ASCII)
 """Below the folder of a copy, and nowhere else."""
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _NO_SUM = "0" * 64
 _SUM = re.compile(rb'{\n "sum": "([0-9a-f]{64})"')
 """The beginning of every document with a sum."""
@@ -365,7 +364,7 @@ def _implausible(document: Document) -> Iterator[str]:
         yield from _no_offsets(document.floors.values())
         yield from _impossible_floors(document.transactions)
         for partition in document.partitions:
-            if not _TOPIC.fullmatch(partition.topic) or partition.topic in (".", ".."):
+            if not legal_topic(partition.topic):
                 yield f"{partition.topic!r} is no topic's name"
             if not 0 <= partition.partition <= MAX_PARTITION:
                 yield f"no topic has a partition {partition.partition:,}"

@@ -29,7 +29,13 @@ from breakglass.services.kafka.wire.answers import (
 )
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
-from breakglass.services.model import PartitionState, Reassignment, TopicPartition, Unknown
+from breakglass.services.model import (
+    PartitionState,
+    Reassignment,
+    TopicPartition,
+    Unknown,
+    legal_topic,
+)
 
 PAGE_PARTITIONS = 2000
 """Partitions that a broker returns at most by default (max.request.partition.size.limit)."""
@@ -115,12 +121,15 @@ def read_partitions(
 
 def _impossible(sender: Sender, broker: int) -> MalformedMessage:
     return unbelievable(
-        sender.name(broker), "tells of a partition twice, or of one or a replica below 0"
+        sender.name(broker),
+        "tells of a partition twice, of one or a replica below 0, or of a topic that cannot be",
     )
 
 
 def _possible(states: Collection[PartitionState]) -> bool:
-    """Whether all numbers of partitions and of their replicas can be."""
+    """Whether all names of topics, and numbers of partitions and of their replicas, can be."""
+    if not all(map(legal_topic, {state.partition.topic for state in states})):
+        return False
     sets = {state.assignment for state in states} | {state.isr for state in states}
     return all(min(ids, default=0) >= 0 for ids in sets) and not any(
         state.partition.partition < 0 or state.leader_epoch < -1 for state in states

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.cluster.settings import read_topic_configs
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import INTERNAL_TOPICS, TopicPartition, Unknown
+from breakglass.services.model import INTERNAL_TOPICS, TopicPartition, Unknown, legal_topic
 from breakglass.services.pipeline.restore.options import (
     OPEN,
     REMOVED_IN_4,
@@ -34,8 +33,6 @@ from breakglass.services.pipeline.restore.state import RestoreState, new_restore
 from breakglass.services.pipeline.restore.task import runs_within
 from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources
 from breakglass.services.topic_backup.catalog import HeldTopic
-
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 def target_names(held: Sequence[HeldTopic], options: RestoreOptions) -> list[str]:
@@ -63,7 +60,7 @@ def require_names(targets: Sequence[str]) -> None:
     if len(set(targets)) < len(targets):
         raise UsageError("Two topics would be restored into one: give each a name with --map.")
     for target in targets:
-        if not _NAME.fullmatch(target) or target in (".", ".."):
+        if not legal_topic(target):
             raise UsageError(
                 f"{target!r} is not a topic name that Kafka allows: use at most 249 letters, "
                 "digits, dots, underscores and hyphens."

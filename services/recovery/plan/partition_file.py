@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from breakglass.services.errors import MalformedInput, StorageError
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import TopicPartition, legal_topic
 from breakglass.services.regular_file import read_regular
 from breakglass.services.rights import open_new
 
@@ -186,8 +186,6 @@ def _malformed(text: str, source: str, message: str, position: int) -> Malformed
 LARGEST_ID = 2**31 - 1
 """Partition numbers and broker ids are int32."""
 
-LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-
 
 @dataclass(frozen=True, slots=True)
 class Election:
@@ -249,7 +247,7 @@ class _Entry:
 
     def wrong(self, what: str) -> MalformedInput:
         topic = self.fields.get("topic")
-        named = f" ({topic})" if isinstance(topic, str) and LEGAL_TOPIC.fullmatch(topic) else ""
+        named = f" ({topic})" if isinstance(topic, str) and legal_topic(topic) else ""
         return MalformedInput(f"{self.source}, entry {self.number}{named}: {what}.")
 
 
@@ -297,7 +295,7 @@ def _topic(entry: _Entry) -> str:
         raise entry.wrong('it has no "topic": name one')
     if topic == "":
         raise entry.wrong("its topic is empty: name one")
-    if not isinstance(topic, str) or not LEGAL_TOPIC.fullmatch(topic):
+    if not isinstance(topic, str) or not legal_topic(topic):
         raise entry.wrong(f"{_shown(topic)} is no name of a topic: correct it")
     return topic
 

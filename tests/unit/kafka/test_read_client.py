@@ -334,6 +334,21 @@ class TestImpossibleAnswers:
         with pytest.raises(MalformedMessage, match=str(cluster.brokers[1].endpoint)):
             client.snapshot(ample())
 
+    @pytest.mark.parametrize("name", ["\x1b[2J", "..", "orders/..", "n" * 250])
+    def test_s22_a_topic_that_kafka_cannot_have_is_its_brokers_fault(
+        self, cluster: FakeCluster, client: ReadClient, name: str
+    ) -> None:
+        answer = cluster.apis(1)[admin.DescribeTopicPartitionsRequest]
+
+        def renamed(request: Any) -> Any:
+            told = answer(request)
+            told.topics[0].name = name
+            return told
+
+        serve_everywhere(cluster, admin.DescribeTopicPartitionsRequest, renamed)
+        with pytest.raises(MalformedMessage, match=str(cluster.brokers[1].endpoint)):
+            client.snapshot(ample())
+
     def test_s22_pages_that_lead_nowhere_end(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
