@@ -212,6 +212,19 @@ class IncidentWatch:
         """Note that the operator acknowledged all elections seen so far; returns them."""
         return self._witness.acknowledge()
 
+    def finish_by(self, deadline: Deadline) -> None:
+        """Wait for nothing past *deadline*, but for contents, which may begin then."""
+        self._presence.until = deadline
+        if self._effort is not Effort.FULL:
+            self._client.sender.finish_by(deadline.later(patience.GRACE))
+
+    def concluded(self) -> Incident | None:
+        """The last incident, judged by who may still answer now; None: nothing was read."""
+        last = self._last
+        if last is None:
+            return None
+        return self._known(self._judged_again(self._incident(last.snapshot, last.rows)))
+
     def close(self) -> None:
         """End every wait at once, in whatever thread; nothing is read any more."""
         self._closed = True
@@ -223,7 +236,7 @@ class IncidentWatch:
         with contextlib.suppress(Unreachable):
             self._client.sender.prove(ANY_BROKER, Deadline.after(patience.GREETING))
         snapshot = self._client.snapshot(
-            Deadline.after(patience.WHOLE_CLUSTER), memory=self._memory
+            self._presence.until.sooner(patience.WHOLE_CLUSTER), memory=self._memory
         )
         if self._last is not None:
             require_same_cluster(self._last.snapshot.cluster_id, snapshot.cluster_id)
