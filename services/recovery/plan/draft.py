@@ -204,7 +204,12 @@ def renew(plan: Plan, present: PresentEvidence) -> Plan:
         PlanEntry(topic=partition.topic, number=partition.partition, leader=leader)
         for partition, leader in leaders.items()
     ]
-    changes = {"records": tuple(records), "made_at_ms": present.read_at_ms, "digest": ""}
+    changes = {
+        "records": tuple(records),
+        "made_at_ms": present.read_at_ms,
+        "digest": "",
+        "seal": "",
+    }
     return Plan(entries=tuple(entries), breakglass=evidence.model_copy(update=changes))
 
 
