@@ -321,8 +321,8 @@ def _checked(line: BackupLine, newest: int) -> CheckedLine:
             LineProblem.TORN: "torn: it has no whole key followed by ':', or no end",
             LineProblem.NULL_KEY: "without a key",
             LineProblem.NULL_VALUE: "without a value",
-            LineProblem.TOO_LONG: f"no record of a topic: it has {line.end - line.start:,} bytes, "
-            f"and a record has {MOST_LINE:,} at most ({_shown(line.key)})",
+            LineProblem.TOO_LONG: f"too long: it has {line.end - line.start:,} bytes, and a "
+            f"record of a topic has {MOST_LINE:,} at most ({_shown(line.key)})",
         }.get(line.problem or LineProblem.TORN, "torn")
         return _refused(line, Finding.LINE, f"line {number} is {state}")
     try:

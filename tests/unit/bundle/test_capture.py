@@ -247,7 +247,9 @@ def test_the_commands_capture_list_and_refuse(cluster: FakeCluster, tmp_path: Pa
     again = breakglass("bundle", "capture", "--out", path, *ways_to(cluster))
     assert (again.code, "exists already" in again.err) == (2, True)
     assert breakglass("open", path, "--list", "--json").document == ended.document
-    table = breakglass("open", path, "--list").out.splitlines()[1:]
+    listed = breakglass("open", path, "--list")
+    table = listed.out.splitlines()[1:]
+    assert f"the SHA-256 of {len(table)} files. Their contents are read when" in listed.err
     names = [entry["name"] for entry in ended.document["entries"]]
     assert [line.split()[0] for line in table] == names
     shown = breakglass("open", path)
