@@ -35,7 +35,7 @@ SHARED, ON_B1_AND_B2, ON_B1 = 100, 20, 10
 PAY = TopicPartition("pay", 0)
 ORDERS = tuple(TopicPartition("orders", number) for number in range(3))
 DO_NOT_START = (
-    "do not start b{0} before its log folder is copied: breakglass rescue --source log:DIR"
+    "do not start b{0} before its log folders are saved: breakglass rescue --source log:DIR"
 )
 SAFE_WHEN = "; breakglass can-start DIR says when it is safe"
 
