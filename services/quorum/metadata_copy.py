@@ -5,8 +5,9 @@ only read. Beside its segments it has snapshots, ``<offset>-<epoch>.checkpoint``
 the cluster by the records before that offset; segments before a snapshot are deleted in time.
 
 A batch's CRC does not cover its offset and its epoch. A batch counts if its CRC is right, it begins
-where the one before it ends, it has a record for each offset, and its epoch is no lower than that
-of the one before it. Reading ends at the first batch that does not count; the copy says why.
+where the one before it ends, its records can be decoded and are one for each offset, and its epoch
+is no lower than that of the one before it. Reading ends at the first batch that does not count; the
+copy says why.
 """
 
 from __future__ import annotations
@@ -294,8 +295,9 @@ class _ReadLog:
                 raise MalformedMessage(
                     f"{at}: a batch claims epoch {header.leader_epoch} after {batches.epochs[-1]}"
                 )
+            # A node loads every batch: one that cannot be decoded ends what the copy is good for.
+            batch = decode_batch(content, header, at)
             if header.control:
-                batch = decode_batch(content, header, at)
                 self.voters = _voters_in(batch) or self.voters
             batches.add(header, position)
             self.times[:] = [header.max_timestamp]
@@ -343,9 +345,9 @@ def _snapshot(path: Path, offset: int, epoch: int) -> MetadataSnapshot:
     kinds: list[ControlType] = []
     try:
         for header, content, _ in _batches(path):
+            batch = decode_batch(content, header, path.name)
             if not header.control:
                 continue
-            batch = decode_batch(content, header, path.name)
             for kind, value in _controls(batch):
                 kinds.append(kind)
                 if kind is ControlType.SNAPSHOT_HEADER:
@@ -399,8 +401,10 @@ def _meta(path: Path) -> Mapping[str, str | Unknown]:
     for folder in (path.parent, path):
         try:
             text = read_regular(folder / META, MOST_BYTES).decode("utf-8", "replace")
-        except OSError:
+        except FileNotFoundError:
             continue
+        except OSError as error:
+            return dict.fromkeys(names, Unknown(f"it cannot be read ({error})"))
         pairs = dict(line.partition("=")[::2] for line in text.splitlines())
         return {name: pairs.get(name, "").strip() or Unknown(f"no {name}") for name in names}
     return dict.fromkeys(names, Unknown("the file is missing"))
@@ -415,6 +419,6 @@ def _quorum_state(path: Path) -> tuple[int | Unknown, object]:
         reason = "it has no leaderEpoch"
     except FileNotFoundError:
         reason = "the file is missing"
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         reason = f"it cannot be read ({error})"
     return Unknown(reason), None
