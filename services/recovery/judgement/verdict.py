@@ -513,7 +513,7 @@ def _way_to_hear(case: Case, replica: ReplicaLog) -> tuple[Verb, str, str]:
         return verb, "is unread", cure
     if verb is Verb.RECONNECT or replica.fenced is False:
         return verb, "is unread", f"{cure} (or declare it gone)"
-    return verb, "is down", "start it (or declare it gone)"
+    return verb, "is down", "start it, read again, then elect (or declare it gone)"
 
 
 _NONE_LEFT = (

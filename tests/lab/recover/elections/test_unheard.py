@@ -109,7 +109,8 @@ class TestAStaleReplicaThatIsDown:
         assert found["loses"]["records"] == 0
         assert (found["unheard"], found["gone"]) == ([2], [1])
         assert found["reasons"][0] == (
-            "b2 is down and may hold more than b3: start it (or declare it gone)"
+            "b2 is down and may hold more than b3: start it, read again, "
+            "then elect (or declare it gone)"
         )
         shown = on(broken, "triage", "--topics", "pay", "--gone", 1)
         assert "Start b2: it may hold more of 1 partition." in shown.said
