@@ -49,7 +49,7 @@ def internal_topics(
     duration: Seconds = SECONDS,
     gone: GoneBrokers = (),
     everything: Annotated[
-        bool, typer.Option("--all", help="Show keys whose loss has no effect, too.")
+        bool, typer.Option("--all", help="Also show keys whose loss has no effect.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

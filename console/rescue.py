@@ -109,7 +109,7 @@ class RescueRequest:
 @app.command()
 @connected
 def rescue(connection: Connection, wanted: RescueRequest) -> None:
-    """Save the records that the elections of a plan will cut off; elect nobody.
+    """Save the records that the elections of a plan will cut off, without an election.
 
     Records are read from the losing replicas and saved as topic backups, in
     DIR/cluster/time/b<broker>; `breakglass backup cat` prints them. The cluster is only read.
@@ -253,7 +253,7 @@ def sentences_of_unread(partitions: Sequence[PartitionEvidence], broker: int) ->
         more = f" and of {len(names) - 1:,} more" if len(names) > 1 else ""
         save = f"save b{other}'s log folders with `breakglass rescue --source log:DIR`"
         cure = (
-            f"b{other} leads, too, if it returns first, so {save}"
+            f"b{other} would lead as well if it returned first, so {save}"
             if leads
             else f"If b{other} can return, let b{other} return first, then run this again; else "
             f"{save}"
