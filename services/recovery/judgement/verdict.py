@@ -517,7 +517,7 @@ def _way_to_hear(case: Case, replica: ReplicaLog) -> tuple[Verb, str, str]:
 
 
 _NONE_LEFT = (
-    "each broker is declared gone or kept down, so withdraw the --gone of one whose disk can still "
+    "each is declared gone or kept down, so withdraw the --gone of a broker whose disk can still "
     "be read, or restore the partition from a backup"
 )
 
@@ -531,7 +531,7 @@ def _nobody(case: Case) -> _Finding:
         gone = case.circumstances.ruled_out
         able = [broker for broker in assignment if broker not in gone]
         start = [broker for broker in able if broker not in copied]
-        acts = [f"start one of {named(start)}"] if start else []
+        acts = [f"start {'one of ' * (len(start) > 1)}{named(start)}"] if start else []
         acts += [copied[broker].advice for broker in able if broker in copied]
         reason = f"no replica answers: {', and '.join(acts or [_NONE_LEFT])}"
         return _Finding(Verdict.STUCK, action_of(Verb.NO_ANSWER), reason)
