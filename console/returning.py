@@ -49,6 +49,13 @@ def can_start(
         ),
     ] = None,
     gone: GoneBrokers = (),
+    all_log_dirs: Annotated[
+        bool,
+        typer.Option(
+            "--all-log-dirs",
+            help="The broker has no other log.dirs: a replica in none of them was never made.",
+        ),
+    ] = False,
     while_running: WhileRunning = False,
     as_json: AsJson = False,
 ) -> None:
@@ -68,9 +75,17 @@ def can_start(
     with StopSignal() as stop, connection.reading() as client:
         stop.armed()
         rescues = [*all_folders(folders[0].cluster_id or ""), *(rescued or [])]
-        lost = gone
         memory = ReplicaMemory(folders[0].cluster_id or "")
-        check = check_return(client, folders, rescues, stop.go_on, others, lost, memory)
+        check = check_return(
+            client,
+            folders,
+            rescues,
+            stop.go_on,
+            others,
+            gone,
+            memory,
+            all_log_dirs=all_log_dirs,
+        )
     if check.safe and not stop.requested:
         memory.note_checked(check.broker, check.leaders)
     if as_json:

@@ -132,12 +132,18 @@ class ReturnCheck:
             for folder in self.folders
             for one in folder.replicas
         )
+        never_made = sum(replica.log is None for replica in self.replicas)
         written = time_text(max((one.written_ms for one in folders), default=0))
         conditions = [
             f"the folders that were read are the {are.format(_names(read))} now (last written "
             f"{written})",
             *([f"the unread logs of {_names(unread)} hold no more"] if unread else ()),
             *([f"the log cleaner made the gaps in {partitions_text(gaps)}"] if gaps else ()),
+            *(
+                [f"these are all its log.dirs, with no log of {partitions_text(never_made)}"]
+                if never_made
+                else ()
+            ),
         ]
         yield (
             f"b{self.broker} is safe to start if {' and '.join(conditions)}: "
@@ -185,13 +191,15 @@ def check_return(
     others: Sequence[BrokerFolder] = (),
     gone: Collection[int] = (),
     memory: ReplicaMemory | None = None,
+    *,
+    all_log_dirs: bool = False,
 ) -> ReturnCheck:
     """What the broker of *folders* loses by starting; *rescues* are folders of rescues.
 
     *others* are folders of other brokers that are down: their replicas are read there (R47). The
     disks of brokers of *gone* are lost, and with them whatever they had. By *memory*, a
     folder whose log ends earlier than was heard may be an older copy, and one that was written
-    last well before its broker was heard is one.
+    last well before its broker was heard is one. By *all_log_dirs*, the broker has no other folder.
     *go_on* is called now and then; an exception that it raises ends the reading.
 
     Raises:
@@ -250,13 +258,13 @@ def check_return(
         or state.leader is not None
         or state.topic_id == replica.topic_id
     }
+    memory = memory or ReplicaMemory(cluster_id)
     missing = [
-        absent(broker, state)
+        absent(broker, state, never_made=all_log_dirs and broker not in memory.heard(key_of(state)))
         for name, state in sorted(states.items())
         if broker in state.assignment and name not in there
     ]
     leaders = leaders_of(broker, snapshot.partitions)
-    memory = memory or ReplicaMemory(cluster_id)
     together, read = (*found, *missing), (*folders, *others)
     ended = [one for folder in read for one in ends_in(folder, states)]
     older = (*heard_longer(ended, memory.heard), *older_copies(read, memory.last_heard))
