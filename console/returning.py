@@ -66,11 +66,11 @@ class StartRequest:
 def can_start(connection: Connection, wanted: StartRequest) -> None:
     """Check what a dead broker would lose if it started now, from its log folders on disk.
 
-    A broker that starts as a follower cuts its logs to those of the current leaders; if it leads
-    as soon as it starts, the other replicas are cut to its log. The broker is safe to start when
-    rescues have every record and every transaction marker that its start cuts. The sentence names
-    the replicas that could not be read. The cluster, the folders and the rescues are only read.
-    Exits with 0 if the broker is safe to start, and with 1 if not.
+    A broker that starts as a follower truncates its logs to match the current leaders'. If it leads
+    as soon as it starts, the other replicas truncate to match its log. The broker is safe to start
+    if rescues have every record and every transaction marker that its start cuts. The result also
+    names the replicas that could not be read. The cluster, the folders and the rescues are only
+    read. Exits with 0 if the broker is safe to start, and with 1 if not.
     """
     from breakglass.services.recovery.remembered.store import ReplicaMemory
     from breakglass.services.recovery.rescue.return_check import NamedDisks, check_return
