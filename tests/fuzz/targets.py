@@ -4,8 +4,6 @@ A target takes any bytes. It ends, and raises nothing but an error of ours, or A
 the reader took in what it must not.
 """
 
-from __future__ import annotations
-
 import contextlib
 import struct
 from collections.abc import Callable, Iterator

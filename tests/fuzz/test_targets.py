@@ -1,7 +1,5 @@
 """Bytes that no writer wrote: every reader ends, in bounded memory, with an error of ours."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Prints a line for each step: the seconds that it took, and a line of its output 
 first step that fails ends the run with 1, and what it printed is shown.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

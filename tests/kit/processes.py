@@ -4,8 +4,6 @@ Python's own warning comes when the object is collected, in whatever test runs t
 number alone. As every warning, this one fails the test in which it comes.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

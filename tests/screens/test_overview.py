@@ -2,8 +2,6 @@
 the line about elections that cost records, and what was seen last.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

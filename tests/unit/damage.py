@@ -1,7 +1,5 @@
 """Damages to files of backups; each takes the file, and another one of its kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -4,8 +4,6 @@
 heavy; services know nothing of a terminal because they cannot.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

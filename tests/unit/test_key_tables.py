@@ -1,7 +1,5 @@
 """The pages of the screens name every key there is, and none that there is not."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from importlib import import_module

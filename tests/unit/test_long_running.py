@@ -1,7 +1,5 @@
 """The table of docs/watch.md is the one that the tests under faults go through."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

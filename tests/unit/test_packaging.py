@@ -1,7 +1,5 @@
 """The wheel holds what the program needs, and the program knows its version."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

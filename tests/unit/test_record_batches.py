@@ -1,7 +1,5 @@
 """Record batches of message format v2, encoded by another library and decoded here."""
 
-from __future__ import annotations
-
 import json
 import struct
 import tracemalloc

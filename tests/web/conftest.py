@@ -1,7 +1,5 @@
 """Dashboards on canned incidents, and a browser to see them in."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

@@ -1,7 +1,5 @@
 """What a client and a parser of their own read: neither shares code with what they test."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

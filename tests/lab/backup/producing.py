@@ -3,8 +3,6 @@
 The reader is librdkafka and the encoder is struct.pack: neither shares code with what they test.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import struct

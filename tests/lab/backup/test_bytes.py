@@ -1,7 +1,5 @@
 """What Spark writes is what an independent client reads, byte for byte."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.lab.cluster import Cluster

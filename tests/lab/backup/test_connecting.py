@@ -1,7 +1,5 @@
 """Tasks of a backup connect with what every other command connects with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import cycle

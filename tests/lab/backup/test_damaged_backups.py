@@ -1,7 +1,5 @@
 """Restores of damaged backups: refused with the offsets named, then without them and not whole."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`backup run --continuous` through every fault: each record is there once, and its lag is told."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Labs that the facts are looked up on, and the product's sender to ask them with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Fetch v12 tells where a replica's epochs end, whoever leads, and moves no records (KIP-595)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

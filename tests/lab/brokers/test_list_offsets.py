@@ -1,7 +1,5 @@
 """ListOffsets on brokers that do not lead: which replica ids are answered, and what they mean."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.kafka.replicas.list_offsets import (

@@ -1,7 +1,5 @@
 """docs/acls.md holds for `breakglass checkpoint`: what it says is needed is, and is enough."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass

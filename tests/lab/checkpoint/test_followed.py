@@ -1,7 +1,5 @@
 """`serve checkpoints --every` through every fault: it says that checkpoints stop, and goes on."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ An owner is a member of the group; committed is what it has noted in the control
 leader's backup is what node 1 has copied.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A real SASL_SSL listener that wants a client certificate too: every login, every store."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Iterator

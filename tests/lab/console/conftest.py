@@ -3,8 +3,6 @@
 b3 led last and is dead; b1 missed what b3 wrote alone, b2 missed more and is the shorter.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

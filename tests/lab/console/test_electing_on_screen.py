@@ -1,7 +1,5 @@
 """The console on a terminal over real brokers: from a cold start to a confirmed election."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Every command of the tutorial prints what the tutorial says; the shell completes topics."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Several writers in processes of their own, and what befalls them."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

@@ -1,7 +1,5 @@
 """Batches read from live brokers hold what an independent client reads, and name a changed log."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager

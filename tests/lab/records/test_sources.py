@@ -1,7 +1,5 @@
 """Each kind of source compared with each other on real brokers, with transactions among records."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A guarded cluster: what each command needs to be allowed, and that what is missing is named."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

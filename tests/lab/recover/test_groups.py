@@ -4,8 +4,6 @@ b3 led `orders` alone at the end and is dead; b1 lacks its last records. One par
 `__consumer_offsets` is on b3 alone, the others are on b2.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterator

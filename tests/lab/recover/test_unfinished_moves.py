@@ -4,8 +4,6 @@ b3 led `moving` last and is dead. b1 was moving its replica to its other disk wh
 the log itself failed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

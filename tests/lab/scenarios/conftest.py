@@ -1,7 +1,5 @@
 """The damaged lab that several files look at, each at its own topics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

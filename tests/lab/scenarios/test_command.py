@@ -1,7 +1,5 @@
 """`breakglass lab scenario` damages a lab as its truth says, and `breakglass diff` finds that."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from itertools import combinations

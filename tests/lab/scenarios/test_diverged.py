@@ -2,8 +2,6 @@
 compared on real brokers (R1, R2).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 

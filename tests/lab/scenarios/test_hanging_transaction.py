@@ -1,7 +1,5 @@
 """`hanging-transaction`: a committed transaction that stays open on the replica that is left."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`hung-designee`: the replica to elect hangs, and the controller takes it for alive (R6)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """`reassigning`: a reassignment that nobody can finish is under way on an offline partition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -2,8 +2,6 @@
 at each step what that loses, and is approved, read again and elected.
 """
 
-from __future__ import annotations
-
 import stat
 import subprocess
 import sys

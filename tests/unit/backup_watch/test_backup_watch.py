@@ -1,7 +1,5 @@
 """Places of backups looked at again and again, and jobs that tell how far they are."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Kafka's sasl.* keys: the logins that work, and a clear word for those that cannot."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

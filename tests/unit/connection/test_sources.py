@@ -1,7 +1,5 @@
 """Flags, environment, profile and files: who wins, and what is said of it."""
 
-from __future__ import annotations
-
 import grp
 import os
 import pwd

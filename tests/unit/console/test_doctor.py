@@ -1,7 +1,5 @@
 """`breakglass doctor` on this machine: its document, its exit code."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

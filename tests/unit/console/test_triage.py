@@ -1,7 +1,5 @@
 """`triage` against fake brokers: what it prints, what it refuses, and what it could not see."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Records of backups and checkpoints as a stream, whole and damaged."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Evidence kept cold comes back as it was."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

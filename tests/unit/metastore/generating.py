@@ -4,8 +4,6 @@ Names hold ':', '/', quotes, blanks and Unicode; statements hold line ends and e
 behind them is the tests' own: what exists, who reads and writes what, which id a query has.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """M6: what ksqlDB servers answer by /info, whatever answers there; over real sockets."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -1,7 +1,5 @@
 """The metastore as it is rebuilt from commands: the same every time, whatever they are."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tampering and bit rot are found by the chain, and every line is checked as restore would."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

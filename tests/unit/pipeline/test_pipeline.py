@@ -1,7 +1,5 @@
 """A backup wherever it ends or fails, its gaps, its pace, and the indexes that are rebuilt."""
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

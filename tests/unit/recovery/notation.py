@@ -6,8 +6,6 @@ committed ends with the log unless ``hw`` says otherwise. A replica that is ``do
 Words after the bar are about the partition and the cluster.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path

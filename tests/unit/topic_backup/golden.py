@@ -1,7 +1,5 @@
 """The golden directories and what was recorded of them (see PROVENANCE.md beside them)."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import cache

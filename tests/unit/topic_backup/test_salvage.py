@@ -1,7 +1,5 @@
 """Damaged segments: every record that is given was written, and what is missing is told."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the files of a topic backup hold, byte by byte as Kafka Backup writes them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

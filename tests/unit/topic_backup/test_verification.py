@@ -1,7 +1,5 @@
 """A damaged backup of ours or of Kafka Backup's: no reader calls it whole, and each says what."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How amounts, figures, hostile texts and records are written."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@
 .venv/bin/python -m tests.lab.recover.bomb.page
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Iterator

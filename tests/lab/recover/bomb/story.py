@@ -4,8 +4,6 @@ A broker is back with an empty disk: stopped in time, and then, in a second inci
 writes the screens of `docs/recover.md`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

@@ -1,7 +1,5 @@
 """Nothing but reads reaches a broker from a read-only console, whatever is pressed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Scenarios for rules alone, played beside the named ones: trimmed logs, groups that read on."""
 
-from __future__ import annotations
-
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, COURSE, LAST_LOST

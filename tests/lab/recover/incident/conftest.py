@@ -4,8 +4,6 @@ b3 led last nearly everywhere and stays dead; b4 led `carts` last and is back wi
 What was found is kept from before the recovery, so that tests may come in any order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Rules about what is read and said before anything is changed."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.model import LogContents, TopicPartition, known

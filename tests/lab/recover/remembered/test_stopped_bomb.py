@@ -1,7 +1,5 @@
 """A time bomb that was stopped stays one for every command that comes later, in a new process."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`rescue --source log:DIR`: the disk of a dead broker is saved whole, a running one is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from breakglass.services.lab.segments import read_log

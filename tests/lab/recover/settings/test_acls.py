@@ -4,8 +4,6 @@ b4 led `carts` and `left` last and is back EMPTY; b3 led the partitions of `__tr
 last and is dead.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path

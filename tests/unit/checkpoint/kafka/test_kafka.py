@@ -1,7 +1,5 @@
 """What checkpoints read and write on Kafka: control records, headers, groups, states, holds."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 from uuid import UUID

@@ -1,7 +1,5 @@
 """What a store of checkpoints accepts, refuses, remembers and forgets, on disk and elsewhere."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

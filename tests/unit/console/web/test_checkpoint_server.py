@@ -1,7 +1,5 @@
 """What the API answers beyond the kept requests: tokens, bad ids, errors, figures."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Fetch answers, the ranges that tasks read, and what comes of them."""
 
-from __future__ import annotations
-
 import pickle
 import struct
 from dataclasses import replace

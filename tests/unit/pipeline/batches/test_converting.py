@@ -1,7 +1,5 @@
 """Fetched batches become the same bytes by columns as decoded record by record."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """What a restore keeps, declares, puts back and proves, and where it goes on."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import starmap

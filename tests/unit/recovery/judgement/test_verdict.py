@@ -1,7 +1,5 @@
 """What is judged at once is judged as if everything had been asked, reasons included."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Fates of records by offset: tables of small integers, and every record counted by brute force."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

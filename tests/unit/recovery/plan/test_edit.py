@@ -1,7 +1,5 @@
 """Edits of a plan, and the differences they make."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.errors import Refused

@@ -1,7 +1,5 @@
 """Plans on disk: round trips, digests, and every way a file can be wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

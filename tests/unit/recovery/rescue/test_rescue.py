@@ -1,7 +1,5 @@
 """Rescues over real sockets and real files: what is saved, what is held back, what is not asked."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Rescue from a broker's log folder: whole partitions, damage named, and nothing written there."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Which lines of the partition list show that they are marked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NoReturn

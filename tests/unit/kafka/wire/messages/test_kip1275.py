@@ -1,7 +1,5 @@
 """ElectLeaders v0-3 and GetReplicaLogInfo v0 on the wire, and what is refused to go there."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """The messages that read a cluster: parsed without others, and the same as kafka-python's own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
