@@ -14,6 +14,14 @@ def emptied(path: Path, _: Path) -> None:
     path.write_bytes(b"")
 
 
+def cut(path: Path, _: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def replaced(path: Path, _: Path) -> None:
+    path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
+
+
 def flipped(path: Path, _: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1

@@ -52,7 +52,7 @@ from tests.unit.checkpoint.store.stores import (
     take,
     ticking,
 )
-from tests.unit.damage import emptied, removed, swapped
+from tests.unit.damage import emptied, removed, replaced, swapped
 
 ONE = CopyId(1, 2, 0)
 OTHER_NODES = CopyId(1, 2, 1)
@@ -498,10 +498,6 @@ def test_a_copy_of_which_no_machine_is_known_is_anybodys(store: BackupStore) -> 
 
 
 CONTENT = "segments/0/records"
-
-
-def replaced(path: Path, _: Path) -> None:
-    path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
 
 
 def one_byte_changed(path: Path, _: Path) -> None:
