@@ -40,7 +40,6 @@ LARGEST: Final = 8_192
 LIMIT: Final = 1_000_000
 """Bytes of what a batch may grow to."""
 FIRST = segment_prefix(0, 0)
-ORDERS_0 = TopicPartition("orders", 0)
 
 
 def one_record(data: bytes) -> None:
@@ -74,7 +73,7 @@ def indexed_segment(data: bytes) -> None:
     with contextlib.suppress(BreakglassError):
         _offsets(PartitionReader(folder, 0, None))
     with contextlib.suppress(BreakglassError):
-        PartitionWriter(folder, ORDERS_0, None).close()
+        PartitionWriter(folder, TopicPartition("orders", 0), None).close()
         resumed = PartitionReader(folder, 0, None)
         _offsets(resumed)
         assert not resumed.left_out

@@ -10,7 +10,6 @@ import sys
 import warnings
 from typing import Any
 
-_PASSED_OVER = ("asyncio.", "subprocess", __name__)
 _make, _drop = subprocess.Popen.__init__, subprocess.Popen.__del__
 
 
@@ -48,7 +47,7 @@ def _place() -> str:
     """The line of ours that starts it."""
     frame = sys._getframe(2)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(
-        _PASSED_OVER
+        ("asyncio.", "subprocess", __name__)
     ):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -57,7 +57,6 @@ NAMES = {
     "right": "→",
 }
 """How keys are written that are no character, or whose name is not their character."""
-OF_ANOTHER_KEYBOARD = {"super+c"}
 
 
 def bindings_of(owner: type[DOMNode]) -> list[Binding]:
@@ -112,7 +111,7 @@ def keys_bound(page: str) -> set[str]:
         if page_of(owner) == page
         for binding in bindings_of(owner)
         if page == EVERYWHERE or (binding.key, binding.description) not in IN_EVERY_LIST
-    } - OF_ANOTHER_KEYBOARD
+    } - {"super+c"}
 
 
 @pytest.mark.parametrize("page", sorted({EVERYWHERE, *PAGES.values()}))

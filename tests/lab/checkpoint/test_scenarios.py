@@ -19,7 +19,6 @@ from tests.lab.checkpoint.taking import Taking, decided, read, take_of
 
 OLD, NEW = 1, 2
 """Nodes."""
-PARTITIONS = (1, 2, 3)
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def taken(settled_bank: Branch, taking: Taking) -> TakeDocument:
 
 def never_begun(taking: Taking) -> None:
     """Node 1 died between removing what it had of its copies and beginning anew."""
-    for number in PARTITIONS:
+    for number in (1, 2, 3):
         taking.store.copies.begin_anew(CopyId(1, number, OLD))
 
 

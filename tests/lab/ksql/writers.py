@@ -12,8 +12,6 @@ from typing import Any
 
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 
-MODULE = "tests.lab.ksql.writer_process"
-
 
 class Writers:
     """Writers under way; one that is killed is followed by another."""
@@ -29,7 +27,7 @@ class Writers:
             self._start(number)
 
     def _start(self, number: int) -> None:
-        words = [sys.executable, "-m", MODULE, *self._words, str(number)]
+        words = [sys.executable, "-m", "tests.lab.ksql.writer_process", *self._words, str(number)]
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
         listener.start()

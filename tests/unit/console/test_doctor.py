@@ -7,12 +7,10 @@ import pytest
 from tests.kit.program import breakglass
 from tests.unit.console.fakes import NOBODY
 
-CONNECTING = ("BREAKGLASS_BOOTSTRAP_SERVER", "BREAKGLASS_PROFILE", "BREAKGLASS_COMMAND_CONFIG")
-
 
 @pytest.fixture(autouse=True)
 def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in CONNECTING:
+    for name in ("BREAKGLASS_BOOTSTRAP_SERVER", "BREAKGLASS_PROFILE", "BREAKGLASS_COMMAND_CONFIG"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -130,12 +130,11 @@ def denying(request_class: Any, response_class: Any, code: int, *, whole: bool) 
 
 
 without_read = denying(FetchRequest, FetchResponse, TOPIC_DENIED, whole=False)
-without_groups = denying(OffsetFetchRequest, OffsetFetchResponse, GROUP_DENIED, whole=False)
 
 
 def without_group(broken: Fakes) -> None:
     broken.cluster.story.groups = {"billing": {ORDERS: 130}}
-    without_groups(broken)
+    denying(OffsetFetchRequest, OffsetFetchResponse, GROUP_DENIED, whole=False)(broken)
 
 
 CONFIGS = (DescribeConfigsRequest, DescribeConfigsResponse)

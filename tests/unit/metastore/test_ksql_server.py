@@ -162,9 +162,6 @@ def test_m6_what_is_no_address_is_refused_without_naming_a_password() -> None:
         assert "secret" not in str(refused.value)
 
 
-STATEMENT = "CREATE STREAM A AS SELECT * FROM B;"
-
-
 def status(**changed: object) -> bytes:
     entity = {
         "@type": "currentStatus",
@@ -184,7 +181,7 @@ def replied(code: int, body: bytes) -> ServerReply:
 def submitted(address: str, seconds: float) -> ServerReply:
     server = KsqlServer(server_url(address))
     with server.connected(seconds) as connection:
-        return server.submit(connection, STATEMENT)
+        return server.submit(connection, "CREATE STREAM A AS SELECT * FROM B;")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,6 @@ TOGETHER = (
     "many",
 )
 BESIDE = (TRIMMED_LOGS, GROUP_READ_ON)
-MANY = {"partitions": "200"}
 CARTS = tuple(TopicPartition("carts", number) for number in range(3))
 MOVING = TopicPartition("shipments", 0)
 
@@ -59,7 +58,7 @@ class Recovered(NamedTuple):
 @pytest.fixture(scope="package")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
     folder = tmp_path_factory.mktemp("lab")
-    with damaged(folder, *TOGETHER, beside=BESIDE, options=MANY) as lab:
+    with damaged(folder, *TOGETHER, beside=BESIDE, options={"partitions": "200"}) as lab:
         yield lab
 
 

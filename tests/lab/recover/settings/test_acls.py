@@ -31,7 +31,6 @@ from tests.lab.scenarios.damaged import Damaged
 
 TRANSACTIONS = "__transaction_state"
 PARTITIONS = int(SMALL["transaction.state.log.num.partitions"])
-SECONDS = DEADLINE_SECONDS
 
 
 def _script(stage: Stage) -> Script:
@@ -57,7 +56,7 @@ def _make_known(stage: Stage) -> None:
             },
             logger=logging.getLogger("tests.acls"),
         )
-        producer.init_transactions(SECONDS)
+        producer.init_transactions(DEADLINE_SECONDS)
 
 
 BROKEN = Scenario(

@@ -497,9 +497,6 @@ def test_a_copy_of_which_no_machine_is_known_is_anybodys(store: BackupStore) -> 
     on(THERE, store).copies.begin_again(ONE, POSITION)
 
 
-CONTENT = "segments/0/records"
-
-
 def one_byte_changed(path: Path, _: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
@@ -541,7 +538,7 @@ def whole(tmp_path: Path) -> BackupStore:
 def test_a_copy_whose_content_or_manifest_is_damaged_is_never_whole(
     whole: BackupStore, tmp_path: Path, damage: Callable[[Path, Path], None], what: str
 ) -> None:
-    places = [tmp_path / contents(id_) / CONTENT for id_ in (CopyId(1, 1, 0), ONE)]
+    places = [tmp_path / contents(id_) / "segments/0/records" for id_ in (CopyId(1, 1, 0), ONE)]
     if what == "manifest":
         places = sorted((tmp_path / "checkpoints").rglob("manifest*"))[:2]
     damage(*places)
