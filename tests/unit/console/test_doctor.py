@@ -1,6 +1,5 @@
 """`breakglass doctor` on this machine: its document, its exit code."""
 
-from typing import Any
 
 import pytest
 
@@ -14,13 +13,9 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def states(document: Any) -> dict[str, str]:
-    return {check["name"]: check["state"] for check in document["checks"]}
-
-
 def test_without_a_cluster_the_machine_alone_is_examined() -> None:
     ended = breakglass("doctor", "--json")
-    found = states(ended.document)
+    found = {check["name"]: check["state"] for check in ended.document["checks"]}
     assert found["cluster"] == "?"
     assert {"versions", "java", "terminal", "locale", "space for a rescue"} <= found.keys()
     assert ended.document["todo"] == sum(state == "do" for state in found.values())
