@@ -37,9 +37,3 @@ def offline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
     folder = tmp_path_factory.mktemp("lab")
     with damaged(folder, "stale-replicas", "diverged") as lab:
         yield lab
-
-
-@pytest.fixture
-def sender(offline: Damaged) -> Iterator[Sender]:
-    with sender_to(offline.cluster) as sender:
-        yield sender

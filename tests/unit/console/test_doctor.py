@@ -1,6 +1,5 @@
 """`breakglass doctor` on this machine: its document, its exit code."""
 
-
 import pytest
 
 from tests.kit.program import breakglass
