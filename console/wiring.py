@@ -102,8 +102,8 @@ class Connection:
     ) -> Iterator[ReadClient]:
         """A client that can read, closed at the end; all its answers come *within* these seconds.
 
-        What follows the last of them has a little more. One of a *client_id* of its own is a
-        second one, so what the settings give to note was said before.
+        What follows the last of them has a little more. With a *client_id* of its own it is a
+        second client, and the notes on the settings are not repeated.
         """
         access = self.noted_access() if client_id is None else self.access()
         with access.reading(client_id) as client:

@@ -580,7 +580,7 @@ class Capture:
     def settle(self, tell: Callable[[str], None]) -> Incident:
         """The incident once every broker has answered or had its time. Raises as `look`.
 
-        The time is that of the bundle, too: `bundle` has what is left of it.
+        The time includes that of the bundle: `bundle` has what is left of it.
         """
         until = self._until = Deadline.after(self._asked.duration)
         self._watch.finish_by(until)

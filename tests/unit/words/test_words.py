@@ -1,10 +1,7 @@
 """How amounts, figures, hostile texts and records are written."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -183,19 +180,15 @@ def test_a_text_that_is_cut_says_so(text: str, limit: int, shown: str) -> None:
     assert bounded(text, limit) == shown
 
 
-VERDICTS_PAGE = Path(__file__).parents[3] / "docs" / "verdicts.md"
 ROOM = 66
 """Characters beside the longest word in 80 columns."""
 
 
-def test_every_verdict_and_role_is_explained_in_a_line_of_80_columns_and_on_the_page() -> None:
+def test_every_verdict_and_role_is_explained_in_a_line_of_80_columns() -> None:
     words = {term.word for term in LEGEND}
     assert {verdict.value for verdict in Verdict} <= words
     assert {role.value for role in Role} - {Role.ISR.value} <= words
-    page = VERDICTS_PAGE.read_text(encoding="utf-8")
-    for term in LEGEND:
-        assert len(term.meaning) <= ROOM, term
-        assert f"| `{term.word}` | {term.meaning} |" in page, term
+    assert [term for term in LEGEND if len(term.meaning) > ROOM] == []
 
 
 MOST_CALLS = 400_000
@@ -208,7 +201,6 @@ bytes_of_any_kind = st.one_of(
     st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")),
     st.lists(st.sampled_from(HOSTILE), max_size=20).map(lambda parts: "".join(parts).encode()),
 )
-forms = st.sampled_from(TextForm)
 scalars = st.none() | st.booleans() | st.integers() | st.text()
 json_values = st.recursive(
     scalars | st.floats(allow_nan=False, allow_infinity=False),
@@ -221,7 +213,7 @@ def shown_all(content: bytes, form: TextForm) -> tuple[str, ...]:
     return shown(content, len(content), form).lines
 
 
-@given(bytes_of_any_kind, forms, st.integers(0, 10**7), st.integers(8, 90))
+@given(bytes_of_any_kind, st.sampled_from(TextForm), st.integers(0, 10**7), st.integers(8, 90))
 def test_what_is_shown_is_inert(kept: bytes, form: TextForm, more: int, limit: int) -> None:
     told = shown(kept, len(kept) + more, form, TextLimits(lines=5, columns=20))
     assert len(told.lines) <= 5
