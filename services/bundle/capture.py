@@ -237,7 +237,12 @@ def add_backups(maker: BundleMaker, places: BackupPlaces, deadline: Deadline) ->
         seen = _in_time(CheckpointWatch(places.checkpoints).look, deadline)
         glances["checkpoints"] = seen if isinstance(seen, Unknown) else _checkpoints(seen)
     if places.metastore is not None:
-        glances["metastore"] = _metastore(places.metastore, deadline)
+        from breakglass.services.metastore.glance import MetastoreGlance
+
+        try:
+            glances["metastore"] = MetastoreGlance(places.metastore).glance(deadline)
+        except BreakglassError as error:
+            glances["metastore"] = Unknown(str(error))
     for name, glance in glances.items():
         if isinstance(glance, Unknown):
             maker.lacks(f"the status of {name}", glance.reason)
@@ -274,15 +279,6 @@ def _checkpoints(stores: Sequence[SeenStore]) -> BackupGlance | Unknown:
     whole = [found for found in held if found.status is Status.COMPLETED]
     newest = max((found.take.created_at_ms for found in whole if found.take), default=None)
     return BackupGlance(f"{len(whole):,} of {len(held):,} completed", newest, "; ".join(unread))
-
-
-def _metastore(folder: Path, deadline: Deadline) -> BackupGlance | Unknown:
-    from breakglass.services.metastore.glance import MetastoreGlance
-
-    try:
-        return MetastoreGlance(folder).glance(deadline)
-    except BreakglassError as error:
-        return Unknown(str(error))
 
 
 def add_journals(maker: BundleMaker, cluster_id: str, folder: Path | None) -> None:
@@ -400,7 +396,8 @@ def add_topics(
         for page in _pages(names):
             found = _read(partial(topic_settings_set, client.sender, page, limit))
             if isinstance(found, Unknown):
-                maker.lacks(f"the settings of {len(page):,} topics from {page[0]}", found.reason)
+                many = f"{len(page):,} topic{'s' * (len(page) != 1)} from {page[0]}"
+                maker.lacks(f"the settings of {many}", found.reason)
                 found = dict.fromkeys(page, found)
             for name in page:
                 told = found[name]

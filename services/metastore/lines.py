@@ -301,15 +301,14 @@ def checked(
     for line in lines:
         found = _checked(line, newest)
         if found.findings and line.end <= noted:
-            found = replace(found, findings=tuple(map(_as_noted, found.findings)))
+            told = f"line {line.number} holds a carriage return, where ksqlDB's restore splits it"
+            harmless = LineFinding(line.number, Finding.RAW_NEWLINES, told)
+            findings = [
+                harmless if one.finding is Finding.CARRIAGE_RETURN else one
+                for one in found.findings
+            ]
+            found = replace(found, findings=tuple(findings))
         yield found
-
-
-def _as_noted(finding: LineFinding) -> LineFinding:
-    if finding.finding is not Finding.CARRIAGE_RETURN:
-        return finding
-    told = f"line {finding.line} holds a carriage return, where ksqlDB's restore splits the line"
-    return LineFinding(finding.line, Finding.RAW_NEWLINES, told)
 
 
 def _checked(line: BackupLine, newest: int) -> CheckedLine:

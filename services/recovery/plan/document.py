@@ -267,19 +267,17 @@ class Plan(_Frozen):
 
         The digest, and what it leaves out: times, notes and the partitions that are left out.
         """
-        return digest_of_parts(self._sealed_parts())
-
-    def _sealed_parts(self) -> Iterator[str]:
-        """Canonical JSON: ``[digest, made_at_ms, notes, [[topic, partition, times, facts]]]``."""
         made, notes = (it.made_at_ms, it.notes) if (it := self.breakglass) else (None, ())
-        yield f"[{canonical(self.digest)},{canonical(made)},{canonical(list(notes))},["
-        comma = ""
-        for partition, record in sorted(self.records.items()):
-            times = canonical([log.observed_at_ms for log in record.evidence.replicas])
-            facts = "null" if partition in self.leaders else record.canonical_facts
-            yield f"{comma}[{_canonical(partition.topic)},{partition.partition},{times},{facts}]"
-            comma = ","
-        yield "]]"
+
+        def lines() -> Iterator[str]:
+            yield canonical([self.digest, made, list(notes)])
+            for partition, record in sorted(self.records.items()):
+                times = [log.observed_at_ms for log in record.evidence.replicas]
+                yield canonical([partition.topic, partition.partition, times])
+                if partition not in self.leaders:
+                    yield record.canonical_facts
+
+        return digest_of_parts(f"{line}\n" for line in lines())
 
     @property
     def spoken_digest(self) -> str:
