@@ -95,7 +95,6 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.answers import unread
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Denied, PartitionEvidence, TopicSettings, Unknown
-from breakglass.services.recovery.evidence.gather import silence
 from breakglass.services.recovery.judgement.assessment import Assessment
 from breakglass.services.regular_file import read_regular
 from breakglass.services.session import ReadAccess
@@ -376,8 +375,11 @@ def add_brokers(
 
 def silent_brokers(incident: Incident) -> dict[int, str]:
     """The brokers that were asked for replicas and did not answer, with the reason in few words."""
-    found = {broker: silence(broker, why) for broker, why in incident.silent.items()}
-    return {broker: why for broker, why in found.items() if why}
+    return {
+        broker: why.partition("(")[2][:-1]
+        for broker, why in incident.silent.items()
+        if why.startswith(f"b{broker} does not answer (")
+    }
 
 
 def add_topics(

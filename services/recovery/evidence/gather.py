@@ -81,12 +81,6 @@ def why_silent(broker: int, error: Exception) -> str:
     return f"b{broker} answers unreadably ({type(error).__name__}: {error})"
 
 
-def silence(broker: int, why: str) -> str:
-    """``connection refused``, of such a text; empty where the broker answered with an error."""
-    begin = f"b{broker} does not answer ("
-    return why.removeprefix(begin)[:-1] if why.startswith(begin) else ""
-
-
 class GroupBounds:
     """Committed offsets of some partitions, collected with a thread for each broker."""
 
