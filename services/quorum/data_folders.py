@@ -178,10 +178,10 @@ def _look(
     if replica.topic_id is None:
         found.unread.append(f"{replica.path}: partition.metadata names no topic id")
         return
-    key = ("partition", replica.topic_id.bytes, partition.partition)
+    key = ("partition", replica.topic_id, partition.partition)
     state: PartitionMetadata | None = values.get(key)
     if state is None or (broker is not None and broker not in state.replicas):
-        if ("topic", replica.topic_id.bytes) not in values:
+        if ("topic", replica.topic_id) not in values:
             why = "the copy does not know its topic id"
         elif state is None:
             why = "the copy does not know the partition"

@@ -351,7 +351,7 @@ def _snapshot(path: Path, offset: int, epoch: int) -> MetadataSnapshot:
                 if kind is ControlType.SNAPSHOT_HEADER:
                     match decode_control("SnapshotHeaderRecord", value):
                         case _, fields:
-                            written = fields["LastContainedLogTimestamp"]
+                            written = fields.last_contained_log_timestamp
             voters = _voters_in(batch) or voters
         if kinds[:1] != [ControlType.SNAPSHOT_HEADER] or kinds[-1] != ControlType.SNAPSHOT_FOOTER:
             raise MalformedMessage("it lacks its header or its footer, so it was not finished")
@@ -375,7 +375,7 @@ def _voters_in(batch: RecordBatch) -> VoterSet | None:
         if kind is ControlType.KRAFT_VOTERS:
             match decode_control("VotersRecord", value):
                 case _, fields:
-                    found = VoterSet(True, tuple(one["VoterId"] for one in fields["Voters"]))
+                    found = VoterSet(True, tuple(one.voter_id for one in fields.voters))
     return found
 
 

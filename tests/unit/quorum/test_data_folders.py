@@ -67,9 +67,9 @@ class Disks:
 
     def against(self, *states: PartitionMetadata, next_id: int = 0) -> DataFindings:
         values: dict[Key, Any] = {
-            ("topic", ORDERS.bytes): "orders",
+            ("topic", ORDERS): "orders",
             ("producer ids",): next_id,
-            **{("partition", ORDERS.bytes, at): one for at, one in enumerate(states)},
+            **{("partition", ORDERS, at): one for at, one in enumerate(states)},
         }
         return compare_data(
             [read_broker_folder(one) for one in sorted(self.root.iterdir())], values
