@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.exits import FAILED, StopSignal
-from breakglass.console.options import AsJson
-from breakglass.console.output import (
-    columns,
-    members,
-    of_partition,
-    print_json,
-    print_lines,
-    print_table,
-    say,
+from breakglass.console.guarded import GuardedCommand, say_facts
+from breakglass.console.options import AsJson, GivenConsent, with_groups
+from breakglass.console.output import json_text, print_json, print_lines, print_table, say
+from breakglass.console.quorum_text import (
+    COLUMNS,
+    NODES,
+    copy_row,
+    inspection_document,
+    inspection_lines,
+    node_rows,
+    plan_lines,
+    step_lines,
 )
-from breakglass.services.model import Unknown
-from breakglass.services.words.moments import time_text
-
-if TYPE_CHECKING:
-    from breakglass.services.quorum.change_words import SaidChange
-    from breakglass.services.quorum.comparison import ComparedCopy
-    from breakglass.services.quorum.data_folders import DataFindings
-    from breakglass.services.quorum.inspection import CopyLack, QuorumInspection
-    from breakglass.services.quorum.metadata_copy import Batch
+from breakglass.services.quorum.machine_steps import ServiceManager
 
 app = new_app("Compare copies of the controllers' metadata log.")
 
-SHOWN = 10
-"""Lines of one kind that the text shows; the document has all of them."""
-COLUMNS = columns(
-    "Copy", "Node", ">Start", ">End", ">Epoch", ">Snapshots", "Voters", "Newest record", "Compared"
-)
 CAVEATS = (
     "Kafka does not store the metadata log's high watermark: the last records of a copy may not "
     "have been committed.",
@@ -45,24 +34,28 @@ CAVEATS = (
 )
 
 
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="log:DIR...",
+        help="Folders of log.dirs, of controllers and brokers; or copies of them.",
+        show_default=False,
+    ),
+]
+
+
 @app.callback()
 def quorum() -> None:
-    """Find the copy of the metadata log that loses least, when the controllers are gone.
+    """Bring a cluster back from the best copy of the metadata log, when the controllers are gone.
 
-    Each controller has a copy of the metadata log, and so has each broker.
+    Each controller has a copy of the metadata log, and so has each broker. inspect compares the
+    copies, plan decides what becomes of each node, prepare writes the folder of the new controller.
     """
 
 
 @app.command()
 def inspect(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="log:DIR...",
-            help="Folders of log.dirs, of controllers and brokers; or copies of them.",
-            show_default=False,
-        ),
-    ],
+    sources: Sources,
     copy: Annotated[
         str | None,
         typer.Option(
@@ -88,253 +81,94 @@ def inspect(
         stop.armed()
         found = inspect_copies(sources, copy, stop.go_on)
     if as_json:
-        print_json({**_document(found), "caveats": CAVEATS})
+        print_json({**inspection_document(found), "caveats": CAVEATS})
     else:
-        print_table(COLUMNS, [_row(one) for one in found.copies])
-        print_lines(_lines(found))
+        print_table(COLUMNS, [copy_row(one) for one in found.copies])
+        print_lines(inspection_lines(found))
     for caveat in CAVEATS:
         say(caveat)
     raise typer.Exit(0 if found.in_order else FAILED)
 
 
-def _row(one: ComparedCopy) -> Sequence[object]:
-    copy = one.copy
-    return (
-        copy.path.parent,
-        copy.node,
-        f"{copy.log_start:,}",
-        f"{copy.end.offset:,}",
-        copy.end.epoch,
-        len(copy.snapshots),
-        copy.voters,
-        time_text(copy.newest_ms),
-        one.relation,
-    )
-
-
-def _lines(found: QuorumInspection) -> Iterator[str]:
-    best = found.copies[0].copy
-    yield (
-        f"The best copy is {best.path}: epoch {best.end.epoch}, log end {best.end.offset:,}. "
-        "Raft ranks copies by the epoch of the last record, then by the log end."
-    )
-    for one in found.copies[1:]:
-        yield _compared(one)
-    for one in found.copies:
-        for damage in one.copy.damage:
-            yield f"{one.copy.path} is damaged: {damage}."
-    running = [str(one.copy.path) for one in found.copies if one.copy.running]
-    if running:
-        yield f"These logs may have grown since, as their nodes run: {', '.join(running)}."
-    for offset, name in found.unknown[:SHOWN]:
-        yield f"Offset {offset:,} has a {name}, which this release cannot decode."
-    if len(found.unknown) > SHOWN:
-        yield f"and {len(found.unknown) - SHOWN:,} more that this release cannot decode."
-    for lack in found.lacks:
-        yield from _lack(lack)
-    for compared, snapshots in found.surviving:
-        names = ", ".join(one.path.name for one in snapshots)
-        yield (
-            f"{compared.copy.path} has snapshots past what {found.chosen.copy.path} has: {names}. "
-            "Kafka keeps them when it truncates the log, and the node then shows what they have. "
-            "Before you start this node under the other copy, put a copy of that folder in place "
-            "of this one, with this node's quorum-state."
-        )
-    match found.data:
-        case Unknown(reason):
-            yield f"The data folders were not compared: {reason}"
-        case None:
-            yield "No data folder was named, so nothing is known of strays, ISRs and producer ids."
-        case data:
-            yield from _data(data, str(found.chosen.copy.path))
-
-
-def _compared(one: ComparedCopy) -> str:
-    path, start, end = one.copy.path, one.start, one.end
-    if one.fork is not None:
-        best, own = map(_side, (one.fork.best, one.fork.copy))
-        return (
-            f"{path} forks from the best copy at offset {one.fork.offset:,}: the best copy has "
-            f"{best}, this one {own}."
-        )
-    if not one.proved:
-        return (
-            f"{path} was not compared: its log ends before that of the best copy begins, and no "
-            "snapshot of the best copy names the epoch there."
-        )
-    if one.by_id:
-        return (
-            f"{path} has the epoch of the best copy before offset {one.shared:,}, where it ends; "
-            "no batch is in both, so none was compared."
-        )
-    equal = f"{path} equals the best copy in offset, epoch and CRC of each batch from {start:,} to"
-    if one.shared > end:
-        return f"{equal} {end:,}, and in the epoch before offset {one.shared:,}, where it ends."
-    earlier = " Earlier batches are not in both, and were not compared." if start else ""
-    return f"{equal} {end:,}, where it ends.{earlier}"
-
-
-def _side(batch: Batch | None) -> str:
-    if batch is None:
-        return "no batch there"
-    offsets = f"{batch.offset:,}-{batch.next_offset - 1:,}"
-    return f"offsets {offsets} of epoch {batch.epoch} with CRC {batch.crc:08x}"
-
-
-def _lack(lack: CopyLack) -> Iterator[str]:
-    path = lack.compared.copy.path
-    if isinstance(lack.records, Unknown):
-        yield f"What {path} lacks is not known: {lack.records.reason}."
-        return
-    if lack.records:
-        noun = "record" if lack.records == 1 else "records"
-        yield (
-            f"{path} lacks {lack.records:,} {noun} of the best copy, from offset "
-            f"{lack.compared.shared:,} on. Their changes:"
-        )
-        yield from _changes(lack.changes)
-    if isinstance(lack.own, Unknown) or lack.own:
-        yield f"{path} alone has, from offset {lack.compared.shared:,} on:"
-        yield from _changes(lack.own)
-
-
-def _changes(changes: Sequence[SaidChange] | Unknown) -> Iterator[str]:
-    if isinstance(changes, Unknown):
-        yield f"  not known: {changes.reason}"
-        return
-    kinds: dict[str, list[SaidChange]] = defaultdict(list)
-    for change in changes:
-        kinds[change.kind].append(change)
-    if not kinds:
-        yield "  none that changes the cluster"
-    for kind, those in kinds.items():
-        yield f"  {kind}:"
-        for change in those[:SHOWN]:
-            yield f"    {time_text(change.at_ms)}  {change.what}"
-        if len(those) > SHOWN:
-            yield f"    and {len(those) - SHOWN:,} more (--json has them)"
-
-
-def _data(data: DataFindings, copy: str) -> Iterator[str]:
-    yield f"Replicas in the data folders, compared with {copy}: {data.replicas:,}."
-    if data.strays:
-        yield f"Strays: {len(data.strays):,}. Brokers rename these folders when they start."
-        yield from _first([f"{one.path}: {one.why}" for one in data.strays])
-    if data.old_epochs:
-        yield f"Partitions with later leader epochs than the copy: {len(data.old_epochs):,}."
-        yield from _first(
-            [
-                f"{one.partition}: epoch {one.log} in the log, {one.copy} in the copy"
-                for one in data.old_epochs
-            ]
-        )
-    for proved, title, consequence in (
-        (
-            True,
-            "ISR members of the copy that end before a high watermark that a broker noted",
-            "They had left the ISR, or lost the end of their logs: electing one loses acknowledged "
-            "records.",
+@app.command()
+def plan(
+    sources: Sources,
+    voter: Annotated[
+        str,
+        typer.Option(
+            "--voter",
+            metavar="N[@HOST:PORT]",
+            help="The controller that leads alone, with the address of its controller listener.",
         ),
-        (
-            False,
-            "ISR members of the copy that end before another replica",
-            "Electing one loses the records in between. Whether these were acknowledged is not "
-            "known.",
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="PLAN", help="A new file for the plan.")],
+    copy: Annotated[
+        str | None,
+        typer.Option(
+            "--copy",
+            metavar="log:DIR",
+            help="Bring the cluster back from this copy, not from the best.",
         ),
-    ):
-        members_of = [one for one in data.short_members if one.proved is proved]
-        if members_of:
-            yield f"{title}: {len(members_of):,}. {consequence}"
-            yield from _first(
-                [
-                    f"{one.partition}: b{one.broker} ends at {one.end.offset:,} (epoch "
-                    f"{one.end.epoch}), b{one.longest} at {one.longest_end.offset:,} (epoch "
-                    f"{one.longest_end.epoch}); ISR {','.join(map(str, one.isr))}"
-                    for one in members_of
-                ]
-            )
-    if data.reused_producer_ids:
-        yield (
-            f"Producer id {data.largest_producer_id:,} is in {data.producer_id_in}, and the "
-            f"copy gives out ids from {data.next_producer_id or 0:,} on: a new producer would get "
-            "an id that is in the logs, and its records could be dropped as duplicates."
-        )
-    if data.unread:
-        yield f"Files and folders that could not be read: {len(data.unread):,}."
-        yield from _first(data.unread)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Decide how the cluster comes back from one copy of the metadata, under one new voter.
+
+    Name every folder that you can read, metadata and data, and stop the controllers first. The plan
+    has the epoch and the records to append, what to do with the metadata folder of each node, and
+    what is lost. Nothing but the plan is written.
+    """
+    from breakglass.services.quorum.plan import make_plan, write_plan
+
+    with StopSignal() as stop:
+        stop.armed()
+        made = make_plan(sources, voter, copy, stop.go_on)
+    document = made.document()
+    write_plan(out, json_text(document, 1))
+    if as_json:
+        print_json(document)
+        return
+    print_table(NODES, node_rows(made))
+    print_lines(plan_lines(made))
+    say(f"Plan {document['digest'][:8]} is in {out}.")
 
 
-def _first(lines: Sequence[str]) -> Iterator[str]:
-    for line in lines[:SHOWN]:
-        yield f"  {line}"
-    if len(lines) > SHOWN:
-        yield f"  and {len(lines) - SHOWN:,} more (--json has them)"
+@app.command()
+@with_groups
+def prepare(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan of quorum plan.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help="A new folder for the new controller."),
+    ],
+    manager: Annotated[
+        ServiceManager,
+        typer.Option("--manager", help="What starts and stops the nodes, for the commands."),
+    ] = ServiceManager.SYSTEMD,
+    write: Annotated[
+        bool, typer.Option("--write", help="Allow changes; without it, nothing is written.")
+    ] = False,
+    *,
+    consent: GivenConsent,
+    as_json: AsJson = False,
+) -> None:
+    """Write the metadata folder of the new controller, and print the commands for each machine.
 
+    Reads every folder of the plan again, and refuses if one of them changed. The folder is new; no
+    folder of a node is written to. It is read again before it gets its name.
+    """
+    from breakglass.services.quorum.prepare import PrepareQuorum
+    from breakglass.services.quorum.machine_steps import machine_steps
 
-def _document(found: QuorumInspection) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "in_order": found.in_order,
-        "best": found.copies[0].copy.path,
-        "chosen": found.chosen.copy.path,
-        "copies": [_copy(one) for one in found.copies],
-        "undecoded": [{"offset": offset, "record": name} for offset, name in found.unknown],
-        "lacks": [
-            {
-                "path": lack.compared.copy.path,
-                "from": lack.compared.shared,
-                **members(lack, "records changes own"),
-            }
-            for lack in found.lacks
-        ],
-        "surviving_snapshots": [
-            {"path": one.copy.path, "snapshots": [snapshot.path.name for snapshot in snapshots]}
-            for one, snapshots in found.surviving
-        ],
-        "data": found.data
-        if found.data is None or isinstance(found.data, Unknown)
-        else {
-            **members(found.data, "replicas next_producer_id largest_producer_id"),
-            **members(found.data, "producer_id_in reused_producer_ids unread"),
-            "strays": [
-                {**of_partition(one.partition), **members(one, "broker path why")}
-                for one in found.data.strays
-            ],
-            "old_leader_epochs": [
-                {**of_partition(one.partition), **members(one, "broker copy log")}
-                for one in found.data.old_epochs
-            ],
-            "short_isr_members": [
-                {
-                    **of_partition(one.partition),
-                    **members(one, "broker isr longest committed"),
-                    "proved": one.proved,
-                    "end": one.end._asdict(),
-                    "longest_end": one.longest_end._asdict(),
-                }
-                for one in found.data.short_members
-            ],
-        },
-    }
-
-
-def _copy(one: ComparedCopy) -> dict[str, Any]:
-    fork = one.fork
-    return {
-        **members(one.copy, "path cluster_id node directory_id running quorum_epoch voters"),
-        **members(one.copy, "log_start newest_ms damage"),
-        "log_end": one.copy.end.offset,
-        "last_epoch": one.copy.end.epoch,
-        "snapshots": [
-            members(snapshot, "offset epoch written_ms damage") for snapshot in one.copy.snapshots
-        ],
-        "relation": one.relation,
-        "compared": None if one.start >= one.end else {"start": one.start, "end": one.end},
-        "shared": one.shared,
-        "fork": fork
-        and {
-            "offset": fork.offset,
-            "best": fork.best and fork.best._asdict(),
-            "copy": fork.copy and fork.copy._asdict(),
-        },
-    }
+    command = GuardedCommand(PrepareQuorum(plan, out), consent)
+    frozen = command.freeze()
+    say_facts(frozen.facts)
+    for remark in frozen.remarks:
+        say(remark)
+    made = command.carry_out(frozen, write=write).value
+    say(f"{out} is written, and was read again: it has the chosen copy and what is appended.")
+    if as_json:
+        steps = list(machine_steps(made, frozen.source, out.absolute(), manager))
+        print_json({"schema": 1, "out": out.absolute(), "digest": frozen.source, "steps": steps})
+    else:
+        print_lines(step_lines(made, frozen.source, out.absolute(), manager))

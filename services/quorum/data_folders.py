@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from breakglass.services.divergence.log_source import LogSource, open_log
 from breakglass.services.errors import BreakglassError, MalformedMessage
@@ -47,6 +48,18 @@ PRODUCER_ENTRY = struct.Struct(
 )
 """Source: ProducerStateManager.java."""
 COVERED_AT = 6
+
+
+class FoundReplica(NamedTuple):
+    """A replica in a data folder, and how far its log goes."""
+
+    broker: int
+    path: Path
+    partition: TopicPartition
+    topic_id: UUID
+    end: LogPosition
+    epoch: int
+    """The last leader epoch that its checkpoint names; records may lack it."""
 
 
 class StrayFolder(NamedTuple):
@@ -89,6 +102,8 @@ class ShortMember(NamedTuple):
 class DataFindings:
     """What starting from the copy would do to the data in the folders."""
 
+    found: tuple[FoundReplica, ...]
+    """Those whose broker is known and whose log could be read, strays among them."""
     replicas: int
     """Replicas that were compared."""
     strays: tuple[StrayFolder, ...]
@@ -117,6 +132,7 @@ class DataFindings:
 
 @dataclass(slots=True)
 class _Gathered:
+    replicas: list[FoundReplica] = field(default_factory=list)
     committed: dict[Key, int] = field(default_factory=dict)
     ends: dict[Key, dict[int, LogPosition]] = field(default_factory=lambda: defaultdict(dict))
     strays: list[StrayFolder] = field(default_factory=list)
@@ -148,6 +164,7 @@ def compare_data(
         )
     )
     return DataFindings(
+        found=tuple(found.replicas),
         replicas=sum(len(folder.replicas) for folder in folders),
         strays=tuple(found.strays),
         old_epochs=tuple(found.old_epochs.values()),
@@ -178,6 +195,13 @@ def _look(
     if replica.topic_id is None:
         found.unread.append(f"{replica.path}: partition.metadata names no topic id")
         return
+    read = _log_end(log, replica.path)
+    if isinstance(read, Unknown):
+        found.unread.append(f"{replica.path}: {read.reason}")
+    elif broker is not None:
+        epoch, end = read
+        one = FoundReplica(broker, replica.path, partition, replica.topic_id, end, epoch)
+        found.replicas.append(one)
     key = ("partition", replica.topic_id, partition.partition)
     state: PartitionMetadata | None = values.get(key)
     if state is None or (broker is not None and broker not in state.replicas):
@@ -189,9 +213,7 @@ def _look(
             why = f"the copy assigns it to {','.join(map(str, state.replicas))}"
         found.strays.append(StrayFolder(broker, replica.path, partition, why))
         return
-    read = _log_end(log, replica.path)
     if isinstance(read, Unknown):
-        found.unread.append(f"{replica.path}: {read.reason}")
         return
     epoch, end = read
     known = found.old_epochs.get(key)

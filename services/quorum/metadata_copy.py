@@ -141,6 +141,14 @@ class LogBatches:
     def read(self, start: int, end: int) -> Iterator[RecordBatch]:
         """The batches from the one that contains *start* to the one before *end*, decoded.
 
+        Raises as `scan`.
+        """
+        for path, header, content in self.scan(start, end):
+            yield decode_batch(content, header, str(path))
+
+    def scan(self, start: int, end: int) -> Iterator[tuple[Path, BatchHeader, bytes]]:
+        """The same batches as they are on disk, each with its segment and its header.
+
         Raises:
             StorageError, MalformedMessage: the files are no longer what they were.
         """
@@ -154,7 +162,7 @@ class LogBatches:
                     break
                 if (header.base_offset, header.crc) != (self.starts[number], self.crcs[number]):
                     break
-                yield decode_batch(content, header, str(path))
+                yield path, header, content
                 number += 1
             if number < behind and self.starts[number] < end:
                 raise StorageError(f"{path} changed while it was read: run the command again.")
@@ -230,7 +238,7 @@ def read_copy(path: Path) -> MetadataCopy:
     elif begins and not any(one.offset >= begins for one in whole):
         reason = f"the log begins at offset {begins:,}, and no snapshot has what came before"
         damage.append(CopyDamage(path.name, reason))
-    meta = _meta(path)
+    meta = meta_properties(path)
     quorum_epoch, static = _quorum_state(path / QUORUM_STATE)
     missing = {META: meta["cluster.id"], QUORUM_STATE: quorum_epoch}
     damage += [
@@ -393,8 +401,8 @@ def _voters(
     return Unknown(f"neither a VotersRecord nor {QUORUM_STATE} names voters")
 
 
-def _meta(path: Path) -> Mapping[str, str | Unknown]:
-    """What ``meta.properties`` says, in the folder or in the one above."""
+def meta_properties(path: Path) -> Mapping[str, str | Unknown]:
+    """What ``meta.properties`` says, in the folder of a metadata log or in the one above."""
     names = ("cluster.id", "node.id", "directory.id")
     for folder in (path.parent, path):
         try:

@@ -84,12 +84,12 @@ def encode_record(name: str, version: int = 0, /, **fields: object) -> tuple[Non
     return None, head + _encoded(name, version, **fields)
 
 
-def encode_control(kind: ControlType, name: str, **fields: object) -> tuple[bytes, bytes]:
+def encode_control(kind: ControlType, name: str, /, **fields: object) -> tuple[bytes, bytes]:
     """Key and value of the control record *name*."""
     return CONTROL_KEY.pack(0, kind), _encoded(name, 0, **fields)
 
 
-def struct_of(name: str, inside: str, **fields: object) -> object:
+def struct_of(name: str, inside: str, /, **fields: object) -> object:
     """A member of an array, or a structure *inside* the record *name*."""
     found = _class(name)
     for part in inside.split("."):
@@ -138,7 +138,7 @@ def _decoded(name: str, version: int, value: bytes, at: int) -> Decoded:
     return unreadable if null or end != len(value) else (name, fields)
 
 
-def _encoded(name: str, version: int, **fields: object) -> bytes:
+def _encoded(name: str, version: int, /, **fields: object) -> bytes:
     made = _class(name)(version=version, **fields)
     return bytes(made.encode(version=version, compact=True, tagged=True))
 

@@ -1,0 +1,277 @@
+"""Writes the promoted folder of a plan: the chosen copy, and what is appended to it.
+
+The folder is new. It gets another name while it is written, is read again as any copy is, and gets
+its own name last; no folder of a node is ever written to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+from breakglass.services.errors import EvidenceChanged, StorageError, UsageError
+from breakglass.services.guard.act import (
+    Act,
+    ActStep,
+    Change,
+    Ending,
+    Front,
+    Frozen,
+    Means,
+    announced,
+)
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.guard.steps import PREPARE_QUORUM
+from breakglass.services.model import TopicPartition
+from breakglass.services.quorum.change_words import kafka_id
+from breakglass.services.quorum.comparison import Relation, compare_copies
+from breakglass.services.quorum.image import replay
+from breakglass.services.quorum.metadata_copy import (
+    METADATA_FOLDER,
+    QUORUM_STATE,
+    MetadataCopy,
+    VoterSet,
+    read_copy,
+)
+from breakglass.services.quorum.plan import QuorumPlan, changed_inputs, plan_again, read_request
+from breakglass.services.quorum.records import (
+    encode_batch,
+    encode_control,
+    encode_record,
+    struct_of,
+)
+from breakglass.services.record_batches import ControlType
+from breakglass.services.recovery.rescue.broker_folder import (
+    EPOCHS,
+    META,
+    METADATA_LOG,
+    PARTITION_METADATA,
+)
+from breakglass.services.regular_file import open_regular
+from breakglass.services.rights import make_folder, make_folders, open_new, sync_folder
+from breakglass.services.topic_backup.folder import storage_errors
+
+IN_BATCH = 5_000
+METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
+MAX_KRAFT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareQuorum(Act[QuorumPlan]):
+    """Write the folder that the plan in *file* promotes to *out*, which must not exist."""
+
+    doing: ClassVar[str] = "preparing a folder for the new voter"
+    file: Path
+    out: Path
+
+    def freeze(self, front: Front) -> Frozen[QuorumPlan]:  # noqa: ARG002
+        request, document = read_request(self.file)
+        plan = plan_again(request)
+        if plan.document()["digest"] != document["digest"]:
+            changed = ", ".join(changed_inputs(document["inputs"], plan)) or "what is decided"
+            raise EvidenceChanged(f"Changed since the plan was made: {changed}. Make it again.")
+        out = self.out.absolute()
+        if out.exists():
+            raise UsageError(f"--out {out} exists: name a folder that does not.")
+        for source in request.sources:
+            if out.is_relative_to(source.removeprefix("log:")):
+                raise UsageError(f"--out {out} is in a node's folder: name one outside of it.")
+        return Frozen(
+            plan.cluster_id,
+            tuple(ConsentPhrase(phrase, why) for phrase, why in plan.phrases),
+            (
+                ("Copy", f"{plan.copy.path}, log end {plan.copy.end.offset:,}"),
+                ("Voter", f"{plan.request.voter}, at epochs after {plan.epoch:,}"),
+                ("Out", str(out)),
+            ),
+            (str(_METADATA),),
+            plan.unknown,
+            plan,
+            source=document["digest"],
+        )
+
+    def look_again(
+        self, front: Front, agreed: Frozen[QuorumPlan]
+    ) -> tuple[Frozen[QuorumPlan], tuple[Change, ...]]:
+        front.tell(ActStep("reading every folder a second time"))
+        return Act.look_again(self, front, agreed)
+
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[QuorumPlan]) -> Ending:
+        """Write the folder; the ending's value is the plan."""
+        plan, out = frozen.plan, self.out.absolute()
+        items = {_METADATA: {"out": str(out), "digest": frozen.source, "copy": str(plan.copy.path)}}
+        with announced(means.journal, PREPARE_QUORUM, items, front.tell):
+            write_promoted(plan, out)
+        return Ending(value=plan)
+
+
+_METADATA = TopicPartition(METADATA_LOG, 0)
+
+
+def write_promoted(plan: QuorumPlan, out: Path) -> None:
+    """Write the promoted folder of *plan* to *out*, and read it again.
+
+    Raises:
+        StorageError: it cannot be written, or is not what was to be written.
+        MalformedMessage: a file of the copy changed.
+    """
+    partial = out.with_name(f".{out.name}.partial")
+    try:
+        with storage_errors(str(out)):
+            make_folders(out.parent)
+            shutil.rmtree(partial, ignore_errors=True)
+            log = partial / METADATA_FOLDER
+            make_folder(partial)
+            make_folder(log)
+            _write_log(plan, log)
+            for folder, name, text in _small_files(plan, partial):
+                _write(folder / name, text.encode())
+            sync_folder(log)
+            sync_folder(partial)
+        _verify(plan, read_copy(log))
+        with storage_errors(str(out)):
+            partial.rename(out)
+            sync_folder(out.parent)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def appended(plan: QuorumPlan) -> Iterator[tuple[int, bytes]]:
+    """The batches to append: the number of records and the bytes of each."""
+    at, offset, now = plan.copy.end.offset, plan.copy.end.offset, plan.request.made_at_ms
+    if plan.dynamic:
+        voter = plan.request.voter
+        endpoint = struct_of(
+            *("VotersRecord", "Voter.Endpoint"),
+            name=voter.listener,
+            host=voter.host,
+            port=voter.port,
+        )
+        feature = struct_of(
+            *("VotersRecord", "Voter.KRaftVersionFeature"),
+            min_supported_version=0,
+            max_supported_version=MAX_KRAFT_VERSION,
+        )
+        one = struct_of(
+            *("VotersRecord", "Voter"),
+            voter_id=voter.node,
+            voter_directory_id=voter.directory_id,
+            endpoints=[endpoint],
+            k_raft_version_feature=feature,
+        )
+        record = encode_control(ControlType.KRAFT_VOTERS, "VotersRecord", voters=[one])
+        yield 1, encode_batch(offset, plan.epoch, [record], now, control=True)
+        offset = at + 1
+    records = [encode_record(name, version, **fields) for name, version, fields in plan.records()]
+    for start in range(0, len(records), IN_BATCH):
+        some = records[start : start + IN_BATCH]
+        yield len(some), encode_batch(offset, plan.epoch, some, now)
+        offset += len(some)
+
+
+def _write_log(plan: QuorumPlan, log: Path) -> None:
+    """Copy what the plan's copy has, batch by batch with its CRC, and append to it."""
+    copy, end = plan.copy, plan.copy.end.offset
+    for snapshot in copy.usable_snapshots:
+        if snapshot.offset <= end:
+            with open_regular(snapshot.path) as source, _new(log / snapshot.path.name) as target:
+                shutil.copyfileobj(source, target)
+                _sync(target)
+    segments: dict[str, list[bytes]] = {}
+    name = f"{end:020}.log"
+    if len(copy.batches) and copy.batches.ends[-1] == end:
+        name = ""
+        for path, _, content in copy.batches.scan(copy.log_start, end):
+            if path.name != name:
+                _flush(log, name, segments)
+                name = path.name
+            segments.setdefault(name, []).append(content)
+    segments.setdefault(name, []).extend(content for _, content in appended(plan))
+    _flush(log, name, segments)
+
+
+def _flush(log: Path, name: str, segments: dict[str, list[bytes]]) -> None:
+    if name:
+        _write(log / name, *segments.pop(name))
+
+
+def _small_files(plan: QuorumPlan, folder: Path) -> Iterator[tuple[Path, str, str]]:
+    """The files beside the segments, each with its folder and its name."""
+    log, voter = folder / METADATA_FOLDER, plan.request.voter
+    state: dict[str, Any] = {"leaderId": -1, "leaderEpoch": plan.epoch, "votedId": -1}
+    if plan.dynamic:
+        state |= {"votedDirectoryId": NO_DIRECTORY, "data_version": 1}
+    else:
+        state |= {"clusterId": "", "appliedOffset": 0, "currentVoters": [], "data_version": 0}
+    yield log, QUORUM_STATE, json.dumps(state, separators=(",", ":"))
+    yield log, PARTITION_METADATA, f"version: 0\ntopic_id: {METADATA_TOPIC_ID}\n"
+    epochs: dict[int, int] = {}
+    batches = plan.copy.batches
+    if len(batches) and batches.ends[-1] == plan.copy.end.offset:
+        for epoch, start in zip(batches.epochs, batches.starts, strict=True):
+            epochs.setdefault(epoch, start)
+    epochs[plan.epoch] = plan.copy.end.offset
+    lines = ["0", str(len(epochs)), *(f"{epoch} {start}" for epoch, start in epochs.items())]
+    yield log, EPOCHS, "\n".join(lines) + "\n"
+    properties = {
+        "version": "1",
+        "cluster.id": plan.cluster_id,
+        "node.id": str(voter.node),
+        "directory.id": kafka_id(voter.directory_id),
+    }
+    yield folder, META, "".join(f"{name}={value}\n" for name, value in properties.items())
+
+
+def _verify(plan: QuorumPlan, written: MetadataCopy) -> None:
+    """Return if *written* has all of the plan's copy, then what is appended, and nothing else.
+
+    Raises:
+        StorageError: it differs.
+    """
+    source, voter = plan.copy, plan.request.voter
+    counts = [count for count, _ in appended(plan)]
+    problems = [str(damage) for damage in written.damage]
+    if (written.end.epoch, written.end.offset) != (plan.epoch, source.end.offset + sum(counts)):
+        problems.append(f"it ends at {written.end.offset:,} of epoch {written.end.epoch}")
+    first, second = compare_copies([written, source])
+    if first.copy is not written or second.relation is not Relation.PREFIX:
+        problems.append("it does not begin with the chosen copy")
+    elif second.shared != source.end.offset:
+        problems.append(f"it has the chosen copy up to offset {second.shared:,} only")
+    if plan.dynamic and written.voters != VoterSet(True, (voter.node,)):
+        problems.append(f"its voters are {written.voters}")
+    if (written.node, written.quorum_epoch) != (voter.node, plan.epoch):
+        problems.append("its node or its epoch is another")
+    if not problems:
+        values = replay([written], written.end.offset).values
+        wanted = {("producer ids",): plan.next_producer_id} | {
+            ("partition", one.topic_id, one.partition.partition): one.after
+            for one in plan.mending.partitions
+        }
+        if any(values.get(key) != value for key, value in wanted.items()):
+            problems.append("its records are not those that were to be appended")
+    if problems:
+        raise StorageError(f"The folder is not what was written: {problems[0]}. Check the disk.")
+
+
+def _new(path: Path) -> BinaryIO:
+    return open(path, "xb", opener=open_new)
+
+
+def _write(path: Path, *contents: bytes) -> None:
+    with _new(path) as file:
+        for content in contents:
+            file.write(content)
+        _sync(file)
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
