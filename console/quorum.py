@@ -11,7 +11,7 @@ from breakglass.console.commands import new_app
 from breakglass.console.exits import FAILED, StopSignal
 from breakglass.console.guarded import GuardedCommand, say_facts
 from breakglass.console.options import AsJson, GivenConsent, with_groups
-from breakglass.console.output import json_text, print_json, print_lines, print_table, say
+from breakglass.console.output import json_text, members, print_json, print_lines, print_table, say
 from breakglass.console.quorum_text import (
     COLUMNS,
     NODES,
@@ -157,8 +157,8 @@ def prepare(
     Reads every folder of the plan again, and refuses if one of them changed. The folder is new; no
     folder of a node is written to. It is read again before it gets its name.
     """
-    from breakglass.services.quorum.prepare import PrepareQuorum
     from breakglass.services.quorum.machine_steps import machine_steps
+    from breakglass.services.quorum.prepare import PrepareQuorum
 
     command = GuardedCommand(PrepareQuorum(plan, out), consent)
     frozen = command.freeze()
@@ -168,7 +168,13 @@ def prepare(
     made = command.carry_out(frozen, write=write).value
     say(f"{out} is written, and was read again: it has the chosen copy and what is appended.")
     if as_json:
-        steps = list(machine_steps(made, frozen.source, out.absolute(), manager))
+        steps = [
+            {
+                **members(step, "title commands settings start check then"),
+                **members(step.node, "node broker action reason folder"),
+            }
+            for step in machine_steps(made, frozen.source, out.absolute(), manager)
+        ]
         print_json({"schema": 1, "out": out.absolute(), "digest": frozen.source, "steps": steps})
     else:
         print_lines(step_lines(made, frozen.source, out.absolute(), manager))

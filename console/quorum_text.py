@@ -72,8 +72,8 @@ def inspection_lines(found: QuorumInspection) -> Iterator[str]:
         yield (
             f"{compared.copy.path} has snapshots past what {found.chosen.copy.path} has: {names}. "
             "Kafka keeps them when it truncates the log, and the node then shows what they have. "
-            "Before you start this node under the other copy, put a copy of that folder in place "
-            "of this one, with this node's quorum-state."
+            "Before you start this node under the other copy, replace its folder as quorum prepare "
+            "prints it."
         )
     match found.data:
         case Unknown(reason):
@@ -294,8 +294,8 @@ def plan_lines(plan: QuorumPlan) -> Iterator[str]:
     yield (
         f"Appended at epoch {plan.epoch:,}, above every epoch that was read: "
         f"{'a VotersRecord of this voter, ' if plan.dynamic else ''}"
-        f"{len(plan.mending.topics):,} topics, {len(plan.mending.partitions):,} partitions, "
-        f"next producer id {plan.next_producer_id:,}."
+        f"next producer id {plan.next_producer_id:,}, new topics {len(plan.mending.topics):,}, "
+        f"partitions {len(plan.mending.partitions):,}."
     )
     if isinstance(plan.lost, Unknown):
         yield f"What the chosen copy lacks is unknown: {plan.lost.reason}."
@@ -338,7 +338,8 @@ def step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManager
             yield f"   {POD_HINT.format(name=step.node.name)}"
         yield from (f"    {line}" for line in step.commands)
         if step.settings:
-            yield "   In its configuration:"
+            unless = ", unless its list has this voter already" if step.node.broker else ""
+            yield f"   In its configuration{unless}:"
             yield from (f"    {line}" for line in step.settings)
         if step.start:
             yield "   Start it, then look:"

@@ -1,7 +1,7 @@
 """The commands and configuration lines that carry out a plan, machine by machine, in their order.
 
-Every folder that is in the way is moved beside the log directory. Inside of it, a broker would take
-the moved folder for a partition and not start.
+Every folder that is in the way is moved next to the log directory. Inside of it, a broker would
+take the moved folder for a partition and not start.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def machine_steps(
                 then += "If it has another, stop it, change the line, and start it."
                 yield MachineStep(node, f"Leave {node.name} running", then=then)
             case NodeAction.DO_NOT_START:
-                yield MachineStep(node, f"Do not start {node.name}", then=f"{node.reason}.")
+                then = "Keep its disk. It joins when the quorum grows."
+                yield MachineStep(node, f"Do not start {node.name}", then=then)
             case _:
                 assert_never(node.action)
 
@@ -182,7 +183,7 @@ def _variables(node: NodeStep, digest: str, out: Path) -> tuple[str, ...]:
     named = shlex.quote(str(folder)) if folder else f"/METADATA_LOG_DIR_OF_{node.name.upper()}"
     return (
         f"METADATA_DIR={named}    # its metadata.log.dir, or else the first of its log.dirs",
-        f'ASIDE="$METADATA_DIR.aside-{digest[:8]}"    # beside it: nothing is deleted',
+        f'ASIDE="$METADATA_DIR.aside-{digest[:8]}"    # next to it: nothing is deleted',
         f"PROMOTED={shlex.quote(str(out))}    # copy this folder to the machine",
     )
 

@@ -1,7 +1,7 @@
 """Reads one copy of the metadata log from a folder ``__cluster_metadata-0``, of whatever node.
 
 Each controller has one, and so has each broker, which follows the log as an observer. The folder is
-only read. Beside its segments it has snapshots, ``<offset>-<epoch>.checkpoint``, each the state of
+only read. It has segments, and snapshots, ``<offset>-<epoch>.checkpoint``, each the state of
 the cluster by the records before that offset; segments before a snapshot are deleted in time.
 
 A batch's CRC does not cover its offset and its epoch. A batch counts if its CRC is right, it begins
@@ -158,12 +158,13 @@ class LogBatches:
             path = self.files[place][1]
             behind = self.files[place + 1][0] if place + 1 < len(self.files) else len(self)
             for header, content, _ in _batches(path, self.positions[number]):
-                if number == behind or header.base_offset >= end:
-                    break
                 if (header.base_offset, header.crc) != (self.starts[number], self.crcs[number]):
                     break
                 yield path, header, content
                 number += 1
+                if number == behind or self.starts[number] >= end:
+                    # What follows may be damaged.
+                    break
             if number < behind and self.starts[number] < end:
                 raise StorageError(f"{path} changed while it was read: run the command again.")
 

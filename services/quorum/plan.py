@@ -1,6 +1,6 @@
 """A plan to bring a cluster back from one copy of its metadata, under one new voter.
 
-Everything is decided here, from what `inspect_copies` read and what the operator asked for; the
+Everything is decided here, from the folders that `inspect_copies` read and the request; the
 same folders and the same request give the same plan, which is how `prepare` looks a second time.
 The document is JSON with a version, what was read, what will be written, and a digest of it all.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -378,7 +378,7 @@ def _nodes(
             node,
             False,
             NodeAction.DO_NOT_START,
-            "its folder is of the old quorum; it joins again when the quorum grows",
+            "its folder is of the old quorum",
             copies[node].copy.path if node in copies else None,
         )
 
@@ -450,16 +450,18 @@ def _missing(
     found: QuorumInspection,
     voters: Sequence[int],
     brokers: Mapping[int, BrokerRegistration],
-    directories: Any,
+    directories: Collection[UUID],
 ) -> Iterator[str]:
     """Whose folders were not named: they may have what no folder here has."""
     copies = {one.copy.node for one in found.copies}
     for node in sorted({*voters, *brokers} - copies):
         yield _name(node, brokers)
     known = set(directories)
+    data = found.data.found if isinstance(found.data, DataFindings) else ()
+    with_data = {one.broker for one in data}
     for broker, one in sorted(brokers.items()):
         absent = [directory for directory in one.log_dirs if directory not in known]
-        if absent and len(absent) == len(one.log_dirs):
+        if len(absent) == len(one.log_dirs) and (absent or broker not in with_data):
             yield f"data of b{broker}"
         else:
             yield from (f"log directory {kafka_id(one)} of b{broker}" for one in absent)

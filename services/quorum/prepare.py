@@ -67,6 +67,7 @@ class PrepareQuorum(Act[QuorumPlan]):
     """Write the folder that the plan in *file* promotes to *out*, which must not exist."""
 
     doing: ClassVar[str] = "preparing a folder for the new voter"
+    changes: ClassVar[str] = "this machine"
     file: Path
     out: Path
 
@@ -203,7 +204,7 @@ def _flush(log: Path, name: str, segments: dict[str, list[bytes]]) -> None:
 
 
 def _small_files(plan: QuorumPlan, folder: Path) -> Iterator[tuple[Path, str, str]]:
-    """The files beside the segments, each with its folder and its name."""
+    """The files other than segments and snapshots, each with its folder and its name."""
     log, voter = folder / METADATA_FOLDER, plan.request.voter
     state: dict[str, Any] = {"leaderId": -1, "leaderEpoch": plan.epoch, "votedId": -1}
     if plan.dynamic:

@@ -174,11 +174,14 @@ def _checkpointed(broker: Node) -> bool:
     return all(marks.get((OLD, str(one)), 0) == 25 + 12 + LATE for one in (0, 1))
 
 
-def produce(cluster: Cluster, topic: str, partitions: int, count: int) -> None:
+def produce(
+    cluster: Cluster, topic: str, partitions: int, count: int, *, idempotent: bool = True
+) -> None:
     producer = Producer(
         {
             "bootstrap.servers": cluster.lab_bootstrap,
-            "enable.idempotence": True,
+            "enable.idempotence": idempotent,
+            "acks": "all",
             "partitioner": "consistent",
         }
     )

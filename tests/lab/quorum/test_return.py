@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,11 @@ from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.node import Node, kafka_uuid
 from breakglass.services.lab.properties import render, server_properties
 from breakglass.services.lab.tools import run_tool
+from breakglass.services.lab.topics import create_topic
 from tests.kit.program import Ended, breakglass
 from tests.lab.quorum.lagging import (
     DELETED,
+    EVERYWHERE,
     GROWN,
     LATE,
     NEW,
@@ -177,7 +180,7 @@ def steps_in(text: str) -> list[Step]:
     return steps
 
 
-def follow(lost: Lost, text: str) -> list[int]:
+def follow(lost: Lost, text: str, *, all_settings: bool = False) -> list[int]:
     """Do what *text* says, step by step; returns the nodes in the order of their starts."""
     cluster, started = lost.cluster, []
     for step in steps_in(text):
@@ -191,7 +194,9 @@ def follow(lost: Lost, text: str) -> list[int]:
                     f"/METADATA_LOG_DIR_OF_C{node.id}", str(metadata_dir_of(node))
                 )
                 bash(shell)
-            elif above == "In its configuration:":
+            elif above.startswith("In its configuration") and (
+                all_settings or "unless" not in above
+            ):
                 cluster.configure(node.id, dict(line.split("=", 1) for line in lines))
             elif above == "Start it, then look:":
                 node.start()
@@ -300,11 +305,14 @@ def test_q10_the_cluster_comes_back_from_a_brokers_copy_with_everything(
     }
     assert promoted.types_from(source[1])[-1] == "PRODUCER_IDS_RECORD"
 
+    # The brokers' lists of controllers stay as they are: the new voter is in them.
     started = follow(lost, ended.out)
     assert started[0] == 101
     ready(lost)
     records_are_back(lost)
     settings_are_back(cluster)
+    if not lost.dynamic:
+        grow_static(cluster)
 
 
 def settings_are_back(cluster: Cluster) -> None:
@@ -344,9 +352,107 @@ def test_q11_a_lagging_copy_is_mended_by_the_data_folders(lost: Lost, tmp_path: 
     out = tmp_path / "promoted"
     ended = prepared(plan, out)
     assert ended.code == 0, ended.err
-    follow(lost, ended.out)
+    follow(lost, ended.out, all_settings=True)
     ready(lost)
     records_are_back(lost)
     # It was deleted after the copy ended: it comes back, and the plan said so.
     assert any(DELETED in line and "come back empty" in line for line in document["unknown"])
     assert DELETED in AdminClient({"bootstrap.servers": cluster.lab_bootstrap}).list_topics().topics
+
+
+def test_q13_brokers_that_run_go_on_and_the_quorum_grows_again(tmp_path: Path) -> None:
+    options: LabOptions = {"controllers": 3, "overrides": OVERRIDES, "tethered": True}
+    with Cluster.plan(tmp_path / "lab", **options) as cluster:
+        make_dynamic(cluster)
+        cluster.start()
+        create_topic(cluster, OLD, EVERYWHERE)
+        produce(cluster, OLD, 2, 10)
+        for node in cluster.controllers:
+            node.kill()
+            if node.id != 103:
+                shutil.rmtree(metadata_dir_of(node))
+        # A broker that has no block of producer ids left gets none without a controller.
+        produce(cluster, OLD, 2, 10, idempotent=False)
+        pids = [node.pid for node in cluster.brokers]
+        lost = Lost(Lagged(cluster, cluster.node(103)), True, tmp_path)
+
+        plan = planned(lost, tmp_path, *cluster.brokers, cluster.node(103), voter=103)
+        document = json.loads(plan.read_text())
+        actions = {one["name"]: one["action"] for one in document["nodes"]}
+        running = "leave running"
+        assert actions == {
+            "c103": "promote",
+            "b1": running,
+            "b2": running,
+            "b3": running,
+            "c101": "do not start",
+            "c102": "do not start",
+        }
+        ended = prepared(plan, tmp_path / "promoted")
+        assert ended.code == 0, ended.err
+        assert follow(lost, ended.out) == [103]
+        produce(cluster, OLD, 2, 10)
+        create_topic(cluster, NEW, EVERYWHERE)
+        assert [node.pid for node in cluster.brokers] == pids
+        for number in (0, 1):
+            assert values_of(cluster, OLD, number) == [*range(10)] * 3
+            assert set(cluster.partition(OLD, number).isr) == {1, 2, 3}
+        grow(cluster)
+
+
+def grow(cluster: Cluster) -> None:
+    """Add the two other controllers, with empty disks, as docs/quorum.md has it."""
+    for number, node in enumerate(cluster.controllers[:2], 2):
+        leader = f"127.0.0.1:{cluster.node(103).layout.ports[Listener.CONTROLLER]}"
+        cluster.configure(node.id, {"controller.quorum.bootstrap.servers": leader})
+        config = cluster.state_dir / f"grow-{node.id}.properties"
+        config.write_text(render(server_properties(cluster.layout, node.layout)))
+        formatted = ("format", "-t", cluster.layout.cluster_id, "-c", str(config))
+        storage = "kafka.tools.StorageTool"
+        run_tool(cluster.kafka, storage, (*formatted, "--no-initial-controllers")).check()
+        node.start()
+        cluster.wait_until(partial(follows, cluster, node), f"controller {node.id} to follow")
+        quorum_tool(cluster, "--command-config", str(config), "add-controller")
+        assert len(voters_of(cluster)) == number
+
+
+def quorum_tool(cluster: Cluster, *arguments: str) -> str:
+    servers = ("--bootstrap-server", cluster.lab_bootstrap)
+    tool = "org.apache.kafka.tools.MetadataQuorumCommand"
+    return run_tool(cluster.kafka, tool, (*servers, *arguments)).check().stdout
+
+
+def follows(cluster: Cluster, node: Node) -> bool:
+    return f"\n{node.id}" in quorum_tool(cluster, "describe", "--replication")
+
+
+def voters_of(cluster: Cluster) -> list[object]:
+    (voters,) = re.findall(r"CurrentVoters:\s+(.+)", quorum_tool(cluster, "describe", "--status"))
+    found: list[object] = json.loads(voters)
+    return found
+
+
+def grow_static(cluster: Cluster) -> None:
+    """Give two other controllers copies of the new one's folder, as docs/quorum.md has it."""
+    first, *others = cluster.controllers
+    first.kill()
+    listed = ",".join(
+        f"{node.id}@127.0.0.1:{node.layout.ports[Listener.CONTROLLER]}"
+        for node in cluster.controllers
+    )
+    for node in others:
+        shutil.copytree(metadata_dir_of(first), metadata_dir_of(node))
+        meta = metadata_dir_of(node) / "meta.properties"
+        text = re.sub(r"node\.id=\d+", f"node.id={node.id}", meta.read_text())
+        meta.write_text(re.sub(r"directory\.id=.*", f"directory.id={kafka_uuid()}", text))
+        state = copy_of(node) / "quorum-state"
+        left = {**json.loads(state.read_text()), "leaderId": -1, "votedId": -1}
+        state.write_text(json.dumps(left))
+    for node in cluster.controllers:
+        cluster.configure(node.id, {"controller.quorum.voters": listed})
+        node.start()
+    cluster.wait_ready()
+    produce(cluster, OLD, 2, 5)
+    assert len(voters_of(cluster)) == 3
+    for node in cluster.controllers:
+        cluster.wait_until(partial(follows, cluster, node), f"controller {node.id} to follow")
