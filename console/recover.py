@@ -431,8 +431,9 @@ def resume_journal(connection: Connection, asked: JournalResumption) -> int:
         )
         if view is None:
             say(
-                "Nothing to resume: no journal of this cluster that can be read is unfinished or "
-                "partly failed."
+                "Nothing to resume: no journal of elections or settings of this cluster that can "
+                "be read is unfinished or partly failed. A restore continues with its own command "
+                "and --resume; `breakglass journal list` lists its journal."
             )
             if asked.as_json:
                 print_json(_resumption_document(electing))
