@@ -34,6 +34,7 @@ CAVEATS = (
 )
 
 
+NEW = "A new file or folder to write."
 Sources = Annotated[
     list[str],
     typer.Argument(
@@ -41,6 +42,12 @@ Sources = Annotated[
         help="Folders of log.dirs, of controllers and brokers; or copies of them.",
         show_default=False,
     ),
+]
+
+
+ChosenCopy = Annotated[
+    str | None,
+    typer.Option("--copy", metavar="log:DIR", help="Choose this copy, not the best one."),
 ]
 
 
@@ -56,14 +63,7 @@ def quorum() -> None:
 @app.command()
 def inspect(
     sources: Sources,
-    copy: Annotated[
-        str | None,
-        typer.Option(
-            "--copy",
-            metavar="log:DIR",
-            help="Say what the cluster loses if it comes back from this copy, not from the best.",
-        ),
-    ] = None,
+    copy: ChosenCopy = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare copies of the metadata log, and say what each lacks against the best one.
@@ -101,15 +101,8 @@ def plan(
             help="The controller that leads alone, with the address of its controller listener.",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="PLAN", help="A new file for the plan.")],
-    copy: Annotated[
-        str | None,
-        typer.Option(
-            "--copy",
-            metavar="log:DIR",
-            help="Bring the cluster back from this copy, not from the best.",
-        ),
-    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="PLAN", help=NEW)],
+    copy: ChosenCopy = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide how the cluster comes back from one copy of the metadata, under one new voter.
@@ -139,14 +132,17 @@ def prepare(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan of quorum plan.")],
     out: Annotated[
         Path,
-        typer.Option("--out", metavar="DIR", help="A new folder for the new controller."),
+        typer.Option("--out", metavar="DIR", help=NEW),
     ],
     manager: Annotated[
         ServiceManager,
         typer.Option("--manager", help="What starts and stops the nodes, for the commands."),
     ] = ServiceManager.SYSTEMD,
     write: Annotated[
-        bool, typer.Option("--write", help="Allow changes; without it, nothing is written.")
+        bool,
+        typer.Option(
+            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
+        ),
     ] = False,
     *,
     consent: GivenConsent,

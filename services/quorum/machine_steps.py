@@ -183,7 +183,7 @@ def _variables(node: NodeStep, digest: str, out: Path) -> tuple[str, ...]:
     named = shlex.quote(str(folder)) if folder else f"/METADATA_LOG_DIR_OF_{node.name.upper()}"
     return (
         f"METADATA_DIR={named}    # its metadata.log.dir, or else the first of its log.dirs",
-        f'ASIDE="$METADATA_DIR.aside-{digest[:8]}"    # next to it: nothing is deleted',
+        f'ASIDE="$METADATA_DIR.aside-{digest[:8]}"    # next to it; keep it',
         f"PROMOTED={shlex.quote(str(out))}    # copy this folder to the machine",
     )
 
@@ -193,5 +193,5 @@ def way_back(digest: str) -> str:
     named = f".aside-{digest[:8]}"
     return (
         f"To go back: stop every node, delete {METADATA_FOLDER} where it was put, and move back "
-        f"what is in the folders that end in {named}. Nothing else changes before brokers start."
+        f"what is in the folders that end in {named}."
     )

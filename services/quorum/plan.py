@@ -482,7 +482,7 @@ def _unknown(found: QuorumInspection, state: Mapping[Key, Any], mending: Mending
     assert isinstance(data, DataFindings)
     if mending.partitions:
         yield (
-            "Data folders say nothing of settings, ACLs, users, quotas and deleted topics: those "
+            "Data folders do not have settings, ACLs, users, quotas and deletions of topics: these "
             "are as in the copy."
         )
     new = [name for name, _ in mending.topics]

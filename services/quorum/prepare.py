@@ -178,7 +178,7 @@ def appended(plan: QuorumPlan) -> Iterator[tuple[int, bytes]]:
 
 
 def _write_log(plan: QuorumPlan, log: Path) -> None:
-    """Copy what the plan's copy has, batch by batch with its CRC, and append to it."""
+    """Copy what the plan's copy has, and append to it. `_verify` checks every CRC."""
     copy, end = plan.copy, plan.copy.end.offset
     for snapshot in copy.usable_snapshots:
         if snapshot.offset <= end:
