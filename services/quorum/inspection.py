@@ -65,7 +65,8 @@ class QuorumInspection:
     lacks: tuple[CopyLack, ...]
     """For the chosen copy; if none was chosen, for every copy but the best."""
     unknown: tuple[tuple[int, str], ...]
-    """Records of the best copy that could not be decoded: offset, type and version."""
+    """Records of the best copy, or of the chosen one, that could not be decoded: offset, type and
+    version."""
     surviving: tuple[tuple[ComparedCopy, tuple[MetadataSnapshot, ...]], ...]
     """Snapshots that stay if their node starts under the chosen copy (Q22)."""
     data: DataFindings | Unknown | None
@@ -170,7 +171,8 @@ def _inspected(
             state = image.before(choice.shared)
         else:
             # Not proved to be a prefix of the best copy, so it speaks for itself.
-            state = replay([choice.copy], choice.copy.end.offset).values
+            alone = replay([choice.copy], choice.copy.end.offset)
+            state, unknown = alone.values, (*unknown, *alone.unknown)
         if folders:
             data = compare_data(folders, state, go_on)
     except BreakglassError as error:

@@ -254,9 +254,20 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     }
     data = found.data
     mending = mend(state, data.found, whole, directories) if data else Mending()
-    voters = _voters(found.copies)
+    # The voters before the loss, by the best copy that names any.
+    sets = [one.copy.voters for one in found.copies if isinstance(one.copy.voters, VoterSet)]
+    voters = sets[0].ids if sets else ()
+    if found.unknown and mending.partitions:
+        offset, name = found.unknown[0]
+        raise Refused(
+            f"Data folders are newer than the copy, and its record at offset {offset:,}, a {name}, "
+            "cannot be decoded: use a later release of Breakglass."
+        )
     _require_stopped(found, mending, voters, brokers)
-    epoch = EPOCHS_ABOVE + max(_epochs(found.copies))
+    copies = [one.copy for one in found.copies]
+    epochs = [one.quorum_epoch for one in copies if isinstance(one.quorum_epoch, int)]
+    epochs += [snapshot.epoch for one in copies for snapshot in one.snapshots]
+    epoch = EPOCHS_ABOVE + max(*(one.end.epoch for one in copies), *epochs)
     if epoch > MOST_EPOCH:
         raise Refused(f"Epoch {epoch:,} is too near to the largest that Kafka has: get help.")
     largest = data.largest_producer_id if data and data.largest_producer_id is not None else -1
@@ -277,7 +288,12 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         lost=Unknown("it cannot be compared with the best copy")
         if chosen.relation is Relation.UNCOMPARED
         else lost,
-        lost_changes=tuple(_lost_changes(found)),
+        lost_changes=tuple(
+            f"{one.kind}: {one.what}"
+            for lack in found.lacks
+            if lack.compared is chosen and not isinstance(lack.changes, Unknown)
+            for one in lack.changes
+        ),
         forks=tuple(
             f"{_name(one.copy.node, brokers)} from {one.fork.offset if one.fork else 0:,}"
             for one in found.copies
@@ -303,20 +319,6 @@ def _name(node: int | Unknown, brokers: Mapping[int, BrokerRegistration]) -> str
     if isinstance(node, Unknown):
         return "a node without an id"
     return f"{'b' if node in brokers else 'c'}{node}"
-
-
-def _voters(copies: Sequence[ComparedCopy]) -> tuple[int, ...]:
-    """The voters before the loss, by the best copy that names any."""
-    sets = [one.copy.voters for one in copies if isinstance(one.copy.voters, VoterSet)]
-    return sets[0].ids if sets else ()
-
-
-def _epochs(copies: Sequence[ComparedCopy]) -> Iterator[int]:
-    for one in copies:
-        yield one.copy.end.epoch
-        if isinstance(one.copy.quorum_epoch, int):
-            yield one.copy.quorum_epoch
-        yield from (snapshot.epoch for snapshot in one.copy.snapshots)
 
 
 def _require_stopped(
@@ -427,16 +429,6 @@ def _inputs(found: QuorumInspection) -> Iterator[dict[str, Any]]:
             yield {"path": path, "replicas": len(listed), "ends": digest_of(sorted(listed))}
 
 
-def _lost_changes(found: QuorumInspection) -> Iterator[str]:
-    for lack in found.lacks:
-        if lack.compared is not found.chosen:
-            continue
-        if isinstance(lack.changes, Unknown):
-            yield f"not known: {lack.changes.reason}"
-        else:
-            yield from (f"{one.kind}: {one.what}" for one in lack.changes)
-
-
 def _strays(data: DataFindings, mending: Mending) -> Iterator[str]:
     assigned = {one.partition: one.after.replicas for one in mending.partitions}
     left = {line.partition(":")[0]: line for line in mending.left}
@@ -472,6 +464,8 @@ def _unknown(found: QuorumInspection, state: Mapping[Key, Any], mending: Mending
         "Kafka does not store the metadata's high watermark: the last records of the copy may not "
         "have been committed."
     )
+    if found.unknown:
+        yield f"Records that this release cannot decode: {len(found.unknown):,}."
     if found.data is None:
         yield (
             "No data folder was named: strays, old ISRs and producer ids that are in logs are "

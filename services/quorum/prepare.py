@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, ClassVar
 
 from breakglass.services.errors import EvidenceChanged, StorageError, UsageError
 from breakglass.services.guard.act import (
@@ -57,6 +59,7 @@ from breakglass.services.rights import make_folder, make_folders, open_new, sync
 from breakglass.services.topic_backup.folder import storage_errors
 
 IN_BATCH = 5_000
+COPIED_AT_ONCE = 1024 * 1024
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
 MAX_KRAFT_VERSION = 1
@@ -122,25 +125,25 @@ def write_promoted(plan: QuorumPlan, out: Path) -> None:
         StorageError: it cannot be written, or is not what was to be written.
         MalformedMessage: a file of the copy changed.
     """
-    partial = out.with_name(f".{out.name}.partial")
+    unnamed = out.with_name(f".{out.name}.partial")
     try:
         with storage_errors(str(out)):
             make_folders(out.parent)
-            shutil.rmtree(partial, ignore_errors=True)
-            log = partial / METADATA_FOLDER
-            make_folder(partial)
+            shutil.rmtree(unnamed, ignore_errors=True)
+            log = unnamed / METADATA_FOLDER
+            make_folder(unnamed)
             make_folder(log)
             _write_log(plan, log)
-            for folder, name, text in _small_files(plan, partial):
-                _write(folder / name, text.encode())
+            for folder, name, text in _small_files(plan, unnamed):
+                _write(folder / name, [text.encode()])
             sync_folder(log)
-            sync_folder(partial)
+            sync_folder(unnamed)
         _verify(plan, read_copy(log))
         with storage_errors(str(out)):
-            partial.rename(out)
+            unnamed.rename(out)
             sync_folder(out.parent)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(unnamed, ignore_errors=True)
         raise
 
 
@@ -182,25 +185,14 @@ def _write_log(plan: QuorumPlan, log: Path) -> None:
     copy, end = plan.copy, plan.copy.end.offset
     for snapshot in copy.usable_snapshots:
         if snapshot.offset <= end:
-            with open_regular(snapshot.path) as source, _new(log / snapshot.path.name) as target:
-                shutil.copyfileobj(source, target)
-                _sync(target)
-    segments: dict[str, list[bytes]] = {}
+            with open_regular(snapshot.path) as source:
+                _write(log / snapshot.path.name, iter(partial(source.read, COPIED_AT_ONCE), b""))
     name = f"{end:020}.log"
     if len(copy.batches) and copy.batches.ends[-1] == end:
-        name = ""
-        for path, _, content in copy.batches.scan(copy.log_start, end):
-            if path.name != name:
-                _flush(log, name, segments)
-                name = path.name
-            segments.setdefault(name, []).append(content)
-    segments.setdefault(name, []).extend(content for _, content in appended(plan))
-    _flush(log, name, segments)
-
-
-def _flush(log: Path, name: str, segments: dict[str, list[bytes]]) -> None:
-    if name:
-        _write(log / name, *segments.pop(name))
+        batches = copy.batches.scan(copy.log_start, end)
+        for name, found in groupby(batches, key=lambda one: one[0].name):
+            _write(log / name, (content for _, _, content in found))
+    _write(log / name, (content for _, content in appended(plan)), "ab")
 
 
 def _small_files(plan: QuorumPlan, folder: Path) -> Iterator[tuple[Path, str, str]]:
@@ -262,17 +254,9 @@ def _verify(plan: QuorumPlan, written: MetadataCopy) -> None:
         raise StorageError(f"The folder is not what was written: {problems[0]}. Check the disk.")
 
 
-def _new(path: Path) -> BinaryIO:
-    return open(path, "xb", opener=open_new)
-
-
-def _write(path: Path, *contents: bytes) -> None:
-    with _new(path) as file:
-        for content in contents:
-            file.write(content)
-        _sync(file)
-
-
-def _sync(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
+def _write(path: Path, contents: Iterable[bytes], mode: str = "xb") -> None:
+    """Write or append *contents*, and wait until they are on disk."""
+    with open(path, mode, opener=open_new) as file:
+        file.writelines(contents)
+        file.flush()
+        os.fsync(file.fileno())

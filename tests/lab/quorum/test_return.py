@@ -338,7 +338,9 @@ def settings_are_back(cluster: Cluster) -> None:
     assert "producer_byte_rate=4096" in quota.stdout
 
 
-def test_q11_q12_q15_a_lagging_copy_is_mended_by_the_data_folders(lost: Lost, tmp_path: Path) -> None:
+def test_q11_q12_q15_a_lagging_copy_is_mended_by_the_data_folders(
+    lost: Lost, tmp_path: Path
+) -> None:
     cluster, lagging = lost.cluster, lost.lagged.lagging
     for node in lost.lagged.best_controllers:
         shutil.rmtree(metadata_dir_of(node))

@@ -130,9 +130,8 @@ def test_q11_the_longest_log_leads_wherever_it_is_assigned() -> None:
     assert [line.partition(":")[0] for line in found.left] == ["orders-0"]
 
 
-ends = st.dictionaries(
-    st.integers(1, 4), st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=1
-)
+positions = st.tuples(st.integers(0, 3), st.integers(1, 5)) | st.just((-1, 0))
+ends = st.dictionaries(st.integers(1, 4), positions, min_size=1)
 
 
 @given(logs=ends, isr=st.sets(st.integers(1, 3), min_size=1), epoch=st.integers(0, 4))

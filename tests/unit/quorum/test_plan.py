@@ -157,6 +157,17 @@ def test_q15_who_has_the_longest_logs_starts_first(folders: Folders) -> None:
     assert document["consent"][1] == "mend 1 partition"
 
 
+def test_q11_nothing_is_mended_by_a_copy_that_is_not_understood(folders: Folders) -> None:
+    log = whole_log()
+    log.add((None, b"\x01\x03\x09later"))
+    folders.save(101, log)
+    folders.disks.replica(1, 0, 5)
+    assert any("cannot decode" in line for line in folders.planned()["unknown"])
+    (folders.root / "plan").unlink()
+    folders.disks.replica(2, 0, 9)
+    assert (folders.plan().code, "PartitionRecord v9" in folders.plan().err) == (3, True)
+
+
 @contextmanager
 def running(folder: Path) -> Iterator[None]:
     """A process holds the lock of *folder*, as its node does."""
