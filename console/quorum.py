@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +13,14 @@ import typer
 from breakglass.console.commands import new_app
 from breakglass.console.exits import FAILED, StopSignal
 from breakglass.console.guarded import GuardedCommand, say_facts
-from breakglass.console.options import AsJson, GivenConsent, with_groups
+from breakglass.console.options import (
+    SECONDS,
+    AsJson,
+    GivenConsent,
+    Seconds,
+    connected,
+    with_groups,
+)
 from breakglass.console.output import (
     columns,
     json_text,
@@ -23,7 +31,9 @@ from breakglass.console.output import (
     print_table,
     say,
 )
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services.model import Unknown
+from breakglass.services.patience import REQUEST
 from breakglass.services.quorum.machine_steps import ServiceManager
 from breakglass.services.words.moments import time_text
 
@@ -42,6 +52,8 @@ SHOWN = 10
 COLUMNS = columns(
     "Copy", "Node", ">Start", ">End", ">Epoch", ">Snapshots", "Voters", "Newest record", "Compared"
 )
+EVERY_SECONDS = 1.0
+BACK = "The cluster is back as the plan has it: leader, brokers, ISRs, log ends."
 NODES = columns("Node", "Metadata folder", "Action", "Reason")
 CAVEATS = (
     "Kafka does not store the metadata log's high watermark: the last records of a copy may not "
@@ -58,6 +70,7 @@ Sources = Annotated[
         show_default=False,
     ),
 ]
+Plan = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan of quorum plan.")]
 ChosenCopy = Annotated[
     str | None,
     typer.Option("--copy", metavar="log:DIR", help="Choose this copy, not the best one."),
@@ -69,7 +82,8 @@ def quorum() -> None:
     """Bring a cluster back from the best copy of the metadata log, when the controllers are gone.
 
     Each controller has a copy of the metadata log, and so has each broker. inspect compares the
-    copies, plan decides what becomes of each node, prepare writes the folder of the new controller.
+    copies, plan decides what becomes of each node, prepare writes the folder of the new controller,
+    watch follows the return.
     """
 
 
@@ -142,7 +156,7 @@ def plan(
 @app.command()
 @with_groups
 def prepare(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan of quorum plan.")],
+    plan: Plan,
     out: Annotated[
         Path,
         typer.Option("--out", metavar="DIR", help=NEW),
@@ -187,6 +201,45 @@ def prepare(
         print_json({"schema": 1, "out": out.absolute(), "digest": frozen.source, "steps": steps})
     else:
         print_lines(_step_lines(made, frozen.source, out.absolute(), manager))
+
+
+@app.command()
+@connected
+def watch(
+    connection: Connection,
+    plan: Plan,
+    duration: Seconds = SECONDS,
+    as_json: AsJson = False,
+) -> None:
+    """Follow the return of a cluster by a plan, until it is back or a step went wrong.
+
+    Looks each second at the leader of the controllers and its epoch, the brokers, the ISRs and the
+    log ends, and at new -stray folders in the plan's log directories on this machine. Ends with 0
+    if nothing is awaited, and with 1 if a step went wrong or --within has passed.
+    """
+    from breakglass.services.quorum.plan import read_request
+    from breakglass.services.quorum.watch import ReturnProgress, look_at_return
+
+    _, document = read_request(plan)
+    progress, said = ReturnProgress(), None
+    deadline = deadline_after(duration)
+    with StopSignal() as stop, connection.reading() as client:
+        stop.armed()
+        while not deadline.passed:
+            progress = look_at_return(client, document, deadline.sooner(REQUEST))
+            if progress != said:
+                for line in () if progress.wrong else progress.awaited:
+                    say(line)
+            said = progress
+            if progress.wrong or not progress.awaited or stop.requested:
+                break
+            time.sleep(EVERY_SECONDS)
+    back = not progress.wrong and not progress.awaited
+    if as_json:
+        print_json({"schema": 1, "back": back, **members(progress, "wrong awaited")})
+    else:
+        print_lines(progress.wrong or progress.awaited or [BACK])
+    raise typer.Exit(0 if back else FAILED)
 
 
 def _copy_row(one: ComparedCopy) -> Sequence[object]:
@@ -503,4 +556,5 @@ def _step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManage
             yield from (f"    {line}" for line in (step.start, *step.check))
         yield f"   {step.then}"
     yield ""
+    yield "After the last step: breakglass quorum watch PLAN --bootstrap-server HOST:PORT"
     yield way_back(digest)

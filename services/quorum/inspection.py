@@ -36,6 +36,8 @@ class NamedFolder:
     path: Path
     node: int | Unknown
     directory_id: str | Unknown
+    strays: tuple[str, ...]
+    """Folders in it that a broker renamed to ``-stray``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,8 @@ def _named(path: Path) -> NamedFolder:
     meta = meta_properties(metadata_folder(path) or path / METADATA_FOLDER)
     node = meta["node.id"]
     known = int(node) if isinstance(node, str) and node.isdecimal() else Unknown(f"no {META}")
-    return NamedFolder(path, known, meta["directory.id"])
+    strays = tuple(sorted(str(one) for one in path.glob("*-stray")))
+    return NamedFolder(path, known, meta["directory.id"], strays)
 
 
 def _path(address: str) -> Path:

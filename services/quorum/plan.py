@@ -92,6 +92,9 @@ class QuorumPlan:
     nodes: tuple[NodeStep, ...]
     inputs: tuple[Mapping[str, Any], ...]
     """What was read of each folder: where it ends."""
+    ends: Mapping[str, int]
+    """Where the longest log of each partition ends, of brokers that do not run."""
+    strays_before: tuple[str, ...]
     lost: int | Unknown
     """Records of the best copy that the chosen one lacks."""
     lost_changes: tuple[str, ...]
@@ -153,6 +156,8 @@ class QuorumPlan:
                 "strays": list(self.strays),
                 "forks": list(self.forks),
             },
+            "ends": dict(self.ends),
+            "strays_before": list(self.strays_before),
             "missing": list(self.missing),
             "unknown": list(self.unknown),
             "consent": [phrase for phrase, _ in self.phrases],
@@ -273,6 +278,12 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     largest = data.largest_producer_id if data and data.largest_producer_id is not None else -1
     used = max(state.get(("producer ids",), 0), found.producer_id, largest + 1)
     lost: int | Unknown = best.copy.end.offset - chosen.shared if chosen is not best else 0
+    running = {one.node for one in copies if one.running}
+    ends: dict[str, int] = {}
+    for replica in data.found if data else ():
+        if replica.broker not in running:
+            name = str(replica.partition)
+            ends[name] = max(replica.end.offset, ends.get(name, 0))
     level = state.get(("feature", "metadata.version"), 0)
     return QuorumPlan(
         request=request,
@@ -285,6 +296,8 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         partition_version=1 if level >= DIRECTORIES_SINCE else 0,
         nodes=tuple(_nodes(found, mending, request.voter, voters, brokers)),
         inputs=tuple(_inputs(found)),
+        ends=ends,
+        strays_before=tuple(stray for one in found.named for stray in one.strays),
         lost=Unknown("it cannot be compared with the best copy")
         if chosen.relation is Relation.UNCOMPARED
         else lost,

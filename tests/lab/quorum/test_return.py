@@ -277,7 +277,7 @@ def records_are_back(lost: Lost) -> None:
         assert values_of(cluster, OLD, number) == [*WRITTEN, *range(5)]
 
 
-def test_q10_q14_the_cluster_comes_back_from_a_brokers_copy_with_everything(
+def test_q10_q14_q16_the_cluster_comes_back_from_a_brokers_copy_with_everything(
     lost: Lost, tmp_path: Path
 ) -> None:
     cluster = lost.cluster
@@ -309,6 +309,8 @@ def test_q10_q14_the_cluster_comes_back_from_a_brokers_copy_with_everything(
     started = follow(lost, ended.out)
     assert started[0] == 101
     ready(lost)
+    watched = breakglass("quorum", "watch", plan, "--bootstrap-server", cluster.lab_bootstrap)
+    assert (watched.code, watched.out[:19]) == (0, "The cluster is back"), watched.err
     records_are_back(lost)
     settings_are_back(cluster)
     if not lost.dynamic:
