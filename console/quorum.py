@@ -533,14 +533,14 @@ def _step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManage
     """The commands of each machine, in the order of starts."""
     from breakglass.services.quorum.machine_steps import (
         POD_HINT,
+        STOP,
         machine_steps,
-        stop_command,
         way_back,
     )
 
     yield "Stop what formats or restarts nodes by itself: operators, --ignore-formatted."
     yield "Stop every node that these steps start, before the first of them:"
-    yield f"    {stop_command(manager)}"
+    yield f"    {STOP[manager]}"
     for number, step in enumerate(machine_steps(plan, digest, out, manager), 1):
         yield ""
         yield f"{number}. {step.title}: {step.node.reason}."

@@ -56,11 +56,12 @@ class ServiceManager(StrEnum):
     POD = "pod"
 
 
-_STOP = {
+STOP = {
     ServiceManager.SYSTEMD: "systemctl stop kafka    # after a minute: systemctl kill -s KILL",
     ServiceManager.PROCESS: "kill PID    # after a minute: kill -9 PID",
     ServiceManager.POD: "kubectl scale statefulset NAME --replicas=0",
 }
+"""Without controllers, a broker does not end by SIGTERM alone."""
 _START = {
     ServiceManager.SYSTEMD: "systemctl start kafka",
     ServiceManager.PROCESS: "bin/kafka-server-start.sh -daemon config/server.properties",
@@ -92,11 +93,6 @@ def quorum_setting(plan: QuorumPlan) -> str:
     if plan.dynamic:
         return f"controller.quorum.bootstrap.servers={voter.host}:{voter.port}"
     return f"controller.quorum.voters={voter}"
-
-
-def stop_command(manager: ServiceManager) -> str:
-    """How a node is stopped: without controllers a broker does not end by SIGTERM alone."""
-    return _STOP[manager]
 
 
 def machine_steps(

@@ -7,6 +7,8 @@ The document is JSON with a version, what was read, what will be written, and a 
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import os
 from collections import Counter
@@ -124,7 +126,8 @@ class QuorumPlan:
             why = "its state in the copy is replaced by what data folders have"
             said.append((f"mend {count:,} {noun}", why))
         if self.strays:
-            said.append((f"leave {len(self.strays):,} strays", "brokers will rename these folders"))
+            noun = "stray" if len(self.strays) == 1 else "strays"
+            said.append((f"leave {len(self.strays):,} {noun}", "brokers will rename the folders"))
         said += [(f"give up {fork}", "another copy parts from the best one") for fork in self.forks]
         return tuple(said)
 
@@ -220,8 +223,7 @@ def _voter(text: str, state: Mapping[Key, Any]) -> NewVoter:
                 f"The metadata does not say where controller {node} listens: write "
                 f"--voter {node}@HOST:PORT with the address of its controller listener."
             )
-        _, host, number = (str(part) for part in own.endpoints[0])
-        port = number
+        host, port = own.endpoints[0][1], str(own.endpoints[0][2])
     while kafka_id(directory := uuid4()).startswith("-"):
         pass
     return NewVoter(node, host, int(port), listener, directory)
@@ -246,21 +248,20 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         )
     if isinstance(found.data, Unknown):
         raise Refused(f"The data folders cannot be compared: {found.data.reason}")
-    directories = {
-        one.path: UUID(bytes=_id_bytes(one.directory_id))
-        for one in found.named
-        if isinstance(one.directory_id, str) and len(_id_bytes(one.directory_id)) == 16
-    }
-    named = {one.node for one in found.named}
+    copies = [one.copy for one in found.copies]
+    directories = {one.path: known for one in found.named if (known := _uuid(one.directory_id))}
+    # The logs of a broker that runs go on; it runs by metadata that the copy has.
+    running = {one.node for one in copies if one.running}
     whole = {
         broker
         for broker, one in brokers.items()
-        if broker in named and set(one.log_dirs) <= set(directories.values()) and one.log_dirs
+        if one.log_dirs and {*one.log_dirs} <= {*directories.values()} and broker not in running
     }
     data = found.data
-    mending = mend(state, data.found, whole, directories) if data else Mending()
+    ended = [one for one in data.found if one.broker not in running] if data else []
+    mending = mend(state, ended, whole, directories)
     # The voters before the loss, by the best copy that names any.
-    sets = [one.copy.voters for one in found.copies if isinstance(one.copy.voters, VoterSet)]
+    sets = [one.voters for one in copies if isinstance(one.voters, VoterSet)]
     voters = sets[0].ids if sets else ()
     if found.unknown and mending.partitions:
         offset, name = found.unknown[0]
@@ -269,21 +270,16 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
             "cannot be decoded: use a later release of Breakglass."
         )
     _require_stopped(found, mending, voters, brokers)
-    copies = [one.copy for one in found.copies]
     epochs = [one.quorum_epoch for one in copies if isinstance(one.quorum_epoch, int)]
     epochs += [snapshot.epoch for one in copies for snapshot in one.snapshots]
-    epoch = EPOCHS_ABOVE + max(*(one.end.epoch for one in copies), *epochs)
+    epoch = EPOCHS_ABOVE + max([*(one.end.epoch for one in copies), *epochs])
     if epoch > MOST_EPOCH:
         raise Refused(f"Epoch {epoch:,} is too near to the largest that Kafka has: get help.")
     largest = data.largest_producer_id if data and data.largest_producer_id is not None else -1
     used = max(state.get(("producer ids",), 0), found.producer_id, largest + 1)
     lost: int | Unknown = best.copy.end.offset - chosen.shared if chosen is not best else 0
-    running = {one.node for one in copies if one.running}
-    ends: dict[str, int] = {}
-    for replica in data.found if data else ():
-        if replica.broker not in running:
-            name = str(replica.partition)
-            ends[name] = max(replica.end.offset, ends.get(name, 0))
+    # Of several logs of a partition the last one counts, which ends last.
+    ended.sort(key=lambda one: one.end.offset)
     level = state.get(("feature", "metadata.version"), 0)
     return QuorumPlan(
         request=request,
@@ -296,7 +292,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         partition_version=1 if level >= DIRECTORIES_SINCE else 0,
         nodes=tuple(_nodes(found, mending, request.voter, voters, brokers)),
         inputs=tuple(_inputs(found)),
-        ends=ends,
+        ends={str(one.partition): one.end.offset for one in ended},
         strays_before=tuple(stray for one in found.named for stray in one.strays),
         lost=Unknown("it cannot be compared with the best copy")
         if chosen.relation is Relation.UNCOMPARED
@@ -318,14 +314,12 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     )
 
 
-def _id_bytes(text: object) -> bytes:
-    import base64
-    import binascii
-
+def _uuid(text: object) -> UUID | None:
+    """The id that Kafka writes as *text*; None: it is none."""
     try:
-        return base64.urlsafe_b64decode(f"{text}==")
+        return UUID(bytes=base64.urlsafe_b64decode(f"{text}=="))
     except (ValueError, binascii.Error):
-        return b""
+        return None
 
 
 def _name(node: int | Unknown, brokers: Mapping[int, BrokerRegistration]) -> str:
@@ -505,7 +499,7 @@ def _unknown(found: QuorumInspection, state: Mapping[Key, Any], mending: Mending
             f"Topics without any folder: {len(bare):,} ({', '.join(sorted(bare)[:5])}). They come "
             "back empty; they may have been deleted."
         )
-    if data.unread:
+    if data.unread and not any(one.copy.running for one in found.copies):
         yield f"Files and folders that could not be read: {len(data.unread):,} ({data.unread[0]})."
 
 
@@ -549,7 +543,7 @@ def read_request(path: Path) -> tuple[QuorumRequest, dict[str, Any]]:
     try:
         asked = document["request"]
         voter = asked["voter"]
-        directory = UUID(bytes=_id_bytes(voter["directory_id"]))
+        directory = _uuid(voter["directory_id"]) or UUID(int=0)
         new = NewVoter(voter["node"], voter["host"], voter["port"], voter["listener"], directory)
         request = QuorumRequest(tuple(asked["sources"]), asked["copy"], new, asked["made_at_ms"])
     except (KeyError, TypeError, ValueError) as error:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from breakglass.services.errors import Unreachable
+from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
+from breakglass.services.kafka.replicas.list_offsets import DEBUGGING_REPLICA, read_leader_ends
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.snapshot import ClusterSnapshot
 
@@ -34,9 +36,6 @@ def look_at_return(
     Raises:
         WrongCluster: the addresses lead to another cluster.
     """
-    from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
-    from breakglass.services.kafka.replicas.list_offsets import DEBUGGING_REPLICA, read_leader_ends
-
     data = {folder for node in plan["nodes"] for folder in node["data"]}
     strays = {str(path) for folder in data for path in Path(folder).glob("*-stray")}
     try:
