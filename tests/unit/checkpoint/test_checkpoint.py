@@ -266,7 +266,7 @@ def test_a_worker_that_is_killed_keeps_nobody_out(tmp_path: Path, locks: Path) -
 
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "checkpoints-protocol.md"
+PAGE = ROOT / "tests" / "lab" / "checkpoint" / "README.md"
 CODE = ROOT / "services" / "checkpoint"
 ROW = re.compile(
     r"^\| (?P<term>.+?) \| .+ \| `(?P<module>[a-z_/]+\.py)` \| `(?P<test>test_\w+)` \|$"

@@ -84,7 +84,7 @@ def test_nothing_is_skipped(key: bytes, value: bytes | None) -> None:
     assert replay.metastore.digest == before
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "ksqldb.md"
+PAGE = Path(__file__).parents[3] / "tests" / "lab" / "ksql" / "README.md"
 RULES = range(1, 15)
 
 
