@@ -169,8 +169,9 @@ def lose_everything(cluster: Cluster) -> Lagged:
 
 def _checkpointed(broker: Node) -> bool:
     """Whether the broker has noted the high watermark of all 25 + 12 + 30 records."""
-    lines = (broker.layout.log_dirs[0] / "replication-offset-checkpoint").read_text().splitlines()
-    marks = {tuple(line.split()[:2]): int(line.split()[2]) for line in lines[2:]}
+    files = [folder / "replication-offset-checkpoint" for folder in broker.layout.log_dirs]
+    lines = [line for file in files for line in file.read_text().splitlines()[2:]]
+    marks = {tuple(line.split()[:2]): int(line.split()[2]) for line in lines}
     return all(marks.get((OLD, str(one)), 0) == 25 + 12 + LATE for one in (0, 1))
 
 

@@ -63,17 +63,20 @@ class Lost:
     lagged: Lagged
     dynamic: bool
     kept: Path
-    used: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._layout = self.cluster.layout
 
     @property
     def cluster(self) -> Cluster:
         return self.lagged.cluster
 
     def restore(self) -> None:
-        """Every disk as it was when the processes were killed."""
+        """Every disk and every setting as it was when the processes were killed."""
         for node in self.cluster.nodes:
             if node.running:
                 node.kill()
+        self.cluster.layout = self._layout
         for node in self.cluster.nodes:
             for folder in {metadata_dir_of(node), *node.layout.log_dirs}:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -91,7 +94,7 @@ def killed(
     version, dynamic = request.param
     folder = tmp_path_factory.mktemp("return")
     options: LabOptions = {"controllers": 3, "overrides": OVERRIDES, "tethered": True}
-    options["kafka_version"] = version
+    options["kafka_version"], options["log_dirs"] = version, 2
     with Cluster.plan(folder / "lab", **options) as cluster:
         first = cluster.broker(1)
         # As most brokers have it: the metadata log lies among the partitions.
@@ -180,18 +183,24 @@ def steps_in(text: str) -> list[Step]:
     return steps
 
 
-def follow(lost: Lost, text: str, *, all_settings: bool = False) -> list[int]:
-    """Do what *text* says, step by step; returns the nodes in the order of their starts."""
+def follow(
+    lost: Lost, text: str, *, all_settings: bool = False, machine: Node | None = None
+) -> list[int]:
+    """Do what *text* says, step by step; returns the nodes in the order of their starts.
+
+    A node that the lab does not know runs on *machine*.
+    """
     cluster, started = lost.cluster, []
     for step in steps_in(text):
         if "Do not start" in step.title:
             continue
-        node = cluster.node(step.node)
+        known = step.node in {one.id for one in cluster.nodes}
+        node = machine if machine and not known else cluster.node(step.node)
         shell = ""
         for above, lines in step.blocks:
             if above == step.title and lines:
                 shell = "\n".join(lines).replace(
-                    f"/METADATA_LOG_DIR_OF_C{node.id}", str(metadata_dir_of(node))
+                    f"/METADATA_LOG_DIR_OF_C{step.node}", str(metadata_dir_of(node))
                 )
                 bash(shell)
             elif above.startswith("In its configuration") and (
@@ -262,7 +271,8 @@ def ready(lost: Lost) -> None:
                 ),
                 f"the ISR of {topic}-{number}",
             )
-    strays = [path for node in cluster.brokers for path in node.layout.log_dirs[0].glob("*-stray")]
+    folders = [folder for node in cluster.brokers for folder in node.layout.log_dirs]
+    strays = [path for folder in folders for path in folder.glob("*-stray")]
     assert strays == []
 
 
@@ -348,7 +358,10 @@ def test_q11_q12_q15_a_lagging_copy_is_mended_by_the_data_folders(
         shutil.rmtree(metadata_dir_of(node))
     for node in cluster.brokers:
         shutil.rmtree(copy_of(node))
-    plan = planned(lost, tmp_path, *cluster.brokers, lagging, voter=lagging.id)
+    # A new id, on a machine whose disk is empty.
+    machine = lost.lagged.best_controllers[0]
+    address = f"127.0.0.1:{machine.layout.ports[Listener.CONTROLLER]}"
+    plan = planned(lost, tmp_path, *cluster.brokers, lagging, voter=f"104@{address}")
     document = json.loads(plan.read_text())
     mended = {line.partition(":")[0] for line in document["mended"]}
     assert {f"{OLD}-0", f"{OLD}-1", f"{NEW}-0", f"{NEW}-1", f"{GROWN}-1"} <= mended
@@ -356,7 +369,8 @@ def test_q11_q12_q15_a_lagging_copy_is_mended_by_the_data_folders(
     out = tmp_path / "promoted"
     ended = prepared(plan, out)
     assert ended.code == 0, ended.err
-    follow(lost, ended.out, all_settings=True)
+    started = follow(lost, ended.out, all_settings=True, machine=machine)
+    assert started[0] == machine.id
     ready(lost)
     records_are_back(lost)
     # It was deleted after the copy ended: it comes back, and the plan said so.
