@@ -39,7 +39,6 @@ from breakglass.services.recovery.judgement.succession import quorum_lost
 from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
-    from breakglass.services.incident.row import Listed
     from breakglass.services.recovery.triage import Triage
 
 app = new_app()
@@ -111,7 +110,7 @@ def show(found: Triage, *, each: bool, replicas: bool) -> None:
     say(summary.headline)
     shown = found.final or sys.stdout.isatty()
     if found.assessments and shown:
-        print_table(COLUMNS, map(_row, _lines(found, each=each)))
+        print_table(COLUMNS, _rows(found, each=each))
     if replicas and shown:
         print_replicas(found)
     for broker, reason in sorted(found.evidence.silent.items()):
@@ -142,40 +141,13 @@ def _header(found: Triage) -> str:
     )
 
 
-def _lines(found: Triage, *, each: bool) -> Iterator[Listed]:
-    """Rows, and groups of those that fared alike where there are many."""
+def _rows(found: Triage, *, each: bool) -> Iterator[list[str]]:
+    """Partitions, and groups of those that fared alike if there are many."""
     from breakglass.services.incident.listing import ordered
-    from breakglass.services.incident.row import bare_rows, grouped, row_partition
+    from breakglass.services.incident.row import TEXTS, bare_rows, grouped, row_partition
 
     rows = sorted(bare_rows(found.assessments), key=row_partition)
     for group in grouped(ordered(rows)):
-        if each or len(group.rows) <= GROUPED_ABOVE:
-            yield from group.rows
-        else:
-            yield group
-
-
-def _row(line: Listed) -> tuple[object, ...]:
-    from breakglass.services.incident.row import (
-        action_text,
-        best_text,
-        epoch_text,
-        heard_text,
-        log_end_text,
-        loses_text,
-        name_text,
-        unread_text,
-        verdict_text,
-    )
-
-    return (
-        verdict_text(line),
-        action_text(line),
-        name_text(line),
-        best_text(line),
-        log_end_text(line),
-        epoch_text(line),
-        loses_text(line),
-        unread_text(line),
-        heard_text(line),
-    )
+        alone = each or len(group.rows) <= GROUPED_ABOVE
+        for line in group.rows if alone else (group,):
+            yield [text(line) for text in TEXTS]

@@ -1,7 +1,5 @@
 """What every test stands on: markers by folder, user folders of its own, patient properties."""
 
-from __future__ import annotations
-
 import faulthandler
 import gc
 import itertools

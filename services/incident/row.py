@@ -450,6 +450,20 @@ def heard_text(listed: Listed) -> str:
     return "-" if listed.heard is None else f"{listed.heard[0]} of {listed.heard[1]}"
 
 
+TEXTS = (
+    verdict_text,
+    action_text,
+    name_text,
+    best_text,
+    log_end_text,
+    epoch_text,
+    loses_text,
+    unread_text,
+    heard_text,
+)
+"""What is written of a row or a group, column by column."""
+
+
 def _sum_text(total: Sum, *, about: bool) -> str:
     value = total.at_least
     if not isinstance(value, int):

@@ -1,7 +1,5 @@
 """Damage to any bytes, drawn by Hypothesis, and a bound to the memory that reading them takes."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ fewest inputs that reach all the code that was reached stay in its folder of the
 `tests/fuzz/test_targets.py` runs them again. So does an input that failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import subprocess

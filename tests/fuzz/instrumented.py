@@ -1,7 +1,5 @@
 """One target under libFuzzer, with the code of the readers instrumented: explore.py runs it."""
 
-from __future__ import annotations
-
 import sys
 
 import atheris

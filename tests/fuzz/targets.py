@@ -4,8 +4,6 @@ A target takes any bytes. It ends, and raises nothing but an error of ours, or A
 the reader took in what it must not.
 """
 
-from __future__ import annotations
-
 import contextlib
 import struct
 from collections.abc import Callable, Iterator
@@ -42,7 +40,6 @@ LARGEST: Final = 8_192
 LIMIT: Final = 1_000_000
 """Bytes of what a batch may grow to."""
 FIRST = segment_prefix(0, 0)
-ORDERS_0 = TopicPartition("orders", 0)
 
 
 def one_record(data: bytes) -> None:
@@ -76,7 +73,7 @@ def indexed_segment(data: bytes) -> None:
     with contextlib.suppress(BreakglassError):
         _offsets(PartitionReader(folder, 0, None))
     with contextlib.suppress(BreakglassError):
-        PartitionWriter(folder, ORDERS_0, None).close()
+        PartitionWriter(folder, TopicPartition("orders", 0), None).close()
         resumed = PartitionReader(folder, 0, None)
         _offsets(resumed)
         assert not resumed.left_out

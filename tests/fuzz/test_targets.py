@@ -1,7 +1,5 @@
 """Bytes that no writer wrote: every reader ends, in bounded memory, with an error of ours."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable
@@ -144,14 +142,13 @@ FILES: dict[str, tuple[str, Callable[[Path], object]]] = {
 }
 SPARSE = 3 * MEMORY
 """Bytes of a file that is as long as it says, and takes no room."""
-BOUNDED = ("the manifest of a backup", "a plan")
 
 
 @pytest.mark.parametrize(
     ("what", "make"),
     [
         *((what, make) for what in FILES for make in (fifo, device)),
-        *((what, ten_gigabytes) for what in BOUNDED),
+        *((what, ten_gigabytes) for what in ("the manifest of a backup", "a plan")),
     ],
 )
 def test_a_file_without_an_end_is_refused_and_keeps_no_reader(

@@ -7,8 +7,6 @@ exit code of Breakglass or without a sentence, prints a traceback or what a term
 more memory than its budget, or calls a backup whole that differs from what was written.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

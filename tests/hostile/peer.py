@@ -4,8 +4,6 @@ A seed decides which kinds of falsehood a peer is capable of, how often, and for
 that one seed is a broker that drips and another one that lies in a single field.
 """
 
-from __future__ import annotations
-
 import random
 import struct
 import threading

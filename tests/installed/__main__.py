@@ -4,8 +4,6 @@ Prints a line for each step: the seconds that it took, and a line of its output 
 first step that fails ends the run with 1, and what it printed is shown.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -19,7 +17,6 @@ from scripts.release import build
 from tests.installed.user import INSTALLERS, NewUser, StepFailed
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = "lab,web"
 MOMENT = "1764028800"
 """The time of every file in the wheel; any will do."""
 DRILL = ("--seed", "1")
@@ -63,7 +60,7 @@ def _steps(user: NewUser, wheel: Path, installer: str) -> Sequence[tuple[str, Ca
         return user.run(*words, "--bootstrap-server", summary["bootstrap_servers"], **wanted)
 
     return (
-        (f"install by {installer}", lambda: user.install(wheel, EXTRAS, installer)),
+        (f"install by {installer}", lambda: user.install(wheel, "lab,web", installer)),
         ("doctor", lambda: user.run("doctor", saying="versions")),
         (
             "demo",

@@ -4,8 +4,6 @@ The environment has what leads to package registries and to a terminal, and noth
 no configuration and no folder of this user or of this checkout.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Who may do what in a guarded lab: ACLs, known to every broker on return."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

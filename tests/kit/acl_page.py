@@ -1,7 +1,5 @@
 """What docs/acls.md says that each command has to be allowed: the tests hold it to that."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 It is made without a network: what the core depends on is taken from the environment of the tests.
 """
 
-from __future__ import annotations
-
 import subprocess
 import venv
 from collections.abc import Iterator

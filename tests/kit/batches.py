@@ -1,7 +1,5 @@
 """Record batches of a fetch, one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from breakglass.services.record_batches import (

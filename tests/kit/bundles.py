@@ -1,7 +1,5 @@
 """Bundles of canned incidents: whole, and taken apart to be put together wrongly."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence

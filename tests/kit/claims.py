@@ -4,8 +4,6 @@ A console that says "3 offline, 2 s ago" claims that 3 partitions were offline 2
 is stale figures shown as fresh if nobody else read that count near that moment.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Files of client properties of a secured lab."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Sessions import these fixtures in tests/lab/conftest.py alone, so that each is made once.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sets or takes away one setting of a lab's brokers, topics or groups."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 from breakglass.services.errors import LabError

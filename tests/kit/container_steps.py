@@ -5,8 +5,6 @@ stages have the same root, one after the other, so that a path which the first w
 leads to the same place in the second. The base is a Python with pip below `usr/local`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

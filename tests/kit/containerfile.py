@@ -4,8 +4,6 @@ Only what the project's own file uses is understood: every command is in exec fo
 one target, and `${NAME}` is the one way to use an argument.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

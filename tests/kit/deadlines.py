@@ -1,7 +1,5 @@
 """Deadlines of calls that must be answered: they only end a hang, however slow the machine is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from threading import Event
 

@@ -3,8 +3,6 @@
 `make test` samples what CI and mutants go through whole.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Iterable, Sequence

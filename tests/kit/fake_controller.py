@@ -4,8 +4,6 @@ Follows ReplicationControlManager.electLeaders and PartitionChangeBuilder.electA
 Kafka 4.3.1: live ISR, live ELR, the last known leader, and for unclean elections the assignment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What the fake brokers of one cluster have in common: its metadata, and answers made of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID

@@ -3,8 +3,6 @@
 `TABLE` has each command under each fault, and how it is reported.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """A filter as text, of which nothing may be wrong."""
 
-from __future__ import annotations
-
 from breakglass.services.incident.filters import RowFilter, readable
 
 

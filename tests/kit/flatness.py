@@ -1,7 +1,5 @@
 """Whether a program's memory stayed flat: the last quarter of a run beside the second."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

@@ -1,7 +1,5 @@
 """A lab whose advertised names do not resolve, behind TLS and OAUTHBEARER: reached by tunnels."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

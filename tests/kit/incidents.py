@@ -1,7 +1,5 @@
 """Canned incidents: what screens show when there is no cluster behind them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ rack are down where partitions are offline. No two logs need to be alike: ends, 
 epochs differ from partition to partition, as they do in a cluster that has lived.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple

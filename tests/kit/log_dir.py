@@ -1,7 +1,5 @@
 """A log dir that failed is made whole again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from breakglass.services.lab.node import CHECKPOINT, KEPT_META_FILE, META_FILE

@@ -18,7 +18,6 @@ from uuid import UUID
 from kafka.protocol.data_container import DataContainer
 from kafka.protocol.schemas import StructField, load_json
 
-SCHEMAS = "breakglass.services.quorum.schemas"
 HEADER = struct.Struct(">iBIhiqqqhii")
 CONTROL = 0x20
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = 3, 4, 5, 6
@@ -61,7 +60,7 @@ def varint(value: int) -> bytes:
 
 @cache
 def _schema(name: str) -> tuple[int | None, Any]:
-    schema = load_json(name, SCHEMAS)
+    schema = load_json(name, "breakglass.services.quorum.schemas")
     key = schema.get("apiKey")
     if not schema["fields"]:
         return key, None

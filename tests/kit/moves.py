@@ -1,7 +1,5 @@
 """Moving a replica from one log directory of its broker to another, and keeping it from ending."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Plans of files, and with notes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from breakglass.services.recovery.plan.document import Plan

@@ -4,15 +4,12 @@ Python's own warning comes when the object is collected, in whatever test runs t
 number alone. As every warning, this one fails the test in which it comes.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import warnings
 from typing import Any
 
-_PASSED_OVER = ("asyncio.", "subprocess", __name__)
 _make, _drop = subprocess.Popen.__init__, subprocess.Popen.__del__
 
 
@@ -50,7 +47,7 @@ def _place() -> str:
     """The line of ours that starts it."""
     frame = sys._getframe(2)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(
-        _PASSED_OVER
+        ("asyncio.", "subprocess", __name__)
     ):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,7 +1,5 @@
 """Runs `breakglass` in this process, through its one way out."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

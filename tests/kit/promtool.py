@@ -1,7 +1,5 @@
 """Prometheus's own tool: rules checked, and tested with series that the exporter has written."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A peer that is asked by HTTP and sends back whatever bytes it was told, HTTP or not."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Commands of the program in processes of their own: run to their end, or under way."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

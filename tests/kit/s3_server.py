@@ -4,8 +4,6 @@ The server is moto's. Everything goes through a proxy of this process, which pas
 answers some of them with 5xx, is silent, or is not there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import http.client

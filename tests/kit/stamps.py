@@ -1,7 +1,5 @@
 """Headers of records in checkpointed topics."""
 
-from __future__ import annotations
-
 from breakglass.services.checkpoint.kafka.control import ORIGIN, SN
 
 OUTSIDE: list[tuple[str, bytes]] = [(SN, b"0"), (ORIGIN, b"")]

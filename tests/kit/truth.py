@@ -1,7 +1,5 @@
 """The truth of a lab, read by another process than made it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from breakglass.services.errors import LabError

@@ -1,7 +1,5 @@
 """Waiting for what another thread or process does: a condition, what it is, and a deadline."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

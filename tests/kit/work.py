@@ -1,7 +1,5 @@
 """Counts what a function has Python do: a measure of its work that no other program disturbs."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from types import FrameType

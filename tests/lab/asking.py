@@ -1,7 +1,5 @@
 """What tests ask the lab's brokers directly, apart from the product's clients."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

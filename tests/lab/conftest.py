@@ -1,7 +1,5 @@
 """Real clusters for tests: one that stays whole, and fresh ones to damage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, Unpack

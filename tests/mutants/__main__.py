@@ -4,8 +4,6 @@ Prints a line for each mutant. Ends with 1 where a mutant survives its test, doe
 or where a named test fails on the unbroken tree.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

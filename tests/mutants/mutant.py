@@ -4,8 +4,6 @@ A patch is found by its text, not by file and line: where its lines are no longe
 it names, they are looked for in the rest of the product, so that code can move.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A page with nothing on it, to see what every page has."""
 
-from __future__ import annotations
-
 from breakglass.screens.page import Page
 
 

@@ -1,7 +1,5 @@
 """Consoles on bundles, as `breakglass bundle open` makes them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

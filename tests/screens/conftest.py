@@ -1,7 +1,5 @@
 """What screens are tested on."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 

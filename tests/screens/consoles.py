@@ -1,7 +1,5 @@
 """Consoles on canned incidents: what an operator sees, without a cluster behind it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

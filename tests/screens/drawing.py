@@ -4,8 +4,6 @@ A snapshot is a file under `__snapshots__`; `make test ARGS="tests/screens --sna
 writes them anew, and the difference is to be read like any other.
 """
 
-from __future__ import annotations
-
 import string
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator

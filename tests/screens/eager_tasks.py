@@ -5,8 +5,6 @@ see another order of events than operators do. Python 3.11 has no such factory; 
 place shows on it, too, what mounts before there is a screen.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine, Generator
 from contextvars import Context, copy_context

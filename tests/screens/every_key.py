@@ -1,7 +1,5 @@
 """Pressing every key of every screen, as a cat on the keyboard would."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The console on a bundle: what was captured is shown, what is live is greyed, nobody is asked."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace

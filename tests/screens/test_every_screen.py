@@ -2,8 +2,6 @@
 and bounded, and no power to change a cluster in a read-only console.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from types import FunctionType, ModuleType

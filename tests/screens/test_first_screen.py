@@ -1,7 +1,5 @@
 """The first screen comes up whatever the order in which Python begins tasks."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """What every page, the overview, the journal and the ledger look like in both sizes."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The journal: what was done, how it ended, and what is to be done about what is unknown."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager

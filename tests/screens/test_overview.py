@@ -2,8 +2,6 @@
 the line about elections that cost records, and what was seen last.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -59,7 +57,6 @@ from tests.screens.drawing import at_rest
 from tests.screens.turns import flat, hides, is_inert, line_with, lines, opens, shows, text, until
 
 NO_ANSWER = TimedOut("no broker answers: check the address, the tunnel and the brokers", "silence")
-NO_QUORUM = Silent("the controller quorum does not answer")
 WIDE = (120, 40)
 
 
@@ -170,7 +167,7 @@ async def test_a_quorum_says_its_trouble_and_enter_on_a_count_lists_its_partitio
         "NO LEADER, epoch 4": replace(QUORUM, leader=None),
         "SILENT 3 min": slow,
         "leader 101": QUORUM,
-        "NO QUORUM: the": NO_QUORUM,
+        "NO QUORUM: the": Silent("the controller quorum does not answer"),
     }
     states = [short_of(number, 1) for number in range(5)] + [short_of(9, 1, 2, topic="[b]x[/]")]
     readings = [incident_of(LEDGER, online=states, quorum=quorum) for quorum in told.values()]

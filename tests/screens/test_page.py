@@ -1,7 +1,5 @@
 """What every screen has: the status on top, the keys below, help, the palette, ages."""
 
-from __future__ import annotations
-
 import gc
 import re
 from collections.abc import AsyncIterator, Iterator

@@ -1,7 +1,5 @@
 """Waiting on a screen: turns of its loop until something is so, whatever time they take."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 It begins on its own *SCREEN*; without one, all its screens are the canned page.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

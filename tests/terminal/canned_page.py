@@ -1,7 +1,5 @@
 """Pages for a terminal: rows, a change that takes its time, a noisy library; a phrase to type."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from pathlib import Path

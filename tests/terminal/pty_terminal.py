@@ -4,8 +4,6 @@ The program has a pseudo-terminal as its controlling one. What it writes is draw
 modes it left switched on is read from the same bytes, for pyte knows no second screen.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -1,7 +1,5 @@
 """Old, poor and far terminals get what they can show; keys arrive at once, or in pieces."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

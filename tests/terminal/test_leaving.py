@@ -3,8 +3,6 @@
 What hangs hangs until the test ends: a console that waited for it would not leave.
 """
 
-from __future__ import annotations
-
 import shlex
 import signal
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """In tmux, as operators run it: drawn, resized, left."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Damages to files of backups; each takes the file, and another one of its kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +12,14 @@ def removed(path: Path, _: Path) -> None:
 
 def emptied(path: Path, _: Path) -> None:
     path.write_bytes(b"")
+
+
+def cut(path: Path, _: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def replaced(path: Path, _: Path) -> None:
+    path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
 
 
 def flipped(path: Path, _: Path) -> None:

@@ -4,8 +4,6 @@
 sentence fails here until it has a test, or says nothing of what was read, compared, kept or done.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """The Containerfile: what is in it, and its steps run in a folder, without a container runtime."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

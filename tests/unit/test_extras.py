@@ -1,7 +1,5 @@
 """A missing extra is one sentence that names what the command needs, before anything is done."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import sys

@@ -1,7 +1,5 @@
 """The console's page names every key of the screens that an incident needs; `?` has all of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from importlib import import_module
@@ -62,7 +60,6 @@ NAMES = {
     "right": "→",
 }
 """How keys are written that are no character, or whose name is not their character."""
-OF_ANOTHER_KEYBOARD = {"super+c"}
 
 
 def bindings_of(owner: type[DOMNode]) -> list[Binding]:
@@ -117,7 +114,7 @@ def keys_bound(page: str) -> set[str]:
         if page_of(owner) == page
         for binding in bindings_of(owner)
         if page == EVERYWHERE or (binding.key, binding.description) not in IN_EVERY_LIST
-    } - OF_ANOTHER_KEYBOARD
+    } - {"super+c"}
 
 
 @pytest.mark.parametrize("page", sorted({EVERYWHERE, *filter(None, PAGES.values())}))

@@ -1,7 +1,5 @@
 """A lag is reported once when it begins and once when it ends, with the moments of both."""
 
-from __future__ import annotations
-
 from breakglass.services.lag import REPEAT_MS, Behind, CaughtUpAgain, LagAlarm
 
 

@@ -1,7 +1,5 @@
 """Each command under each fault of `tests/kit/faults.py` is a test on real brokers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The patches that break rules: whole, and fitting the tree as it is. `make mutants` runs them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from contextlib import suppress

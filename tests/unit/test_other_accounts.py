@@ -3,8 +3,6 @@
 The probe gives up root for the id of another account, so only root can run this test.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The wheel holds what the program needs, and the program knows its version."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -72,14 +70,13 @@ def test_an_application_with_packages_of_these_names_imports_the_participant(
 
 
 IMPORTED = re.compile(r"^ *(?:from (\w+)[\w.]* import |import (\w+)[\w., ]*$)", re.MULTILINE)
-OURS = {"breakglass", "benchmarks", "scripts", "tests"}
 PROVIDERS = cache(packages_distributions)
 
 
 def imports_of(file: Path) -> set[str]:
     """The top-level packages of others that *file* imports."""
     found = {one or other for one, other in IMPORTED.findall(file.read_text(encoding="utf-8"))}
-    return found - sys.stdlib_module_names - OURS
+    return found - sys.stdlib_module_names - {"breakglass", "benchmarks", "scripts", "tests"}
 
 
 def declared() -> dict[str, set[str]]:

@@ -1,7 +1,5 @@
 """How long the product waits for answers is decided in one module."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Values that are made quickly are frozen dataclasses like all others."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, replace

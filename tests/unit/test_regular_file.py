@@ -1,7 +1,5 @@
 """What may be where a command is to write a file, and what happens to it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """What is written has the rights of what it holds, whatever the umask."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

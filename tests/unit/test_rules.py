@@ -1,7 +1,5 @@
 """Every rule of recovery has its tests, and docs/rules.md says where."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where two sequences of mostly the very same values differ."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """What a session may send: reads, unless it was begun with power."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest

@@ -1,7 +1,5 @@
 """The state folder is its owner's alone, whatever it was before."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

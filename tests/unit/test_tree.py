@@ -1,7 +1,5 @@
 """tests/unit has the shape of the tree: each test file is named after what it tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 UNIT = Path(__file__).parent

@@ -1,7 +1,5 @@
 """The garbage collector is left out while many values are made, and never for longer."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Chromium without a window, told what to do by the DevTools protocol."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import shutil

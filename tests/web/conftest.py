@@ -1,7 +1,5 @@
 """Dashboards on canned incidents, and a browser to see them in."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -17,7 +15,6 @@ from tests.web.browser import Page, browser
 
 __all__ = ["keys_without_clocks"]
 
-ROOT = Path(__file__).parents[2]
 CANNED = (sys.executable, "-m", "tests.web.full_console")
 
 ServeDashboard = Callable[..., Awaitable[int]]
@@ -26,7 +23,7 @@ ServeDashboard = Callable[..., Awaitable[int]]
 @pytest.fixture
 async def serve_dashboard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ServeDashboard]:
     """Serves a dashboard of consoles by a command to who has that access; returns the port."""
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(Path(__file__).parents[2])
     stop = asyncio.Event()
     served: list[asyncio.Task[None]] = []
 

@@ -1,7 +1,5 @@
 """A browser's console with something on each of its eight screens."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Who gets an answer from the dashboard's server, and who does not."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The dashboard in a real browser: it shows what is offline, and changes nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What a browser's console lets through: looking, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from importlib import import_module

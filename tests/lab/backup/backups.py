@@ -1,7 +1,5 @@
 """Backing up in tests, and reading back what is there by the format's own reader."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

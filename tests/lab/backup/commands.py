@@ -1,7 +1,5 @@
 """`breakglass backup`, as an operator runs it, in a process of its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """What backs up and restores topics of the whole broker."""
 
-from __future__ import annotations
-
 import sys
 import uuid
 from collections.abc import Generator

@@ -1,7 +1,5 @@
 """What a client and a parser of their own read: neither shares code with what they test."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -19,7 +17,6 @@ from confluent_kafka import (
 from breakglass.services.lab.cluster import Cluster
 from tests.lab.backup.producing import committed_messages
 
-Headers = tuple[tuple[bytes, bytes | None], ...]
 UNSTAMPED = -1
 KINDS = {TIMESTAMP_NOT_AVAILABLE: UNSTAMPED, TIMESTAMP_CREATE_TIME: 0, TIMESTAMP_LOG_APPEND_TIME: 1}
 """What the format calls each kind of timestamp."""
@@ -32,7 +29,7 @@ class Content(NamedTuple):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    headers: tuple[tuple[bytes, bytes | None], ...]
 
 
 def delivered(cluster: Cluster, topic: str, partition: int) -> list[tuple[int, Content]]:

@@ -1,7 +1,5 @@
 """Jars of Maven Central by their coordinates, kept in the user's cache, without what they need."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from breakglass.services.maven.context import maven_context

@@ -1,7 +1,5 @@
 """kill -9 at random points of a backup or a restore, until it has come to its end all the same."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

@@ -19,7 +19,6 @@ from tests.unit.topic_backup.golden import GOLDEN
 
 SOURCES = GOLDEN.parent / "kafka_backup" / "src" / "main" / "java"
 COMPILER = "org.eclipse.jdt:ecj:3.38.0"
-ANNOTATION = "edu/umd/cs/findbugs/annotations/SuppressFBWarnings.java"
 ANNOTATED = """\
 package edu.umd.cs.findbugs.annotations;
 public @interface SuppressFBWarnings {
@@ -41,7 +40,7 @@ TRIES = 5
 def compiled(target: Path, *more: Path) -> Original:
     """Kafka Backup's classes, and those of *more* sources, in the folder *target*."""
     kafka = distribution()
-    annotation = target / ANNOTATION
+    annotation = target / "edu/umd/cs/findbugs/annotations/SuppressFBWarnings.java"
     annotation.parent.mkdir(parents=True)
     annotation.write_text(ANNOTATED, encoding="utf-8")
     (compiler,) = fetched(COMPILER)

@@ -1,7 +1,5 @@
 """Restoring in tests."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A backup without an end, in a thread of its own."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,23 +1,8 @@
 """What Spark writes is what an independent client reads, byte for byte."""
 
-from __future__ import annotations
-
-import pytest
-
 from breakglass.services.lab.cluster import Cluster
 from tests.lab.backup.backups import BackUp
-from tests.lab.backup.producing import committed_bytes, make, numbered, produce, shapes
-
-
-@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
-def test_every_shape_of_record_is_encoded_as_by_struct(
-    whole_broker: Cluster, back_up: BackUp, topic: str, kind: str
-) -> None:
-    make(whole_broker, topic, {"message.timestamp.type": kind})
-    produce(whole_broker, topic, shapes())
-    report = back_up.topic(topic)
-    assert back_up.bytes(topic) == committed_bytes(whole_broker, topic)
-    assert report.partitions[0].records == 112
+from tests.lab.backup.producing import committed_bytes, make, numbered, produce
 
 
 def test_a_large_record_behind_many_small_ones_is_copied_with_them_once(

@@ -1,7 +1,5 @@
 """The commands as an operator runs them: their answers, and what kill -9 leaves behind."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Tasks of a backup connect with what every other command connects with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import cycle
@@ -30,7 +28,6 @@ from tests.lab.backup.producing import make
 from tests.lab.connection.test_secure_connection import LOGINS, Secured, one_secured
 from tests.unit.connection.stores import Stores, pem_files, pem_inline, pkcs12, pkcs12_legacy
 
-SECONDS = DEADLINE_SECONDS
 TOPIC = "connecting"
 RECORDS = 20
 NOWHERE = Address("127.0.0.1", 1)
@@ -63,7 +60,7 @@ def backed_up(spark: Spark, tmp_path: Path) -> BackedUp:
 
 def log_end(settings: ConnectionSettings) -> int | Unknown:
     """What the recovery side learns of the topic's only replica."""
-    deadline = Deadline.after(SECONDS)
+    deadline = Deadline.after(DEADLINE_SECONDS)
     with ReadAccess(settings).reading() as client:
         client.describe(deadline)
         (state,) = client.partitions((TOPIC,), deadline)

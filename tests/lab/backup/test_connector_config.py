@@ -1,7 +1,5 @@
 """The original's own example files back up from a broker and restore to it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

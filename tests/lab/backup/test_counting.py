@@ -1,7 +1,5 @@
 """Differences counted by Spark: the same figures as one core's, whatever is cut where."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Restores of damaged backups: refused with the offsets named, then without them and not whole."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence
@@ -24,7 +22,6 @@ RESUMED = Path(__file__).parents[2] / "golden" / "topic_backup_resumed"
 COUNT = 300
 FIVE_SEGMENTS = 2_500
 """Bytes of a segment, of which 300 small records fill five."""
-SALVAGED = ["resumed_double", "resumed_half_entry", "resumed_stray"]
 
 
 @pytest.fixture
@@ -79,7 +76,7 @@ def test_a_restore_of_a_damaged_backup_names_its_gap_everywhere(
     assert gap in journal.path.read_text()
 
 
-@pytest.mark.parametrize("case", SALVAGED)
+@pytest.mark.parametrize("case", ["resumed_double", "resumed_half_entry", "resumed_stray"])
 def test_what_a_killed_original_left_is_restored_whole_and_called_salvaged(
     whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str, case: str
 ) -> None:

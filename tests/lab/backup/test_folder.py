@@ -1,7 +1,5 @@
 """A folder that may not be written any more, or is gone, while records are copied into it."""
 
-from __future__ import annotations
-
 import shutil
 
 from breakglass.services.lab.cluster import Cluster

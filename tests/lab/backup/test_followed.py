@@ -1,13 +1,10 @@
 """`backup run --continuous` through every fault: each record is there once, and its lag is told."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 
 from breakglass.services.backup_watch.job import read_jobs
 from breakglass.services.clock import now_ms
-from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.topic_backup.address import partition_of
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.store.form import has_manifest
@@ -36,10 +33,6 @@ def backed_up(folder: Path) -> list[tuple[bytes | None, bytes | None]]:
     return [(record.key, record.value) for record in partition_of(str(folder / "0")).records()]
 
 
-def content(records: list[CommandRecord]) -> list[tuple[bytes | None, bytes | None]]:
-    return [(record.key, record.value) for record in records]
-
-
 @on_followed_lab
 @under_faults(BACKUP)
 def test_a_continuous_backup_goes_on_through(
@@ -56,7 +49,7 @@ def test_a_continuous_backup_goes_on_through(
 
         def copied() -> bool:
             assert not backup.ended, backup.said
-            return backed_up(place / topic) == content(written)
+            return backed_up(place / topic) == [(record.key, record.value) for record in written]
 
         def behind() -> bool:
             return any("the backup is behind since" in text for text in backup.said)

@@ -1,7 +1,5 @@
 """Somebody else writes into a topic while it is restored: it is never said to be whole."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

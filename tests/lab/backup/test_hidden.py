@@ -1,7 +1,5 @@
 """Backups and checkpoints of brokers that only tunnels lead to, behind TLS and OAUTHBEARER."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

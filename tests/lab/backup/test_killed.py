@@ -4,8 +4,6 @@ A few kills by default. With SOAK_KILLS=n it is n more, as `make soak` does it. 
 random, and the seed of a round is printed: with SOAK_SEED=seed it is that one again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -1,7 +1,5 @@
 """Backups in an object store: a real S3 server that refuses, goes down, or keeps its word."""
 
-from __future__ import annotations
-
 import json
 import threading
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A restore whose transactions have no coordinator says so at once, and can do without them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A log from before Kafka 0.11 is backed up, verified and compared as any other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Open transactions where records are restored: its own is aborted, another one refuses it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

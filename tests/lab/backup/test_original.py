@@ -1,7 +1,5 @@
 """Kafka Backup's own connectors restore what Breakglass backed up, and the other way round."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Iterator

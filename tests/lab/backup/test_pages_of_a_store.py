@@ -1,7 +1,5 @@
 """Pages of a backup in an object store: a segment is proved once, whatever is wrong with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Topics put back as they were: records, settings, groups; and what a kill leaves."""
 
-from __future__ import annotations
-
 from contextlib import closing, suppress
 from pathlib import Path
 

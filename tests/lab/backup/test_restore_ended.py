@@ -1,7 +1,5 @@
 """Restores that ended before their time, or met somebody else: nothing is lost, nothing twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Groups of a restored topic: what they get, who is refused, and how it is taken back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path

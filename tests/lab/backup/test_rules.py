@@ -1,7 +1,5 @@
 """The rules B1 to B30 that were found on live brokers, as far as they are of backing up."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What tasks connect and encrypt with is in the memory of Spark's processes and nowhere else."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Backing up and restoring through TLS and SASL, and what a user lacks who may do less."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Spark is begun early, started once, and leaves nothing where it is not needed after all."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Records that come while a stream backs them up: soon there, exactly once, whatever comes."""
 
-from __future__ import annotations
-
 from confluent_kafka import TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 

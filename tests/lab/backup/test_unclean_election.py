@@ -1,7 +1,5 @@
 """An unclean election behind our back: the new log is never joined to the copy of the old one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

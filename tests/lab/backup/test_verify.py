@@ -1,7 +1,5 @@
 """A backup against a topic: what differs is found, by its offset."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import TopicPartition
 

@@ -1,7 +1,5 @@
 """A client of topics beside which somebody else acts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Processes of Spark found by the files they write, and killed."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import threading

@@ -1,7 +1,5 @@
 """Labs that the facts are looked up on, and the product's sender to ask them with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -39,9 +37,3 @@ def offline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
     folder = tmp_path_factory.mktemp("lab")
     with damaged(folder, "stale-replicas", "diverged") as lab:
         yield lab
-
-
-@pytest.fixture
-def sender(offline: Damaged) -> Iterator[Sender]:
-    with sender_to(offline.cluster) as sender:
-        yield sender

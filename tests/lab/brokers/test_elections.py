@@ -2,8 +2,6 @@
 is offline too, and what they tell of when they hold an election (R2, R12, R20, R21).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple

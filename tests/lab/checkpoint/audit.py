@@ -3,8 +3,6 @@
 Its own reading of the rules: partitions are lists, and a member is a loop.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass

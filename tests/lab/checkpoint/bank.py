@@ -5,8 +5,6 @@ deposit, and the next order there, as long as it has hops. What every account ha
 deposits under way, is the same total at all times.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field

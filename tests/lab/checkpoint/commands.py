@@ -1,7 +1,5 @@
 """`breakglass checkpoint`, as an operator runs it."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Banks, chains and plain topics on the whole broker, and what takes checkpoints of them."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A member of a group as a process, which can be killed and comes back."""
 
-from __future__ import annotations
-
 import subprocess
 from abc import ABC, abstractmethod
 

@@ -1,7 +1,5 @@
 """What writers and groups do that are no participants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from threading import Event, Thread

@@ -1,7 +1,5 @@
 """Asks a server of checkpoints, as whoever has its token."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

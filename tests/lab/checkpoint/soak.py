@@ -3,8 +3,6 @@
 `make soak` runs SOAK_CHECKPOINTS of them, a hundred; the tests a few.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import uuid

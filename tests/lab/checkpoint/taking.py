@@ -1,7 +1,5 @@
 """Checkpoints taken and restored in this process, by the same parts as the commands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """docs/acls.md holds for `breakglass checkpoint`: what it says is needed is, and is enough."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -54,7 +52,6 @@ GROUP = f"bank-of-{BANK}"
 FINISH = [*on(BANK, *READS), *on(CONTROL, Operation.READ), *on_groups(GROUP, Operation.DESCRIBE)]
 MARKERS = [*on(BANK, Operation.WRITE), *on(CONTROL, Operation.CREATE, Operation.WRITE)]
 TAKE = [*FINISH, *MARKERS]
-HOLD = [*TAKE, *on(BANK, Operation.ALTER_CONFIGS)]
 RESTORE = [
     *on(AGAIN, *READS, Operation.CREATE, Operation.WRITE, Operation.ALTER_CONFIGS),
     *on(CONTROL, Operation.CREATE, Operation.READ, Operation.WRITE),
@@ -162,7 +159,7 @@ def test_without_markers_reading_is_enough_for_the_job_that_reads_lineage_too(
 
 
 def test_retention_is_held_back_by_whoever_may_change_settings(guarded: Guarded) -> None:
-    with guarded.allowed(HOLD):
+    with guarded.allowed([*TAKE, *on(BANK, Operation.ALTER_CONFIGS)]):
         ended = guarded.take("--write", "--hold-retention")
     assert ended.code == 0, ended.err
 

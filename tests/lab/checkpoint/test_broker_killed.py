@@ -1,7 +1,5 @@
 """Checkpoints while brokers, members and workers are killed: each that completes is consistent."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Partitions of a checkpoint copied from a broker by two nodes alike."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A checkpoint restored into another cluster, where each group resumes at the same record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path

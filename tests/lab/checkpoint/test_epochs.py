@@ -1,7 +1,5 @@
 """H10 on real brokers: logs that an unclean election rewrites under a checkpoint are noticed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace

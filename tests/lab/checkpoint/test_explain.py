@@ -1,7 +1,5 @@
 """`checkpoint explain`, and `take` without a level: the strongest promise that holds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

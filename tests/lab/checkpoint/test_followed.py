@@ -1,7 +1,5 @@
 """`serve checkpoints --every` through every fault: it says that checkpoints stop, and goes on."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterator
@@ -28,13 +26,11 @@ from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.served import BEGINS, TOKEN, asked
 from tests.unit.metastore.generating import Generator
 
-EVERY = "2s"
-
 
 @contextmanager
 def serving(lab: Lab, topic: str, store: Path, state: Path) -> Iterator[tuple[Running, str]]:
     program = Program(lab.cluster.bootstrap_servers, store, state)
-    options = ("--topics", topic, "--level", "vector", "--every", EVERY, "--keep", "3")
+    options = ("--topics", topic, "--level", "vector", "--every", "2s", "--keep", "3")
     given = (*options, "--port", "0", "--write", "--master", "local[1]")
     with program.running("serve", *given, token=TOKEN) as server:
         yield server, server.wait_for(BEGINS).removeprefix("Serving ")

@@ -1,7 +1,5 @@
 """Forced checkpoints on a broker: messages that come before the coordinator's marker (H1, H3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from breakglass.services.checkpoint.coordinator import Coordinator

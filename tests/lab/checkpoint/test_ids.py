@@ -1,7 +1,5 @@
 """Ids on a broker: above all that logs and control topics hold, and in the order of time (H4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pytest

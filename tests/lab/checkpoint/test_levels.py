@@ -1,7 +1,5 @@
 """Each level on a broker: taken of an application at work, restored, and what it promises."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """H8: what Spark tells of lineage is what reading the logs here tells, record by record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

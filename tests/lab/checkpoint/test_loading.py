@@ -3,8 +3,6 @@
 Loading lasts, because there are many commits, which the broker reads one at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 

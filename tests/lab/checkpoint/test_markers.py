@@ -1,7 +1,5 @@
 """How markers get into many partitions: by one request to the broker that leads them (H14)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checkpoints in a real S3 server, by the commands alone; two machines work in one store."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 

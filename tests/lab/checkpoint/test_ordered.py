@@ -1,7 +1,5 @@
 """The level ordered: a chain of applications that process at least once loses nothing."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """Participants on a real broker: what they write, and what becomes of it when they are killed."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 from confluent_kafka import Consumer, TopicPartition

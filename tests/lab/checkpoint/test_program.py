@@ -1,7 +1,5 @@
 """The commands of checkpoints: killed, stopped, asked how far they are (I7)."""
 
-from __future__ import annotations
-
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level

@@ -1,7 +1,5 @@
 """In a quiet moment nothing is promised that the prefixes and the groups do not bear out (H10)."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from contextlib import closing

@@ -1,7 +1,5 @@
 """What cannot be made consistent has failed, with the reason (H5, H10, H12)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Checkpoints restored on a real broker: the applications go on as if nothing had been."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from breakglass.services.checkpoint.protocol.values import Status

@@ -1,7 +1,5 @@
 """Restores of checkpoints that ended before their time: they are gone on with, and whole then."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.errors import Refused

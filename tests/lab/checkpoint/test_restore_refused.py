@@ -1,7 +1,5 @@
 """What keeps a checkpoint from being restored is found before anything is created."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Retention and compaction beside a checkpoint: refused, or held back until it is copied (H10)."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.checkpoint.kafka.holding import HELD, RetentionHolder

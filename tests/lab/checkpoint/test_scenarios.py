@@ -4,8 +4,6 @@ An owner is a member of the group; committed is what it has noted in the control
 leader's backup is what node 1 has copied.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,6 @@ from tests.lab.checkpoint.taking import Taking, decided, read, take_of
 
 OLD, NEW = 1, 2
 """Nodes."""
-PARTITIONS = (1, 2, 3)
 
 
 @pytest.fixture
@@ -34,7 +31,7 @@ def taken(settled_bank: Branch, taking: Taking) -> TakeDocument:
 
 def never_begun(taking: Taking) -> None:
     """Node 1 died between removing what it had of its copies and beginning anew."""
-    for number in PARTITIONS:
+    for number in (1, 2, 3):
         taking.store.copies.begin_anew(CopyId(1, number, OLD))
 
 

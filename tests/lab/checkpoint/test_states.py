@@ -1,7 +1,5 @@
 """Saved states, and what is written twice: after a restart, a restore, and retention (H2)."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.checkpoint.kafka.control import RecordAddress, RecordOrigin, stamped

@@ -3,8 +3,6 @@
 Breakglass's own client knows the way to them, and librdkafka does not.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

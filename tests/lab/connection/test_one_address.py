@@ -1,7 +1,5 @@
 """Whoever was given the address of one broker goes on by the others, and says when that ends."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A real SASL_SSL listener that wants a client certificate too: every login, every store."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ from breakglass.services.bundle.contents import open_bundle
 from breakglass.services.connection.security import ClientSecurity, confluent_config
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
-from breakglass.services.errors import AuthenticationFailed, ConnectFailed, Unreachable
+from breakglass.services.errors import AuthenticationFailed, Unreachable
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -195,14 +193,6 @@ def test_a_mechanism_the_broker_does_not_offer_is_told_with_those_it_does(
         pytest.raises(AuthenticationFailed, match=r"does not accept .*it offers .*PLAIN"),
     ):
         client.describe(Deadline.after(SECONDS))
-
-
-def test_a_broker_that_a_stranger_vouches_for_is_not_spoken_to(
-    secured: Secured, tmp_path: Path
-) -> None:
-    stores = pkcs12(tmp_path, Identity.authority("Stranger"), secured.operator)
-    with pytest.raises(ConnectFailed, match=r"not trusted .*ssl\.truststore\.location"):
-        cluster_id(secured.settings(tmp_path, "PLAIN", stores))
 
 
 def test_without_a_certificate_the_broker_does_not_let_us_in(

@@ -1,7 +1,5 @@
 """Running the electing commands against a lab, as a script does that reads what they want."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

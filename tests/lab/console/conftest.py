@@ -3,8 +3,6 @@
 b3 led last and is dead; b1 missed what b3 wrote alone, b2 missed more and is the shorter.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 
@@ -43,10 +41,7 @@ OFFLINE: dict[str, Sequence[Sequence[int]]] = {
     "designated": (B1_FIRST, B2_FIRST),
     "kafkas-form": (B2_FIRST,),
     "typed": (B1_FIRST, B2_FIRST, B2_FIRST),
-    "looked-at": (B1_FIRST,),
     "once": (B1_FIRST,),
-    "replaced": (B1_FIRST,),
-    "hung": (B2_FIRST,),
     "cut-off": (B1_FIRST, B2_FIRST, B1_FIRST),
     "bundled": (B1_FIRST, B2_FIRST),
     "outdated": (B1_FIRST, B2_FIRST),

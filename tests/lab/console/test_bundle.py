@@ -1,7 +1,5 @@
 """A bundle of real brokers: judged as they are; its plans run where nothing has changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

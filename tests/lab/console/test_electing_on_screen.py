@@ -1,7 +1,5 @@
 """The console on a terminal over real brokers: from a cold start to a confirmed election."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator
@@ -11,7 +9,7 @@ from pathlib import Path
 from breakglass.services.lab.cluster import Cluster
 from tests.kit.running import at_rest
 from tests.kit.waiting import wait_until
-from tests.lab.console.commands import journals, last_journal, leader, recreate
+from tests.lab.console.commands import journals, last_journal, leader
 from tests.lab.recover.session import ELECT_LEADERS, Watched, watched
 from tests.terminal.conftest import environment
 from tests.terminal.pty_terminal import PtyTerminal
@@ -69,19 +67,6 @@ def through(brokers: Watched) -> tuple[str, ...]:
     return (addresses[2], *told, "--write")
 
 
-def test_a_read_only_console_shows_the_price_and_elects_nothing(broken: Cluster) -> None:
-    with console(broken.bootstrap_servers) as operator:
-        operator.ask_for("looked-at")
-        operator.terminal.wait_for("Elect b1 for looked-at-0: loses 0 records")
-        operator.terminal.wait_for("READ-ONLY")
-        operator.terminal.wait_for("--write.")
-        operator.press("tab", *"looked-at-0 lose 0 and abandon b3", "enter", "enter")
-        operator.terminal.press("q")
-        assert operator.terminal.exit_code() == 0
-    assert leader(broken, "looked-at") is None
-    assert journals(broken) == []
-
-
 def test_r42_a_phrase_pasted_with_its_newline_elects_nothing_and_enter_twice_is_one_election(
     broken: Cluster,
 ) -> None:
@@ -101,37 +86,6 @@ def test_r42_a_phrase_pasted_with_its_newline_elects_nothing_and_enter_twice_is_
         assert operator.terminal.exit_code() == 0
     (journal,) = journals(broken)
     assert [step.name for step in journal.steps].count("elect") == 1
-
-
-def test_what_changed_between_review_and_execution_is_refused(broken: Cluster) -> None:
-    with console(broken.bootstrap_servers, "--write") as operator:
-        operator.ask_for("replaced")
-        operator.type_phrase()
-        recreate(broken, "replaced")
-        operator.press("enter")
-        operator.terminal.wait_for("nothing was sent")
-        operator.terminal.wait_for("deleted and created again")
-    (journal,) = journals(broken)
-    assert (journal.steps, journal.entries[-1].payload["result"]) == ((), "nothing done")
-
-
-def test_a_designee_that_hangs_is_unknown_until_it_is_asked_again(broken: Cluster) -> None:
-    with watched(broken) as brokers, console(*through(brokers)) as operator:
-        operator.ask_for("hung")
-        operator.type_phrase()
-        brokers.proxies[2].hold(ELECT_LEADERS)
-        operator.press("enter")
-        brokers.proxies[2].wait_seen(ELECT_LEADERS)
-        broken.broker(1).pause()
-        try:
-            brokers.proxies[2].heal()
-            operator.terminal.wait_for("? unknown")
-        finally:
-            broken.broker(1).resume()
-        broken.wait_until(lambda: leader(broken, "hung") == 1, "b1 to lead")
-        operator.press("u")
-        operator.terminal.wait_for("Asked again: 1 elect elected.")
-    assert last_journal(broken).unsettled == ()
 
 
 def test_a_lost_connection_ends_after_the_request_and_is_taken_up_again(broken: Cluster) -> None:

@@ -2,8 +2,6 @@
 Kafka's own tools have the options that are said to be theirs, and take a plan of ours (R24).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

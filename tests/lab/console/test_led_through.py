@@ -1,7 +1,5 @@
 """`recover` without a plan on a terminal: from what is offline to leaders, in few keys."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

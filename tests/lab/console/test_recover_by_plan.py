@@ -1,7 +1,5 @@
 """From `plan make` to `recover --plan` on real brokers: what is chosen is elected."""
 
-from __future__ import annotations
-
 import json
 import socket
 from pathlib import Path

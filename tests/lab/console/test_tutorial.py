@@ -1,7 +1,5 @@
 """Every command of the tutorial prints what the tutorial says; the shell completes topics."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -20,7 +18,6 @@ from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 PAGE = Path(__file__).parents[3] / "docs" / "tutorial.md"
 FENCE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 END = "end-of-step"
-STEP_SECONDS = DEADLINE_SECONDS
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ class Shell:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
-        self._process.wait(STEP_SECONDS)
+        self._process.wait(DEADLINE_SECONDS)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 dated, and new ones come. Groups that committed past the end of their log are put back (R19).
 """
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

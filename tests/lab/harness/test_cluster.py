@@ -1,7 +1,5 @@
 """The lab itself on real brokers: small, obedient, and gone afterwards."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

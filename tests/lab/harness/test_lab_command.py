@@ -1,7 +1,5 @@
 """`breakglass lab`, command by command, on one lab of two brokers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

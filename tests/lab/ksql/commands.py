@@ -1,7 +1,5 @@
 """`breakglass ksql` as an operator runs it: to its end, or followed while it goes on."""
 
-from __future__ import annotations
-
 import json
 from contextlib import AbstractContextManager
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Command topics of ksqlDB on the whole broker."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 

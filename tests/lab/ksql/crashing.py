@@ -5,8 +5,6 @@ SIGKILL there. The operations are enumerated: every call that reaches a broker w
 and the snapshot.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

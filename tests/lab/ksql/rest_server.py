@@ -3,8 +3,6 @@
 It answers as KsqlResource and DistributingExecutor do, and `Fault` says where it breaks off.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import ssl

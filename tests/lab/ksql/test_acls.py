@@ -1,7 +1,5 @@
 """docs/acls.md holds for `metastore`: each ACL that is missing shows before anything is deleted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

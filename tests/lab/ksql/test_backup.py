@@ -1,7 +1,5 @@
 """`ksql backup` on a real broker: rules M4 and M5, and the accident of the KLIP."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

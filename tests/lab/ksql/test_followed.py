@@ -1,7 +1,5 @@
 """`ksql backup --follow` through every fault: no line is lost, doubled or of another log."""
 
-from __future__ import annotations
-
 import shutil
 import uuid
 from pathlib import Path

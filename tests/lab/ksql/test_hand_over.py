@@ -1,7 +1,5 @@
 """`ksql submit --server`: what a server answers, and what the topic says of it (M14)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

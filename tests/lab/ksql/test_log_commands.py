@@ -1,7 +1,5 @@
 """What is read and written of a service's log, by commands and by the console's screen."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`ksql restore` on a real broker: rules M3, M6 and M11, and a crash anywhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """kill -9 before every operation of a restore: nothing wrong is ever seen, and it can go on."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

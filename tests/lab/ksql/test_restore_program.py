@@ -1,7 +1,5 @@
 """`ksql-restore-command-topic` as its users know it, and the KLIP's own route beside it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two thousand commands through the accident of KLIP-31 and back, on real brokers."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 Writers are processes of their own, which are killed and stopped wherever they are.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import uuid

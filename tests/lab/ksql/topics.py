@@ -1,7 +1,5 @@
 """A command topic on a lab's broker, as ksqlDB makes it, fills it, and as accidents befall it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 

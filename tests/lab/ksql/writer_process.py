@@ -4,8 +4,6 @@ Each writer wants the same names as all others, so most statements conflict. Wha
 one JSON line on stdout, written before the next one begins.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -1,7 +1,5 @@
 """Several writers in processes of their own, and what befalls them."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal
@@ -13,8 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
-
-MODULE = "tests.lab.ksql.writer_process"
 
 
 class Writers:
@@ -31,7 +27,7 @@ class Writers:
             self._start(number)
 
     def _start(self, number: int) -> None:
-        words = [sys.executable, "-m", MODULE, *self._words, str(number)]
+        words = [sys.executable, "-m", "tests.lab.ksql.writer_process", *self._words, str(number)]
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
         listener.start()

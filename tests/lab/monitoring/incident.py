@@ -5,8 +5,6 @@ stops the broker; then the whole cluster is gone. `python -m tests.lab.monitorin
 what the exporter answered, for the tests of the alert rules.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The exporter on real brokers: what it shows of an incident, and the alerts that follow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from breakglass.services.lab.cluster import Cluster

@@ -1,21 +1,16 @@
 """Batches read from live brokers hold what an independent client reads, and name a changed log."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
-from confluent_kafka import TopicPartition as Numbered
-from confluent_kafka.admin import AdminClient
 
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
-from breakglass.services.errors import LogBeginsLater, LogTruncated, TopicRecreated
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.topics import create_topic, elect_preferred, elect_unclean, reassign
+from breakglass.services.lab.topics import create_topic, elect_preferred, reassign
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.batches import converting
 from breakglass.services.pipeline.batches.converting import chunks_of
@@ -34,7 +29,6 @@ from tests.lab.backup.producing import (
     put,
     shapes,
 )
-from tests.lab.conftest import FreshCluster
 
 SECONDS = DEADLINE_SECONDS
 FIVE_BATCHES = 10_000
@@ -166,69 +160,3 @@ def test_a_partition_whose_leader_changes_is_read_from_the_next_one(
     found = content(chunks(one, 3000, between=move))
     assert found == committed_bytes(three_brokers, topic)
     assert one.leader == 2
-
-
-def test_a_topic_that_is_created_again_while_it_is_read_is_not_read_on(
-    three_brokers: Cluster, client: ReadClient, topic: str
-) -> None:
-    make(three_brokers, topic)
-    fill(three_brokers, topic, numbered(3000))
-
-    def recreate() -> None:
-        operator = admin(three_brokers)
-        operator.delete_topics([topic], operation_timeout=SECONDS)[topic].result(SECONDS)
-        three_brokers.wait_until(
-            lambda: (
-                topic not in {partition.partition.topic for partition in three_brokers.partitions()}
-            ),
-            f"{topic} to be gone",
-        )
-        make(three_brokers, topic)
-        fill(three_brokers, topic, numbered(3000))
-
-    with pytest.raises(TopicRecreated, match=f"topic {topic} was deleted or recreated"):
-        content(chunks(reader(client, topic), 3000, between=recreate))
-
-
-def test_records_that_are_deleted_before_they_are_read_are_told(
-    three_brokers: Cluster, client: ReadClient, topic: str
-) -> None:
-    make(three_brokers, topic)
-    fill(three_brokers, topic, numbered(3000))
-
-    def shorten() -> None:
-        cut, operator = Numbered(topic, 0, 2900), admin(three_brokers)
-        operator.delete_records([cut])[cut].result(SECONDS)
-
-    with pytest.raises(LogBeginsLater, match=r"now starts at offset 2,900"):
-        content(chunks(reader(client, topic), 3000, between=shorten))
-
-
-def admin(cluster: Cluster) -> AdminClient:
-    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-
-
-def test_a_log_that_an_unclean_election_cut_back_is_not_read_on(
-    fresh_cluster: FreshCluster, topic: str
-) -> None:
-    """b2 stops early, b1 goes on alone; then b2 leads, and other records take the offsets."""
-    cluster = fresh_cluster()
-    make(cluster, topic, 1, 2, min_insync_replicas="1")
-    partition = TopicPartition(topic, 0)
-    fill(cluster, topic, numbered(500))
-    cluster.broker(2).kill()
-    cluster.wait_partition(topic, 0, lambda state: state.isr == (1,), "b2 to leave the ISR")
-    fill(cluster, topic, numbered(2500, start=500))
-    with reading(cluster) as client:
-
-        def cut() -> None:
-            cluster.broker(1).kill()
-            cluster.wait_partition(topic, 0, lambda state: state.leader is None, "no leader")
-            cluster.broker(2).start()
-            cluster.wait_unfenced(2)
-            elect_unclean(cluster, partition)
-            cluster.wait_partition(topic, 0, lambda state: state.leader == 2, "b2 to lead")
-            fill(cluster, topic, numbered(4000, start=9000))
-
-        with pytest.raises(LogTruncated, match=r"was cut back to offset 500 of leader epoch"):
-            content(chunks(reader(client, topic), 3000, between=cut))

@@ -1,7 +1,5 @@
 """Damage on a real broker's disk: exactly the damaged batch is missing, and told as such."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Each kind of source compared with each other on real brokers, with transactions among records."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +35,6 @@ A_BATCH = 25
 COMMITTED, MARKERS = 2 * len(CODECS) * A_BATCH, 2 * len(CODECS)
 WHOLE = BATCHES * A_BATCH + MARKERS
 SECONDS = DEADLINE_SECONDS
-Headers = list[tuple[str, str | bytes | None]]
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ def _produce(cluster: Cluster) -> None:
         if producer is transactional:
             producer.begin_transaction()
         for one in range(A_BATCH):
-            headers: Headers = [("h", b"1"), ("h", None)]
+            headers: list[tuple[str, str | bytes | None]] = [("h", b"1"), ("h", None)]
             producer.produce(TOPIC, b"%d-%d" % (number, one), b"k%d" % one, 0, headers=headers)
         producer.flush(SECONDS)
         if number % 3 == 1:

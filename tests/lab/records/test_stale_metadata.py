@@ -1,7 +1,5 @@
 """A partition has its leader, whatever a broker says that is cut off from its controllers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

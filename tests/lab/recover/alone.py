@@ -3,8 +3,6 @@
 Subclasses of `Alone` name their scenario and have the tests that hold for all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scenarios of transactions whose markers are on the dead leader alone, beside the named one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, COURSE, LAST_LOST

@@ -3,8 +3,6 @@
 Log ends are those on the brokers' disks; designees are elected by a reorder, which is undone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Sessions of the product on a lab: reading, judging, recovering, directly or behind proxies."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path

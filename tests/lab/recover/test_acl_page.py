@@ -3,8 +3,6 @@
 One lab for all: a group and offline partitions of `events`, each election on one of its own.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Iterator

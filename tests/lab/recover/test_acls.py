@@ -1,7 +1,5 @@
 """A guarded cluster: what each command needs to be allowed, and that what is missing is named."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -27,12 +25,10 @@ def on_topic(operation: Operation) -> Acl:
     return Acl(OPERATOR, operation, Resource.TOPIC, "orders")
 
 
-SHOW = on_topic(Operation.DESCRIBE)
 READ = on_topic(Operation.READ)
 """Includes the former."""
 CONFIGS = on_topic(Operation.DESCRIBE_CONFIGS)
 CLUSTER = Acl(OPERATOR, Operation.DESCRIBE, Resource.CLUSTER)
-TRIAGE = (READ, CONFIGS, CLUSTER)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +55,7 @@ def triaged(lab: Damaged, config: Path, acls: Sequence[Acl]) -> Triage:
 def test_r22_describe_on_topics_shows_the_ends_but_no_written_epochs(
     lab: Damaged, config: Path
 ) -> None:
-    said = judgement(triaged(lab, config, [SHOW]), ORDERS)
+    said = judgement(triaged(lab, config, [on_topic(Operation.DESCRIBE)]), ORDERS)
     answered = [replica for replica in said.evidence.replicas if replica.reachable]
     assert {log.broker: log.log_end for log in answered} == {1: 125, 2: 100}
     assert {log.epochs for log in answered} == {
@@ -69,7 +65,7 @@ def test_r22_describe_on_topics_shows_the_ends_but_no_written_epochs(
 
 
 def test_r22_with_all_its_acls_triage_says_the_truth(lab: Damaged, config: Path) -> None:
-    found = triaged(lab, config, TRIAGE)
+    found = triaged(lab, config, (READ, CONFIGS, CLUSTER))
     assert differences(found, lab.truth, lab.truth.partitions) == []
     said = judgement(found, ORDERS)
     assert known(found.snapshot.quorum)

@@ -1,7 +1,5 @@
 """What triage says of the scenarios that need a lab of their own, and the rules seen there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

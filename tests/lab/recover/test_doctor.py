@@ -1,7 +1,5 @@
 """The doctor of a guarded cluster: a listener that leads nowhere, and an ACL that is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

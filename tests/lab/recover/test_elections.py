@@ -4,8 +4,6 @@ b3 led everything last and is dead; b1 holds 25 records more than b2. Each test 
 its own.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -4,8 +4,6 @@ b3 led `orders` alone at the end and is dead; b1 lacks its last records. One par
 `__consumer_offsets` is on b3 alone, the others are on b2.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterator
@@ -37,7 +35,6 @@ IN_SYNC, CUT, REFILL = 80, 20, 30
 READ = IN_SYNC + CUT
 PARTITIONS = 4
 LOST_OFFSETS = TopicPartition(OFFSETS_TOPIC, 3)
-CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
 def coordinated(stem: str, *, by_b3: bool) -> str:
@@ -131,7 +128,7 @@ def course(
             running = subprocess.Popen(
                 tool_command(
                     cluster.kafka,
-                    CONSOLE_CONSUMER,
+                    "org.apache.kafka.tools.consumer.ConsoleConsumer",
                     [
                         "--bootstrap-server", cluster.lab_bootstrap,
                         "--topic", ORDERS.topic, "--group", JAVA, "--from-beginning",

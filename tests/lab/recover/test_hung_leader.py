@@ -1,7 +1,5 @@
 """A leader is stopped (SIGSTOP): the ends of the other leaders' logs are known all the same."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

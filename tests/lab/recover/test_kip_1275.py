@@ -1,7 +1,5 @@
 """The system test that KIP-1275 plans, with the installed program."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

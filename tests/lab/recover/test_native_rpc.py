@@ -4,8 +4,6 @@ The proxies answer themselves, refuse what they are told to refuse, and fail the
 that they cannot parse. Forms and odd answers are those of tests/unit/kafka/wire/test_native_rpc.py.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

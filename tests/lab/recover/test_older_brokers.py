@@ -1,7 +1,5 @@
 """The demo's scenarios on Kafka 3.9.2, which has no ELR and does not tell who is fenced."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

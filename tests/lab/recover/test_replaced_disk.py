@@ -4,8 +4,6 @@ The scenario waits until b4 leads; then any of them may. What becomes of it with
 incident/test_rules_of_election.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """R22: what it takes to end a transaction, and to be told what a dead broker would lose."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

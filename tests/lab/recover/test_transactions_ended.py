@@ -3,8 +3,6 @@
 b3 led last and alone has every marker; it is dead, and b2 was elected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ b3 led `moving` last and is dead. b1 was moving its replica to its other disk wh
 the log itself failed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,12 +34,11 @@ from tests.lab.recover.session import judged, judgement, reading
 from tests.lab.scenarios.damaged import Damaged, damaged
 
 MOVING = TopicPartition("moving", 0)
-LAST_LEADER_FIRST = (3, 1, 2)
 LOG, COPY = "log directory", "copy's directory"
 
 
 def _script(stage: Stage) -> Script:
-    (moving,) = stage.create(MOVING.topic, [LAST_LEADER_FIRST])
+    (moving,) = stage.create(MOVING.topic, [(3, 1, 2)])
     stage.write([moving], 100)
     yield B2_LOST
     log, copy = begin_endless_move(stage.cluster, 1, moving)

@@ -1,7 +1,5 @@
 """Holding a triage against the truth: words, actions, every replica, the price of every choice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from breakglass.console.truth import wrong_verdicts

@@ -1,7 +1,5 @@
 """Writing the same number of records to many partitions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from breakglass.services.lab.cluster import Cluster

@@ -1,17 +1,13 @@
 """The damaged lab that several files look at, each at its own topics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
 
 from tests.lab.scenarios.damaged import Damaged, damaged
 
-VERSIONS = ("4.3.1", "3.9.2")
 
-
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(scope="session", params=("4.3.1", "3.9.2"))
 def three_losses(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Damaged]:

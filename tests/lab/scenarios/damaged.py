@@ -1,7 +1,5 @@
 """A lab on which scenarios were played, with the truth about it; gone after the tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path

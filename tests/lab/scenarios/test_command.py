@@ -1,7 +1,5 @@
 """`breakglass lab scenario` damages a lab as its truth says, and `breakglass diff` finds that."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from itertools import combinations
@@ -79,7 +77,6 @@ def test_a_scenario_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not any(node.running for node in started[0].nodes)
 
 
-LEDGER = TopicPartition("ledger", 0)
 BROKERS = (1, 2, 3)
 
 
@@ -97,7 +94,7 @@ def diff(lab: Damaged, left: str, right: str) -> tuple[int, dict[str, Any]]:
 
 def expected(lab: Damaged, left: int, right: int) -> dict[str, int]:
     """By leader epochs: what both hold of one epoch at one offset is the same record."""
-    truth = lab.truth_of(LEDGER)
+    truth = lab.truth_of(TopicPartition("ledger", 0))
     one, other = ({at: held.epoch for held in truth.replica(broker).epochs
                    for at in range(held.start, held.end)} for broker in (left, right))  # fmt: skip
     both = one.keys() & other.keys()

@@ -1,11 +1,9 @@
-"""What the scenarios leave on disk: diverged, compacted and replaced logs, and two replicas of them
-compared on real brokers (R1, R2).
+"""What the scenarios leave on disk: diverged, compacted and replaced logs (R1, R2); the screen of
+two replicas on real brokers.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,20 +11,15 @@ from breakglass.console import app
 from breakglass.console.wiring import Connection
 from breakglass.screens.messages import DiffAsked
 from breakglass.services.connection.sources import ConnectionOptions
-from breakglass.services.divergence.align import PairKind, RecordPair, hunks
-from breakglass.services.divergence.entry import Content, Item, RecordEntry, RecordField
-from breakglass.services.divergence.replica_source import comparison_of, face
-from breakglass.services.divergence.source import Reading
 from breakglass.services.incident.incident import Incident
-from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.segments import read_log
 from breakglass.services.lab.tools import run_tool
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.lab.truth import CountedLoss
-from breakglass.services.model import EpochRange, PartitionEvidence, Role, TopicPartition, Unknown
+from breakglass.services.model import EpochRange, Role, TopicPartition
 from breakglass.services.recovery.triage import Triage
 from tests.lab.asking import consume
-from tests.lab.recover.session import judged, judgement, reading
+from tests.lab.recover.session import judged, reading
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 from tests.screens.consoles import console_on
 from tests.screens.turns import text, until
@@ -129,59 +122,9 @@ def test_r02_the_last_leader_is_back_empty_and_next_in_line(three_losses: Damage
 
 
 @pytest.fixture(scope="module")
-def client(three_losses: Damaged) -> Iterator[ReadClient]:
-    with reading(three_losses.cluster) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def found(client: ReadClient) -> Triage:
-    return judged(client)
-
-
-def pairs_of(
-    client: ReadClient, evidence: PartitionEvidence, left: int, right: int
-) -> list[RecordPair]:
-    """Everything that two replicas hold."""
-    facing = face(evidence, left, right)
-    assert not isinstance(facing, Unknown), facing.reason
-    comparison = comparison_of(facing, client.sender)
-    return list(comparison.pairs(0, facing.extent.end, Reading()))
-
-
-def told(pairs: list[RecordPair], *, left: bool) -> dict[int, RecordEntry]:
-    """One side's records, by offset."""
-    items: list[Item | None] = [pair.left if left else pair.right for pair in pairs]
-    return {item.offset: item for item in items if isinstance(item, RecordEntry)}
-
-
-def key_of(entry: RecordEntry) -> str:
-    assert isinstance(entry.key, Content)
-    return entry.key.kept.decode()
-
-
-def test_two_replicas_differ_exactly_where_the_truth_says(
-    three_losses: Damaged, client: ReadClient, found: Triage
-) -> None:
-    evidence = judgement(found, LEDGER).evidence
-    pairs = pairs_of(client, evidence, 1, 2)
-    shared, alone, later = three_losses.truth_of(LEDGER).written
-    assert [(hunk.kind, hunk.start, hunk.end) for hunk in hunks(pairs)] == [
-        (PairKind.EQUAL, 0, shared.end),
-        (PairKind.DIFFERENT, later.start, later.end),
-        (PairKind.RIGHT, later.end, alone.end),
-    ]
-    expected = {RecordField.EPOCH, RecordField.KEY, RecordField.VALUE}
-    assert all(expected <= set(pair.fields) for pair in pairs if pair.kind is PairKind.DIFFERENT)
-    keys: dict[int, Mapping[int, str]] = {
-        1: {offset: key_of(one) for offset, one in told(pairs, left=True).items()},
-        2: {offset: key_of(one) for offset, one in told(pairs, left=False).items()},
-    }
-    for broker, writings in ((1, (shared, later)), (2, (shared, alone))):
-        written = {
-            writing.start + at: key for writing in writings for at, key in enumerate(writing.keys)
-        }
-        assert keys[broker] == written
+def found(three_losses: Damaged) -> Triage:
+    with reading(three_losses.cluster) as client:
+        return judged(client)
 
 
 async def test_the_screen_shows_the_divergence_of_real_brokers(

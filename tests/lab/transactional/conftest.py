@@ -1,7 +1,5 @@
 """One cluster for the tests of transactional checkpoints: its brokers are killed and come back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What the soaks of transactional checkpoints share: victims, waiting, and what a store holds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ killed. Both are judged by what their copies hold. Then the first one is restore
 continues from it, and is judged by what it has put out.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager

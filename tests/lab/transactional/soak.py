@@ -4,8 +4,6 @@ Each round has an application of its own, so that no round takes longer than the
 --first two soaks can play different seeds at the same time.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

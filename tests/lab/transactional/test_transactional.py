@@ -3,8 +3,6 @@
 `make soak-transactional` does the same a hundred times each.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Backups on screen."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Places of backups that tests look at: real folders, and standings that no folder is behind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The screen of backups: every key, every failure, and real folders behind it."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator

@@ -3,8 +3,6 @@
 What is drawn must not tell in which folder a test runs: those are reached by a relative path.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager

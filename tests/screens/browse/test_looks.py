@@ -1,7 +1,5 @@
 """What the tree, records and two sides look like in both sizes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

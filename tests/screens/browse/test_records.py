@@ -1,7 +1,5 @@
 """Records of one source or two: paged, searched, marked, exported, compared; damage in place."""
 
-from __future__ import annotations
-
 import json
 import stat
 import time

@@ -1,7 +1,5 @@
 """The tree of backups: every key, each branch looked up when it is opened."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager

@@ -44,13 +44,12 @@ FROZEN: Frozen[None] = Frozen(
     ("group tellers lags: bank-0 at 55 of 60; it has 60 s",),
 )
 DONE = tuple(TargetOutcome(target, TargetResult.DONE, "started at 110") for target in TARGETS)
-JOURNAL = Path("/state/journal/6.jsonl")
 
 
 class CannedJournal:
     """A journal of a known name that keeps nothing."""
 
-    path = JOURNAL
+    path = Path("/state/journal/6.jsonl")
 
     def __enter__(self) -> CannedJournal:
         return self

@@ -1,7 +1,5 @@
 """Stores of checkpoints that tests look at: real files, under an address of their own."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The screen of checkpoints: every key, every state, what is said, and real files behind it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

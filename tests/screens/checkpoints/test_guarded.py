@@ -1,7 +1,5 @@
 """Taking, deleting and restoring checkpoints under guard: each key, each way it can end."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import AsyncIterator

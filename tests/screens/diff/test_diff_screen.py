@@ -1,7 +1,5 @@
 """Two replicas side by side: every key, what is shown, and what happens while brokers are slow."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

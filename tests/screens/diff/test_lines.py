@@ -1,7 +1,5 @@
 """Which line stands where, and what the sentences over them say: pure, from replicas and pairs."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

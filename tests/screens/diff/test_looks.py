@@ -1,7 +1,5 @@
 """What two replicas look like beside each other, in both sizes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

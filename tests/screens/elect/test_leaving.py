@@ -1,7 +1,5 @@
 """Leaving while an election is under way, and how few frames lie between a key and its request."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What the guarded screens look like in both sizes."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace

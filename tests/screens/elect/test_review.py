@@ -2,8 +2,6 @@
 left without harm.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Collection
 from dataclasses import replace

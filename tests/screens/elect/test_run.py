@@ -1,7 +1,5 @@
 """After consent: read again, run once, shown live; what is left to do, in later sessions too."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn

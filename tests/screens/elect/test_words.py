@@ -1,7 +1,5 @@
 """What the guarded screens say: one transcript, which a change of wording changes alone."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator

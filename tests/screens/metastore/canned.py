@@ -1,7 +1,5 @@
 """A canned ksqlDB service, and consoles that look at it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """What a ksqlDB service looks like in both sizes: its four views, and the restore."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.console.app import BreakglassApp

@@ -1,7 +1,5 @@
 """The screen of a ksqlDB service: its views, its differences, its failures; drawn harmlessly."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

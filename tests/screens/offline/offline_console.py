@@ -1,7 +1,5 @@
 """The offline partitions on canned incidents: opening them, and reading what they show."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any

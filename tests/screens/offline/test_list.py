@@ -2,8 +2,6 @@
 filters, and what is asked for of what is marked, rescues among it.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

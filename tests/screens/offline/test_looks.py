@@ -1,7 +1,5 @@
 """What the offline partitions look like in both sizes, and on poor terminals."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.kit.incidents import every_verdict

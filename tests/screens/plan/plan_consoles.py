@@ -1,7 +1,5 @@
 """The Plan screen on canned incidents, as an operator works with it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

@@ -2,8 +2,6 @@
 at each step what that loses, and is approved, read again and elected.
 """
 
-from __future__ import annotations
-
 import stat
 import subprocess
 import sys
@@ -425,8 +423,6 @@ def test_the_operators_editor_is_taken_and_vi_where_none_is_named(
 
 
 B2, B3, B1 = LEDGER.replicas
-GROWN = replace(LEDGER, replicas=(B2, B3, replace(B1, log_end=126)))
-LED_BY_B2 = replace(LEDGER.state, leader=2, leader_epoch=10)
 
 
 def statuses(page: PlanPage) -> list[CheckStatus]:
@@ -515,8 +511,8 @@ async def test_a_plan_is_read_again_elected_as_it_stands_and_not_left_with_edits
 
 async def test_what_changed_in_the_cluster_is_shown_beside_the_plan_and_taken_by_a_rule() -> None:
     another = incident_of(LEDGER, lossless(1))
-    led = incident_of(lossless(1), online=[LED_BY_B2])
-    grown = incident_of(GROWN)
+    led = incident_of(lossless(1), online=[replace(LEDGER.state, leader=2, leader_epoch=10)])
+    grown = incident_of(replace(LEDGER, replicas=(B2, B3, replace(B1, log_end=126))))
     async with planned(diverged_incident(), another, grown, grown, led) as page:
         page.console._refresher.ask()
         await page.shows("2 offline")

@@ -1,7 +1,5 @@
 """What the Plan screen looks like in both sizes."""
 
-from __future__ import annotations
-
 from breakglass.screens.plan.asking import LeaderDialog
 from tests.screens.drawing import DrawnInSizes, stopped_clock
 from tests.screens.plan.plan_consoles import LEDGER_3, planned

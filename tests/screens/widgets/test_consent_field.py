@@ -1,7 +1,5 @@
 """Typing a phrase, a field of keys in any burst: what counts as typed, what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """Tables, courses and words that change often are drawn line by line, fast and inert."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """Places of backups looked at again and again, and jobs that tell how far they are."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -286,7 +284,6 @@ def test_the_ends_of_the_named_topics_are_told(cluster: FakeCluster) -> None:
     assert OTHER not in told.ends
 
 
-HALF = CopyProgress("orders", 50, 100, 5_000, 2.0)
 ELSEWHERE = """
 import sys
 from pathlib import Path
@@ -313,7 +310,7 @@ def test_a_job_is_seen_with_its_progress_and_is_gone_after_its_end(tmp_path: Pat
         assert tell is not None
         (begun,) = read_jobs(now_ms(), tmp_path)
         assert (begun.job.topic, begun.job.total) == ("", 0)
-        tell(HALF)
+        tell(CopyProgress("orders", 50, 100, 5_000, 2.0))
         wait_until(lambda: read_jobs(now_ms(), tmp_path)[0].job.done == 50, "the progress")
         (seen,) = read_jobs(now_ms(), tmp_path)
         assert (seen.life, seen.job.kind, seen.job.url) == (Life.RUNNING, "backup", "/b")

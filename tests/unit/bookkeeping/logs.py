@@ -1,7 +1,5 @@
 """Logs for the judge's tests, written down by hand."""
 
-from __future__ import annotations
-
 from breakglass.bookkeeping.folders import DiskReading, Name
 from breakglass.bookkeeping.log_files import FolderLog, HeldRecord, digest
 from breakglass.bookkeeping.saved import SavedRecord

@@ -1,7 +1,5 @@
 """The bookkeeper's readers: of batches that kafka-python wrote, of rescues, of documents."""
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterable

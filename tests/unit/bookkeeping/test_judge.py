@@ -1,7 +1,5 @@
 """The judge finds what is wrong, and nothing else: each check has an incident that only it sees."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The score of a drill, from frozen scenes and plays: what is taken off, for what, and how much."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A schema registry on loopback: the paths of its API that a reader of schemas asks for."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator, Mapping

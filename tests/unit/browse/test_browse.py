@@ -1,7 +1,5 @@
 """The tree of a place, queries, searches and exports."""
 
-from __future__ import annotations
-
 import base64
 import json
 import stat

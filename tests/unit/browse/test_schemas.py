@@ -1,7 +1,5 @@
 """Values written with a schema registry: Avro, Protobuf and JSON, and whatever does not fit."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

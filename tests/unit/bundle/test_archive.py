@@ -1,7 +1,5 @@
 """Bundles and their values, written and read with distrust."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """Bundles captured once, or again and again, from a cluster that may not answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Records in a bundle: compared as live ones are, and without contents nobody asked for."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 

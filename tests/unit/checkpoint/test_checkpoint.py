@@ -1,7 +1,5 @@
 """What is said of checkpoints, how far they are, where they lie, and who is at work on them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

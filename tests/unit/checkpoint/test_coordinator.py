@@ -1,7 +1,5 @@
 """S8 and its neighbours on a real store: sources that fail, nodes that die, full disks."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Which promise holds, by what the logs show and what is declared."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A server of checkpoints: finished in the background, by a schedule, gone on with."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """Partitions as lists in memory: what the coordinator starts checkpoints in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from breakglass.services.checkpoint.protocol.lineage import cut

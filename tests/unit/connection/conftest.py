@@ -1,7 +1,5 @@
 """Certificates that many tests share, made once."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.connection.certificates import Identity

@@ -1,7 +1,5 @@
 """The stores that a client of Kafka's keeps certificates in, as properties that name them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

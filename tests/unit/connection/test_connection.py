@@ -1,7 +1,5 @@
 """What holds for all of it: secrets stay hidden, special files are refused, little is imported."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

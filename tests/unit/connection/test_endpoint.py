@@ -1,7 +1,5 @@
 """Addresses as operators write them, and the listeners that brokers advertise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

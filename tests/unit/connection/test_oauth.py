@@ -1,7 +1,5 @@
 """Bearer tokens: asked of an identity provider on loopback, read from a file, made unsigned."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

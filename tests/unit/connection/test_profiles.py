@@ -1,7 +1,5 @@
 """Profiles: named connections in the user's config folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Client properties: Java's syntax, and the place of each value in what is said of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Kafka's sasl.* keys: the logins that work, and a clear word for those that cannot."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 
@@ -26,7 +24,6 @@ PLAIN = f"{PACKAGE}.plain.PlainLoginModule required"
 SCRAM = f"{PACKAGE}.scram.ScramLoginModule required"
 OAUTH = f"{PACKAGE}.oauthbearer.OAuthBearerLoginModule required"
 URL = "sasl.oauthbearer.token.endpoint.url"
-HANDLER = "sasl.login.callback.handler.class"
 
 
 def read(mechanism: str | None, jaas: str | None, **more: str) -> SaslSettings:
@@ -105,7 +102,7 @@ def test_tokens_come_from_a_file_or_unsecured_from_the_jaas_line() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        (HANDLER, "com.example.AwsHandler", "Java class"),
+        ("sasl.login.callback.handler.class", "com.example.AwsHandler", "Java class"),
         ("sasl.oauthbearer.jwt.retriever.class", "x.JwtBearerJwtRetriever", "retriever"),
         ("sasl.oauthbearer.assertion.file", "/jwt", "assertion"),
         (URL, "idp/token", "is not a URL"),

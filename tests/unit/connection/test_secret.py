@@ -1,7 +1,5 @@
 """A secret shows itself to `reveal` alone."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """One set of settings, two clients: SASL exchanges and confluent-kafka's configuration."""
 
-from __future__ import annotations
-
 import base64
 import json
 import logging

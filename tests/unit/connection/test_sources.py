@@ -1,7 +1,5 @@
 """Flags, environment, profile and files: who wins, and what is said of it."""
 
-from __future__ import annotations
-
 import grp
 import os
 import pwd
@@ -28,7 +26,6 @@ from breakglass.services.errors import BadConnectionSettings
 from breakglass.services.metastore.ksql_server import KsqlServer, server_url
 from breakglass.services.topic_backup.store.blobs import read_key
 
-ROOT = Path(__file__).parents[3]
 SASL = (
     "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
     'sasl.jaas.config=x.PlainLoginModule required username="{}" password="hunter2";\n'
@@ -336,7 +333,7 @@ def test_s11_every_key_of_a_profile_that_nothing_reads_is_named(folder: Path) ->
 def test_s11_a_profile_of_the_documentation_connects_as_it_stands(
     tmp_path: Path, page: str
 ) -> None:
-    text = (ROOT / "docs" / page).read_text("utf-8")
+    text = (Path(__file__).parents[3] / "docs" / page).read_text("utf-8")
     (written,) = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     (tmp_path / "profiles.toml").write_text(written)
     (tmp_path / "prod.properties").touch(0o600)

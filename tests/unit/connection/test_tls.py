@@ -1,7 +1,5 @@
 """Kafka's ssl.* keys, and the key stores and trust stores of every kind that operators have."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shlex

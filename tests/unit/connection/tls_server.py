@@ -1,7 +1,5 @@
 """A TLS server on loopback that greets each client and remembers who it was."""
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import socket

@@ -1,7 +1,5 @@
 """What commands are tested on, and the golden transcripts of what they print."""
 
-from __future__ import annotations
-
 import pwd
 import re
 import socket

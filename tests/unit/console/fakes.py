@@ -1,7 +1,5 @@
 """Three fake brokers that elect, for commands: b3 led last and is dead, b1 holds more than b2."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

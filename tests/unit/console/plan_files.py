@@ -1,7 +1,5 @@
 """Plan files for the plan commands, made from evidence without a broker."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`breakglass backup`: what it prints where, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`breakglass checkpoint`: what it prints of a store, and what it refuses without consent."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -1,7 +1,5 @@
 """What `checkpoint take` and `finish` print while they copy, when stopped, and when they fail."""
 
-from __future__ import annotations
-
 import json
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Options that are typed on a screen are read and refused as the commands read and refuse them."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.console.checkpoint_text import CommandText

@@ -1,7 +1,5 @@
 """The list of commands, and that listing imports none of them."""
 
-from __future__ import annotations
-
 import re
 import sys
 from types import ModuleType

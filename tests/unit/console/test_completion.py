@@ -1,7 +1,5 @@
 """What the shell offers on TAB, by the protocol that the shell itself speaks."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

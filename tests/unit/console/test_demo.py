@@ -1,7 +1,5 @@
 """How a demo was left is judged by what the lab knows: a broker that was to be started included."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import pytest

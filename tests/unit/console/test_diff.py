@@ -1,7 +1,5 @@
 """`breakglass diff`: what it prints, and how it ends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,30 +1,20 @@
 """`breakglass doctor` on this machine: its document, its exit code."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from tests.kit.program import breakglass
 from tests.unit.console.fakes import NOBODY
 
-CONNECTING = ("BREAKGLASS_BOOTSTRAP_SERVER", "BREAKGLASS_PROFILE", "BREAKGLASS_COMMAND_CONFIG")
-
 
 @pytest.fixture(autouse=True)
 def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in CONNECTING:
+    for name in ("BREAKGLASS_BOOTSTRAP_SERVER", "BREAKGLASS_PROFILE", "BREAKGLASS_COMMAND_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-
-
-def states(document: Any) -> dict[str, str]:
-    return {check["name"]: check["state"] for check in document["checks"]}
 
 
 def test_without_a_cluster_the_machine_alone_is_examined() -> None:
     ended = breakglass("doctor", "--json")
-    found = states(ended.document)
+    found = {check["name"]: check["state"] for check in ended.document["checks"]}
     assert found["cluster"] == "?"
     assert {"versions", "java", "terminal", "locale", "space for a rescue"} <= found.keys()
     assert ended.document["todo"] == sum(state == "do" for state in found.values())

@@ -1,7 +1,5 @@
 """What a drill prints of the best play."""
 
-from __future__ import annotations
-
 from breakglass.console.drill_play import replay_lines
 from tests.kit.program import Ended
 from tests.unit.bookkeeping.test_score import SCENE

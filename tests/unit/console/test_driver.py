@@ -1,7 +1,5 @@
 """Keys in pieces, by a clock that is moved by hand; one key at a time, but for stuck widgets."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from threading import Event

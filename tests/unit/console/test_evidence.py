@@ -1,7 +1,5 @@
 """Groups that committed past the end of what is left (R19)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

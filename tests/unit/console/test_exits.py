@@ -1,7 +1,5 @@
 """How a program of ours ends: exit code, last words, and what never appears."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

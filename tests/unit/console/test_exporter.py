@@ -1,7 +1,5 @@
 """The exporter: a file that is whole at every moment, and a port that asks for a token."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """What the help of every command keeps to, and when it says to use which command."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """`breakglass journal`, command by command, on journals of the user's state folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

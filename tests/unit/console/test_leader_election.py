@@ -1,7 +1,5 @@
 """`breakglass leader-election`: what its options exclude, before any broker is asked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

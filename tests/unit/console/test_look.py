@@ -1,7 +1,5 @@
 """The settings of the console: what cannot be used is named, and leaves the rest."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A session's memory."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 import sys

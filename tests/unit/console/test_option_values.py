@@ -1,7 +1,5 @@
 """What texts of options stand for, and the sentence for one that stands for nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """What reaches a terminal or a pipe."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

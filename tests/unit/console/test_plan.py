@@ -1,7 +1,5 @@
 """`breakglass plan show` and `diff`, and files that no command of a plan takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands that edit a plan: what they write, and when they write nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`plan make`, `recover` and `recover resume` against fake brokers: what is done, and the end."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

@@ -1,7 +1,5 @@
 """`breakglass report`: the ledger of a journal, as text, HTML and JSON."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `rescue` advises, what commands print of rescues, and how fast these read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What is printed of restored topics: identical only where their backup was whole."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """`triage` against fake brokers: what it prints, what it refuses, and what it could not see."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -132,12 +130,11 @@ def denying(request_class: Any, response_class: Any, code: int, *, whole: bool) 
 
 
 without_read = denying(FetchRequest, FetchResponse, TOPIC_DENIED, whole=False)
-without_groups = denying(OffsetFetchRequest, OffsetFetchResponse, GROUP_DENIED, whole=False)
 
 
 def without_group(broken: Fakes) -> None:
     broken.cluster.story.groups = {"billing": {ORDERS: 130}}
-    without_groups(broken)
+    denying(OffsetFetchRequest, OffsetFetchResponse, GROUP_DENIED, whole=False)(broken)
 
 
 CONFIGS = (DescribeConfigsRequest, DescribeConfigsResponse)

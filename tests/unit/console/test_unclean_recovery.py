@@ -1,7 +1,5 @@
 """`unclean-recovery` against fake brokers: the file of leaders that it writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from breakglass.services.recovery.plan.partition_file import read_elections

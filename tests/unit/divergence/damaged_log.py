@@ -1,7 +1,5 @@
 """A replica's log with damage in it, which its broker finds by its index and sends as it is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from breakglass.services.model import TopicPartition

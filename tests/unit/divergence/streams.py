@@ -1,7 +1,5 @@
 """Streams of entries in memory, and edits of them that are known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Two streams side by side: pairs, runs of equal bytes, searches, the map of differences."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records of backups and checkpoints as a stream, whole and damaged."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +36,6 @@ from tests.unit.topic_backup.backups import (
 from tests.unit.topic_backup.shapes import log, run
 
 READING = Reading()
-WHOLE = Reading(keep=Keep(2**31, 2**31))
 SIZE = 40
 """Of a plain record."""
 with_folders = settings(max_examples=examples(30))
@@ -89,7 +86,7 @@ def test_every_record_of_a_backup_is_told_as_it_is(
     source = opened(back_up(tmp_path_factory.mktemp("b"), records, max_segment_bytes=limit))
     told = [
         (entry.offset, entry.timestamp_type, entry.timestamp, entry.key and entry.key.kept)
-        for entry in source.read(0, 2**63 - 1, WHOLE)
+        for entry in source.read(0, 2**63 - 1, Reading(keep=Keep(2**31, 2**31)))
         if isinstance(entry, RecordEntry)
     ]
     assert told == [(one.offset, one.timestamp_type, one.timestamp, one.key) for one in records]

@@ -1,7 +1,5 @@
 """Addresses, texts and contents compared, and the two replicas that face each other."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

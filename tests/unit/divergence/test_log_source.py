@@ -1,7 +1,5 @@
 """A broker's log folder as a source: batches from disk, damage in its place, nothing written."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from pathlib import Path

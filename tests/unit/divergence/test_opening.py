@@ -1,7 +1,5 @@
 """A stream seen otherwise: by position, committed records alone, under restored offsets."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pages of a comparison and the window that holds them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

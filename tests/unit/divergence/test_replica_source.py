@@ -1,7 +1,5 @@
 """A replica's log as a stream: records, markers, and damage in its place."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """From facts to lines: in order, or what to do; what was not found out is never in order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

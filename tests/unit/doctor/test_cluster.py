@@ -1,7 +1,5 @@
 """What librdkafka makes of brokers is asked in another process, whose end is a sentence."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 from typing import Any

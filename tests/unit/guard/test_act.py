@@ -1,7 +1,5 @@
 """Whatever changes the world is an act, and both front ends reach acts by the guard alone."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

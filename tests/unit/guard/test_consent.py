@@ -1,7 +1,5 @@
 """What an operator has to type: one phrase for the bulk, one each for what stands alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.errors import ConsentMissing

@@ -1,7 +1,5 @@
 """The journal: on disk before anything is sent, readable after any crash, gone on with once."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """One process at a time changes a cluster, and the second one is told who the first is."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Snapshots by small integers, for tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Counting partitions in trouble, as the brokers' metrics count them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The monitor on fake brokers: what it asks, what it keeps, and what it says of the rest."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import closing

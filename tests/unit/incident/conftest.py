@@ -1,7 +1,5 @@
 """A fake cluster that sessions watch, reading after reading."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What has changed between two readings of the metadata."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Elections that cost records: who is told of, how many records, and who still has them."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A time bomb that was stopped is not taken for a broker whose start brings everything back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Narrowing a list down to some of its groups gives what listing every row would."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

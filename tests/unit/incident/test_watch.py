@@ -1,7 +1,5 @@
 """A cluster that is watched: what changed is read again, what did not stays, nothing hangs."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A watch that sees a partition come back with less than it saw, and does not forget it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Healthy fake brokers are waited for; a test shortens the one limit that it is about."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import closing

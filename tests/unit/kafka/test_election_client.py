@@ -1,7 +1,5 @@
 """What an armed session sends, and what each kind of answer, or none, amounts to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any

@@ -1,7 +1,5 @@
 """The small clients that write: commits of groups, settings, markers of checkpoints and ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace

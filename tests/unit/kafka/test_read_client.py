@@ -1,7 +1,5 @@
 """The cluster as a read-only session sees it: every page, and Unknown for what nobody tells."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from copy import copy

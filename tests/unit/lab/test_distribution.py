@@ -1,7 +1,5 @@
 """Finding Kafka's jars, resolved once and remembered, and a Java that is new enough."""
 
-from __future__ import annotations
-
 import sys
 from hashlib import sha256
 from pathlib import Path

@@ -1,7 +1,5 @@
 """However a drill ends, what it made is cleaned up; without brokers, which the lab tests have."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

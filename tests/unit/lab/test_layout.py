@@ -1,7 +1,5 @@
 """The layout of a lab: planned, kept in lab.json, read back."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

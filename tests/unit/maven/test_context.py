@@ -1,7 +1,5 @@
 """Fetching jars: by several processes at once, and after a download that broke off."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections.abc import Iterator

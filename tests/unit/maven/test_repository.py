@@ -1,7 +1,5 @@
 """Whose certificates a download believes: those that are named, else those of the machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -4,8 +4,6 @@ Names hold ':', '/', quotes, blanks and Unicode; statements hold line ends and e
 behind them is the tests' own: what exists, who reads and writes what, which id a query has.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter
@@ -34,7 +32,6 @@ HARD = (
 )
 """Names that only a quoted identifier can have."""
 
-FORMATS = ("JSON", "AVRO", "DELIMITED", "PROTOBUF", "KAFKA", "JSON_SR")
 TYPES = ("INT", "BIGINT", "STRING", "DOUBLE", "BOOLEAN", "ARRAY<INT>", "MAP<STRING, INT>")
 UNSUPPORTED = ("BOOLEAN", "ARRAY<INT>", "MAP<STRING, INT>")
 """The types that the formats KAFKA and DELIMITED do not support both."""
@@ -144,7 +141,7 @@ class Generator:
         word = "TABLE" if table else "STREAM"
         key = "ID INT PRIMARY KEY" if table else "ID INT KEY"
         kind_of_value = self.random.choice(TYPES)
-        form = self.random.choice(FORMATS)
+        form = self.random.choice(("JSON", "AVRO", "DELIMITED", "PROTOBUF", "KAFKA", "JSON_SR"))
         if form in ("KAFKA", "DELIMITED") and kind_of_value in UNSUPPORTED:
             form = "JSON"
         text = (

@@ -1,7 +1,5 @@
 """How often a backup of the metastore waits for the disk."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Commands by columns are the commands that the decoder of single records finds, line for line."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """Command ids and commands: what ksqlDB writes is read back, what it refuses is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.metastore.command import (

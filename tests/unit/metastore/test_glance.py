@@ -1,7 +1,5 @@
 """The metastore's backups in a line: how many commands, whether they are followed, alarms."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """M6: what ksqlDB servers answer by /info, whatever answers there; over real sockets."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
@@ -164,9 +162,6 @@ def test_m6_what_is_no_address_is_refused_without_naming_a_password() -> None:
         assert "secret" not in str(refused.value)
 
 
-STATEMENT = "CREATE STREAM A AS SELECT * FROM B;"
-
-
 def status(**changed: object) -> bytes:
     entity = {
         "@type": "currentStatus",
@@ -186,7 +181,7 @@ def replied(code: int, body: bytes) -> ServerReply:
 def submitted(address: str, seconds: float) -> ServerReply:
     server = KsqlServer(server_url(address))
     with server.connected(seconds) as connection:
-        return server.submit(connection, STATEMENT)
+        return server.submit(connection, "CREATE STREAM A AS SELECT * FROM B;")
 
 
 @pytest.mark.parametrize(

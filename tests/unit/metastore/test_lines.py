@@ -1,7 +1,5 @@
 """Rule M12: a line is split behind its whole key, and what is wrong with one is told, not fatal."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

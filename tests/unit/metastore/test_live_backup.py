@@ -1,7 +1,5 @@
 """The backup file as the topic is replayed: continued, begun anew, mended, checked."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

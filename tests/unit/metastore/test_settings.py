@@ -1,7 +1,5 @@
 """What a server's properties say of backups: both spellings of the switch, and the shipped one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

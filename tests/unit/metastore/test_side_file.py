@@ -1,7 +1,5 @@
 """Tampering and bit rot are found by the chain, and every line is checked as restore would."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable
@@ -16,7 +14,7 @@ from breakglass.services.metastore.lines import CommandRecord, Finding
 from breakglass.services.metastore.restore.plan import Skips, read_source
 from breakglass.services.metastore.settings import lock_file, locked
 from breakglass.services.metastore.side_file import SUFFIX, verify_backup
-from tests.unit.damage import emptied, removed, swapped
+from tests.unit.damage import cut, emptied, removed, replaced, swapped
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import NAMED, TOPIC, back_up, content
 
@@ -167,19 +165,11 @@ def producible(seed: int) -> list[CommandRecord]:
 DAMAGED, ANOTHER = producible(11), producible(12)
 
 
-def replaced(path: Path, _: Path) -> None:
-    path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
-
-
 def one_byte_changed(path: Path, _: Path) -> None:
     """A letter in a statement, so that the line still is a command."""
     content = path.read_bytes()
     at = content.rindex(b"CREATE") + 1 if b"CREATE" in content else len(content) // 2
     path.write_bytes(content[:at] + b"r" + content[at + 1 :])
-
-
-def cut(path: Path, _: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
 
 
 def cut_at_a_line(path: Path, _: Path) -> None:

@@ -1,7 +1,5 @@
 """What a reader of a command topic makes of what its client tells: passing, refused, or cut."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import closing, suppress

@@ -1,7 +1,5 @@
 """Transactions against brokers that answer what none does: an error that says so, and no belief."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Looks at canned sources: an incident, backups in every state, checkpoints, a metastore."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The alert rules and the dashboard: Prometheus reads them, and they fire when they should."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the exporter answers: known and fresh figures, and of all else that it is unknown."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Records as Spark gives them to a task."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

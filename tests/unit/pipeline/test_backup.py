@@ -1,7 +1,5 @@
 """Whether files that nothing vouches for are of the topic's log."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a stream hands out: what is new in each partition, whatever becomes of its leader."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The JVM of Spark: how it is started, ended and made to start sooner."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A backup wherever it ends or fails, its gaps, its pace, and the indexes that are rebuilt."""
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets
@@ -149,8 +147,6 @@ def test_a_prune_that_ends_anywhere_leaves_the_newest(
         assert verify_files(folder).whole, before
 
 
-ON_DESCRIPTORS = ("open", "pwrite", "fsync", "ftruncate")
-ON_PATHS = ("replace", "unlink")
 MOST_OPERATIONS = 500
 ERRORS = (errno.ENOSPC, errno.EACCES, errno.EIO)
 
@@ -167,9 +163,9 @@ class Faults:
     """What failed."""
 
     def inject(self, patch: pytest.MonkeyPatch) -> None:
-        for name in ON_DESCRIPTORS:
+        for name in ("open", "pwrite", "fsync", "ftruncate"):
             patch.setattr(os, name, self._counted(getattr(os, name)))
-        for name in ON_PATHS:
+        for name in ("replace", "unlink"):
             patch.setattr(Path, name, self._counted(getattr(Path, name)))
 
     def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:

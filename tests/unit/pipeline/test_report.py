@@ -1,7 +1,5 @@
 """Generations of a topic's backup, when the topic was created again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

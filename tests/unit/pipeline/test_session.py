@@ -1,7 +1,5 @@
 """A JVM that is gone is one error, without a traceback of the library that asked it."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import struct

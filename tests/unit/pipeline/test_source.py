@@ -1,7 +1,5 @@
 """What a backup copies: topics, where it goes on, and whether it is the same log."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Jobs of Spark: none without work, and what is told of those that fail."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NoReturn
 

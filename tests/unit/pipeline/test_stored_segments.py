@@ -1,7 +1,5 @@
 """Backups in a store, read in ranges by tasks, and compared with what a topic holds."""
 
-from __future__ import annotations
-
 import pickle
 import resource
 from collections.abc import Callable, Iterable, Iterator

@@ -6,8 +6,6 @@ committed ends with the log unless ``hw`` says otherwise. A replica that is ``do
 Words after the bar are about the partition and the cluster.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +31,6 @@ from tests.unit.recovery.replicas import HEALTHY, PLAIN, log, offline, silent, w
 ROLES = {"isr": Role.ISR, "elr": Role.ELR, "last": Role.LAST_KNOWN_ELR}
 WORD = re.compile("down|hung|fenced[?]?|empty|hw[?]|no-dir|cut-off|forfeited|whole|told")
 FIGURE = re.compile(r"(from|hw|end|corrupt)(\d+)")
-UNTOLD = Unknown("not told")
 MARK_LOST = Unknown("high watermark 0 after kill -9")
 NO_QUORUM = Quorum(leader=None, leader_epoch=7, high_watermark=9, voters=())
 QUORUMS: dict[str, Quorum | Unknown] = {
@@ -60,7 +57,7 @@ def replica(text: str) -> ReplicaLog:
         assert word in ROLES or WORD.fullmatch(word) or FIGURE.fullmatch(word), text
     epochs = [(int(epoch), int(end)) for epoch, _, end in (w.partition(":") for w in words) if end]
     role = next((role for word, role in ROLES.items() if word in plain), Role.STALE)
-    fenced = UNTOLD if "fenced?" in plain else bool({"fenced", "down"} & plain)
+    fenced = Unknown("not told") if "fenced?" in plain else bool({"fenced", "down"} & plain)
     start = figures.get("from", 0)
     if "end" in figures:
         return replace(without_epochs(broker, figures["end"], role=role), fenced=fenced)

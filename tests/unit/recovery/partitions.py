@@ -1,7 +1,5 @@
 """Any offline partition: replicas read or not, fenced or not, of every role."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Plans over a few partitions, one of each kind."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -7,8 +7,6 @@ says what each replica truly holds, and makes the evidence that Breakglass would
 some replicas unread. Nothing of the product counts here: records are sets of (epoch, offset).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Groups past the end of their log, or past a cut of it, by epochs and journals (R19, R37)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

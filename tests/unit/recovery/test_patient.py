@@ -1,7 +1,5 @@
 """What a program that elects by itself waits for: a fenced broker, while the duration lasts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace

@@ -7,8 +7,6 @@ reading, and contents were read back to any offset, or not at all.
 And twice the partitions are twice the work, from the brokers' answers to the ledger.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """What a journal says is still to be put back, whatever was written after the change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Taking up a journal after a crash at any point: finished or undone, or named what is left."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

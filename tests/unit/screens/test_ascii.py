@@ -1,7 +1,5 @@
 """On a terminal without Unicode nothing is drawn but ASCII, of the same width."""
 
-from __future__ import annotations
-
 import pytest
 from rich.cells import cell_len
 from rich.segment import Segment

@@ -1,7 +1,5 @@
 """What is found out of a terminal, and what the operator chooses over that."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.screens.terminal import Terminal

@@ -1,7 +1,5 @@
 """Fetching uv without pip: only the pinned program for this machine, and no password is shown."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import platform

@@ -1,7 +1,5 @@
 """Themes of the user: what is read of a file, and when it is skipped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

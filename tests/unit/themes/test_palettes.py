@@ -1,7 +1,5 @@
 """Palettes: every role can be read and told apart, on every kind of terminal."""
 
-from __future__ import annotations
-
 import pytest
 from rich.color import ColorType
 from textual.color import Color

@@ -1,7 +1,5 @@
 """Roles: what a theme writes of them is what is painted, by CSS and by hand."""
 
-from __future__ import annotations
-
 import pytest
 from rich.style import Style
 from textual.app import App, ComposeResult

@@ -1,7 +1,5 @@
 """Backups made for a test, and what a test does to them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Record batches as brokers keep them, built by kafka-python's encoder and a header of our own."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ only the names, or only the contents, ahead of what was synced, for a file syste
 either first.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The golden directories and what was recorded of them (see PROVENANCE.md beside them)."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import cache
@@ -12,8 +10,7 @@ from breakglass.services.record_batches import Record, TimestampType
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "topic_backup"
 CASES = sorted(path.stem for path in (GOLDEN / "expected").glob("*.json"))
-DAMAGED = ("torn_records_tail", "unindexed_record_tail")
-WHOLE = [case for case in CASES if case not in DAMAGED]
+WHOLE = [case for case in CASES if case not in ("torn_records_tail", "unindexed_record_tail")]
 
 
 @dataclass(frozen=True)

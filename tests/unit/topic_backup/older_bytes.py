@@ -1,7 +1,5 @@
 """Messages of formats 0 and 1 as brokers keep them, built by kafka-python or by hand."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Records of every shape, for hypothesis and for tests that need a few."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from hypothesis import strategies as st

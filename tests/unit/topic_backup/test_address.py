@@ -1,7 +1,5 @@
 """What an operator types to name a backup."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

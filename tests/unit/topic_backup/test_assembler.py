@@ -1,7 +1,5 @@
 """Segments that tasks wrote, put in place: names, indexes, the commit, and what a kill leaves."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from uuid import UUID

@@ -1,7 +1,5 @@
 """Batches given to a writer: records into segments, everything else into the batch log."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

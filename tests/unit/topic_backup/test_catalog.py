@@ -1,7 +1,5 @@
 """Which generation of a topic is restored: never one that the topic was not at the time asked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

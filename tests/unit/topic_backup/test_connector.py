@@ -1,7 +1,5 @@
 """The properties of Kafka Backup's connectors: each key is honoured, refused, or named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

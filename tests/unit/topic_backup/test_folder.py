@@ -1,7 +1,5 @@
 """The local folder: what is durable, what is atomic, and what its errors say."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Offsets of groups beside a backup: what was changed is seen, what was not read is not lost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a killed run has committed and not told: the next one tells it, once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Pruning backups, and what Kafka Backup's files say without a manifest."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Reading backups: with and without a manifest, whole and damaged, proved sound."""
 
-from __future__ import annotations
-
 import contextlib
 import struct
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """After a writer was killed: what is whole is kept, the torn end is cut off, damage is an error."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Damaged segments: every record that is given was written, and what is missing is told."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -61,13 +59,10 @@ def topic_of(case: str) -> Path:
     return RESUMED / case / "orders"
 
 
-WRITTEN = read(topic_of("whole"))
-
-
 @every_case
 def test_every_record_is_read_after_a_kill_and_a_resume_of_the_original(case: str) -> None:
     reader = PartitionReader(LocalFolder(topic_of(case)), 0, None)
-    assert list(reader.records()) == WRITTEN
+    assert list(reader.records()) == read(topic_of("whole"))
     assert reader.salvaged
     assert not reader.damages
     assert all(STRAY in out.reason or DOUBLE in out.reason for out in reader.left_out)

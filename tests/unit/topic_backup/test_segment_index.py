@@ -1,7 +1,5 @@
 """A segment's index with one bit flipped: records are read whole all the same, and it is found."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """What the files of a topic backup hold, byte by byte as Kafka Backup writes them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -78,8 +76,6 @@ from tests.unit.topic_backup.golden import (
 )
 from tests.unit.topic_backup.shapes import plain, record, run
 
-whole_partition = pytest.mark.parametrize("golden", partitions(*WHOLE), ids=str)
-
 
 def files_of(folder: Path) -> dict[str, bytes]:
     """The files of *folder* that the original knows."""
@@ -119,7 +115,7 @@ def test_what_kafka_backup_wrote_is_read_and_shown_as_recorded(golden: GoldenPar
             assert [index[number] for number in range(len(index))] == entries
 
 
-@whole_partition
+@pytest.mark.parametrize("golden", partitions(*WHOLE), ids=str)
 @pytest.mark.parametrize("writers", [1, 3])
 def test_the_same_records_become_the_same_bytes(
     golden: GoldenPartition, writers: int, tmp_path: Path
@@ -360,7 +356,6 @@ PLAIN = encode(plain(7))
 KEY_LENGTH_AT = 20
 VALUE_LENGTH_AT = 27
 HEADER_COUNT_AT = 36
-WITH_HEADER = encode(plain(0)._replace(headers=((b"", None),)))
 
 
 @given(record(), st.binary(max_size=9), st.binary(max_size=9))
@@ -397,7 +392,7 @@ def test_a_record_of_which_a_part_is_loaded_asks_for_more(one: Record, data: st.
         (PLAIN, VALUE_LENGTH_AT, -(2**31)),
         (PLAIN, HEADER_COUNT_AT, -1),
         (PLAIN, HEADER_COUNT_AT, MAX_HEADERS + 1),
-        (WITH_HEADER, 36, -1),
+        (encode(plain(0)._replace(headers=((b"", None),))), 36, -1),
         (PLAIN, KEY_LENGTH_AT, 2**31 - 1),
         (PLAIN, VALUE_LENGTH_AT, 10),
         (PLAIN, HEADER_COUNT_AT, 1000),

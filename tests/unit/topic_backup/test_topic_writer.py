@@ -1,7 +1,5 @@
 """How a partition is written: rotation, repeated and missing offsets, the order on disk."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A damaged backup of ours or of Kafka Backup's: no reader calls it whole, and each says what."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +31,7 @@ from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from breakglass.services.topic_backup.verification import verify_files
-from tests.unit.damage import Damage, emptied, removed, swapped
+from tests.unit.damage import Damage, cut, emptied, removed, swapped
 from tests.unit.topic_backup.backups import (
     FIRST,
     ORDERS,
@@ -57,10 +55,6 @@ def one_byte_changed(path: Path, _: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-6] ^= 1
     path.write_bytes(bytes(content))
-
-
-def cut(path: Path, _: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
 
 
 def command(*words: str | Path) -> bool:

@@ -1,7 +1,5 @@
 """How amounts, figures, hostile texts and records are written."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -203,7 +201,6 @@ bytes_of_any_kind = st.one_of(
     st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")),
     st.lists(st.sampled_from(HOSTILE), max_size=20).map(lambda parts: "".join(parts).encode()),
 )
-forms = st.sampled_from(TextForm)
 scalars = st.none() | st.booleans() | st.integers() | st.text()
 json_values = st.recursive(
     scalars | st.floats(allow_nan=False, allow_infinity=False),
@@ -216,7 +213,7 @@ def shown_all(content: bytes, form: TextForm) -> tuple[str, ...]:
     return shown(content, len(content), form).lines
 
 
-@given(bytes_of_any_kind, forms, st.integers(0, 10**7), st.integers(8, 90))
+@given(bytes_of_any_kind, st.sampled_from(TextForm), st.integers(0, 10**7), st.integers(8, 90))
 def test_what_is_shown_is_inert(kept: bytes, form: TextForm, more: int, limit: int) -> None:
     told = shown(kept, len(kept) + more, form, TextLimits(lines=5, columns=20))
     assert len(told.lines) <= 5

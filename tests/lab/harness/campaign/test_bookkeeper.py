@@ -1,7 +1,5 @@
 """The bookkeeper on segments that real brokers wrote, against what its producers were promised."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.bookkeeping.folders import DiskReading, Name, read_disks

@@ -4,8 +4,6 @@ An incident is kept as a file under `kept` because it once failed, or because it
 of a campaign; `python -m tests.campaign --incident FILE` plays one by itself.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

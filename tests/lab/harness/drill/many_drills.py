@@ -3,8 +3,6 @@
 By its name no other run of pytest collects it: each drill takes a minute or more.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

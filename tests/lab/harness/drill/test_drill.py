@@ -1,7 +1,5 @@
 """Whole drills on real brokers: played by Breakglass, and by keys on a terminal, well and badly."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

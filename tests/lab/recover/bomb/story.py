@@ -3,8 +3,6 @@
 A broker is back with an empty disk: stopped in time, and then, in a second incident, not.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading
@@ -36,8 +34,6 @@ from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.asking import election_code
 from tests.screens.turns import text
 
-SIZE = (80, 24)
-PATIENCE = DEADLINE_SECONDS
 STILL_SECONDS = 0.3
 TOLD_INTERVAL = "30"
 """What the brokers say; the controller's own is longer, so that nothing goes off too early."""
@@ -73,7 +69,7 @@ class Desk:
 
     async def until(self, so: Callable[[str], object], what: str) -> str:
         """The screen, once *so* of it."""
-        end = asyncio.get_running_loop().time() + PATIENCE
+        end = asyncio.get_running_loop().time() + DEADLINE_SECONDS
         while not so(text(self.app)):
             assert asyncio.get_running_loop().time() < end, (
                 f"{what} did not come:\n{text(self.app)}"
@@ -180,7 +176,7 @@ async def _incidents(cluster: Cluster, told: Told, state: Path) -> None:
 
         async def desk(kind: type[BreakglassApp] = BreakglassApp) -> Desk:
             app = kind(no_console(cluster, state), theme="breakglass-dark")
-            pilot = await open_consoles.enter_async_context(app.run_test(size=SIZE))
+            pilot = await open_consoles.enter_async_context(app.run_test(size=(80, 24)))
             made = Desk(app, pilot, told)
             open_consoles.push_async_callback(made.close)
             return made

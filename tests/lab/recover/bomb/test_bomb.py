@@ -1,7 +1,5 @@
 """A time bomb has no countdown anywhere; gone off, it is seen, written down and acknowledged."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

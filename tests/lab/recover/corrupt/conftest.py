@@ -4,8 +4,6 @@ b2 was stopped in good order, so that it does not look through its logs when it 
 most topics is damaged on its disk meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Damage to one batch of a segment: a flipped payload, and each field of its header."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Mapping
 from itertools import pairwise

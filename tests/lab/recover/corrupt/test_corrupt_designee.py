@@ -1,7 +1,5 @@
 """A corrupt batch on a real broker's disk: what is said of it, and what an election then costs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One damaged lab for reading and recovering: each test elects partitions of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -4,8 +4,6 @@
 NUMBER-th entry of that kind (and step, ``-`` for any) is on disk. What it announces is never sent.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

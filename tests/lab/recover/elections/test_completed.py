@@ -1,7 +1,5 @@
 """As many elections as possible are completed, and what is said of the others is so."""
 
-from __future__ import annotations
-
 import resource
 import signal
 import subprocess

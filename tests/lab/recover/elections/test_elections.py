@@ -1,7 +1,5 @@
 """Elections on real brokers, and what happens between two of their steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

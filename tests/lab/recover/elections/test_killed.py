@@ -1,7 +1,5 @@
 """kill -9 of Breakglass at each step: `resume` ends in the planned state, or undoes it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Logs that are empty and do not begin at 0, on whole brokers: known to be empty, not unread."""
 
-from __future__ import annotations
-
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster

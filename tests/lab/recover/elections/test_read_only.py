@@ -1,7 +1,5 @@
 """Nothing but reads reaches a broker from a command that was not armed, whichever it is."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

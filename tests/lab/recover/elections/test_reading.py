@@ -1,7 +1,5 @@
 """What is read of offline replicas is what lies on their disks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

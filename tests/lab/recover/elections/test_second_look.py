@@ -1,7 +1,5 @@
 """A replica that was unread at consent is asked again before each batch of elections."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

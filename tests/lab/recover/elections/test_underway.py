@@ -1,7 +1,5 @@
 """Controllers that are frozen while elections are held, and go on a little later."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path

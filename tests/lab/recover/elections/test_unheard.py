@@ -4,8 +4,6 @@ b3 is stopped first and misses the end of the log; b2 is stopped cleanly with tw
 records; b1 leads last, alone, and dies for good. Then b3 comes back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path

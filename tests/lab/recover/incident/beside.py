@@ -1,7 +1,5 @@
 """Scenarios for rules alone, played beside the named ones: trimmed logs, groups that read on."""
 
-from __future__ import annotations
-
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, COURSE, LAST_LOST
@@ -11,7 +9,6 @@ from breakglass.services.lab.truth import Expectation, TrueVerdict
 from breakglass.services.model import TopicPartition
 from tests.lab.asking import commit, on_disk
 
-OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = int(SMALL["offsets.topic.num.partitions"])
 TRIMMED = (TopicPartition("metrics", 0), TopicPartition("metrics", 1))
 TRIMMED_TO = (60, 110)
@@ -70,7 +67,7 @@ def delete_records(cluster: Cluster, partition: TopicPartition, offset: int) -> 
 
 def _read_on(stage: Stage) -> Script:
     """A group commits what only the last leader has; its own offsets are safe on b1."""
-    stage.create(OFFSETS_TOPIC, [(1,)] * OFFSETS_PARTITIONS, {"cleanup.policy": "compact"})
+    stage.create("__consumer_offsets", [(1,)] * OFFSETS_PARTITIONS, {"cleanup.policy": "compact"})
     (partition,) = stage.create(READ_ON.topic, [(3, 2)])
     stage.write([partition], 100)
     yield B2_LOST

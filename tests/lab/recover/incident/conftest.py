@@ -4,8 +4,6 @@ b3 led last nearly everywhere and stays dead; b4 led `carts` last and is back wi
 What was found is kept from before the recovery, so that tests may come in any order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from typing import NamedTuple
@@ -35,7 +33,6 @@ TOGETHER = (
     "many",
 )
 BESIDE = (TRIMMED_LOGS, GROUP_READ_ON)
-MANY = {"partitions": "200"}
 CARTS = tuple(TopicPartition("carts", number) for number in range(3))
 MOVING = TopicPartition("shipments", 0)
 
@@ -61,7 +58,7 @@ class Recovered(NamedTuple):
 @pytest.fixture(scope="package")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
     folder = tmp_path_factory.mktemp("lab")
-    with damaged(folder, *TOGETHER, beside=BESIDE, options=MANY) as lab:
+    with damaged(folder, *TOGETHER, beside=BESIDE, options={"partitions": "200"}) as lab:
         yield lab
 
 

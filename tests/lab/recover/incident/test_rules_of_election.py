@@ -1,7 +1,5 @@
 """Rules about what is sent and what has happened then; the lab's proxies saw every request."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules about what is read and said before anything is changed."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.model import LogContents, TopicPartition, known
@@ -20,7 +18,6 @@ pytestmark = pytest.mark.main
 
 LEDGER = TopicPartition("ledger", 0)
 INVOICES = TopicPartition("invoices", 0)
-PROFILES = TopicPartition("profiles", 0)
 
 
 @pytest.mark.parametrize("partition", CARTS)
@@ -89,7 +86,7 @@ def test_r10_a_log_that_ends_before_the_chosen_one_begins_is_lost_whole(found: T
 
 
 def test_r10_counts_of_a_compacted_topic_are_marked(found: Triage) -> None:
-    loss = judgement(found, PROFILES).loss_of(2)
+    loss = judgement(found, TopicPartition("profiles", 0)).loss_of(2)
     assert loss_text(loss) == "~35"
 
 

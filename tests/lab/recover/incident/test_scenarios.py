@@ -1,7 +1,5 @@
 """What triage says of each scenario is the truth."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.recovery.triage import Triage

@@ -1,7 +1,5 @@
 """The console's watch says of real brokers what triage says."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.incident.incident import Incident

@@ -6,8 +6,6 @@ checkpoint of `power` has an epoch that begins at the end that the log had: b1 w
 there, and wrote nothing.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A time bomb that was stopped stays one for every command that comes later, in a new process."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +13,10 @@ from breakglass.services.lab.scenarios.scenario import Script
 from breakglass.services.lab.scenarios.stage import Stage
 from tests.lab.console.commands import on
 
-UNWRITTEN = "unwritten"
-
 
 def _script(stage: Stage) -> Script:
     """b4 comes back EMPTY where others hold records, and where there never was one."""
-    stage.create(UNWRITTEN, [(4, 1, 2)])
+    stage.create("unwritten", [(4, 1, 2)])
     return (yield from replaced_disk.SCENARIO.script(stage))
 
 

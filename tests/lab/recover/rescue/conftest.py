@@ -4,8 +4,6 @@ b3 led last and is dead. b1 missed what b3 wrote alone, b2 missed more. `diverge
 there b2 holds 50 records that b1, the one to elect, never had.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ b2 leads `alone` and takes records by acks=1 that b1 and b3 never get; b1 leads 
 `followed` b1 is the only leader. b1 dies last, and b2 and b3 are back.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

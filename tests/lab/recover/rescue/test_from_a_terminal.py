@@ -1,7 +1,5 @@
 """The console on a terminal over real brokers, from a cold start to confirmed elections."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.lab.console.commands import last_journal

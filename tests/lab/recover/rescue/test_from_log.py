@@ -1,7 +1,5 @@
 """`rescue --source log:DIR`: the disk of a dead broker is saved whole, a running one is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from breakglass.services.lab.segments import read_log
@@ -24,7 +22,6 @@ from tests.lab.scenarios.damaged import Damaged
 from tests.unit.recovery.rescue.test_saver import everything
 
 DEAD, ALIVE, OTHER = 3, 1, 2
-SAVED = (*BY_PLAN, WITHOUT, PAYMENTS, AGED, LEDGER)
 
 
 def folder_of(lab: Damaged, broker: int) -> Path:
@@ -55,7 +52,7 @@ def test_all_of_a_dead_broker_is_saved_and_its_disk_is_as_it_was(
     assert ended.code == 0, ended.err
     assert everything(source) == before
     assert ended.document["cluster_id"] == lab.truth.cluster_id
-    for partition in SAVED:
+    for partition in (*BY_PLAN, WITHOUT, PAYMENTS, AGED, LEDGER):
         name = f"{partition.topic}-{partition.partition}"
         path = path_of(ended, partition)
         assert path.relative_to(tmp_path).parts[2:] == (f"b{DEAD}", *path.parts[-2:])

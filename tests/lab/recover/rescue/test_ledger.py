@@ -1,7 +1,5 @@
 """The ledger of a real incident against what lies on the brokers' disks, record by record."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

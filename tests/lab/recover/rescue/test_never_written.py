@@ -1,7 +1,5 @@
 """A partition that never had a record: its empty files are whole, and nothing of it is lost."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.lab.cluster import Cluster

@@ -1,7 +1,5 @@
 """What a rescue saved, put back behind the log that was elected: each record once."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rescue on real brokers: exactly what an election cuts off is saved, and outlives it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ b3 led last and is dead, with records of its own; b1 was elected. All is looked 
 the rescue, then b3 starts, and what its logs have lost by then is what was foretold.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

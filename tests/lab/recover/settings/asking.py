@@ -1,7 +1,5 @@
 """What tests ask a lab about settings, and how they drive the program behind proxies."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@ b4 led `carts` and `left` last and is back EMPTY; b3 led the partitions of `__tr
 last and is dead.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +31,6 @@ from tests.lab.scenarios.damaged import Damaged
 
 TRANSACTIONS = "__transaction_state"
 PARTITIONS = int(SMALL["transaction.state.log.num.partitions"])
-SECONDS = DEADLINE_SECONDS
 
 
 def _script(stage: Stage) -> Script:
@@ -59,7 +56,7 @@ def _make_known(stage: Stage) -> None:
             },
             logger=logging.getLogger("tests.acls"),
         )
-        producer.init_transactions(SECONDS)
+        producer.init_transactions(DEADLINE_SECONDS)
 
 
 BROKEN = Scenario(

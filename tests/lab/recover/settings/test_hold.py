@@ -4,8 +4,6 @@ b3 led everything last and is dead; b1 holds 25 records more than b2. Each test 
 own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

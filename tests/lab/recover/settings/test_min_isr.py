@@ -4,8 +4,6 @@ b4 led `carts`, `mixed-0`, `plain`, `typed` and `raised` last and is back EMPTY;
 last, is down and intact. b1 holds 25 records more than b2. Each test has topics of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

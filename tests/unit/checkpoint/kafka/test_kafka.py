@@ -1,7 +1,5 @@
 """What checkpoints read and write on Kafka: control records, headers, groups, states, holds."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 from uuid import UUID
@@ -228,7 +226,6 @@ def test_a_group_lags_only_where_there_is_a_record_between_and_not_markers_alone
     assert far == (GroupLag("g", ((A0, 1_000, 2_000),)),)
 
 
-FLOORS = {1: 0, 2: 0, 3: 0}
 ENDS = {1: 10, 2: 10, 3: 10}
 
 
@@ -240,12 +237,11 @@ def test_h08_what_one_group_lowers_lowers_the_others() -> None:
         # Which the second one has processed meanwhile.
         "second": [Lineage(3, 7, RecordLineage(2, 6))],
     }
-    assert greatest_common_cut(FLOORS, ENDS, committed, records) == {1: 10, 2: 6, 3: 7}
+    assert greatest_common_cut({1: 0, 2: 0, 3: 0}, ENDS, committed, records) == {1: 10, 2: 6, 3: 7}
 
 
 TOPIC = UUID(int=7).hex
-BANK = TopicPartition("bank", 0)
-IDS = {BANK: TOPIC}
+IDS = {TopicPartition("bank", 0): TOPIC}
 TAKE = TakeDocument(5, Level.COORDINATED, (NumberedPartition(1, "bank", 0),), "nightly", 0)
 CUT = CutDocument(0, {1: 100}, {"tellers": GroupCut(GroupPolicy.EXACTLY_ONCE, {1: 100})})
 WHOLE, TRUNCATED = {1: 0}, {1: 40}

@@ -1,7 +1,5 @@
 """Where a participant is and goes on, what led to its outputs, and what it has seen before."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import TopicPartition as Offset
 

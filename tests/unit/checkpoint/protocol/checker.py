@@ -1,7 +1,5 @@
 """What has to hold of any run of the simulation: I1 to I9. Broken ones are named, not raised."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from breakglass.services.checkpoint.protocol.values import Intent, Status, partition_status

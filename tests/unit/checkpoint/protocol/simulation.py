@@ -4,8 +4,6 @@ What a node holds in memory is gone with its owner; logs, committed up to a posi
 of copies stay. Nothing here decides about checkpoints: that is `services`' part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum

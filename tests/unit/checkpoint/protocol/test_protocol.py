@@ -1,7 +1,5 @@
 """The ZEP's algorithm whole: its tables and scenarios, and I1 to I9 in runs of random steps."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What a transactional cut contains, against a definition that is checked directly."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field

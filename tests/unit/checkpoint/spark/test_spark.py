@@ -1,7 +1,5 @@
 """Where restored records were first, and the digest of a copy whatever its pieces."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from itertools import pairwise

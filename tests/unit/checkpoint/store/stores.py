@@ -1,7 +1,5 @@
 """Stores made for a test, with a clock that goes on by one at each look, and copies in them."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a store of checkpoints accepts, refuses, remembers and forgets, on disk and elsewhere."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +52,7 @@ from tests.unit.checkpoint.store.stores import (
     take,
     ticking,
 )
-from tests.unit.damage import emptied, removed, swapped
+from tests.unit.damage import emptied, removed, replaced, swapped
 
 ONE = CopyId(1, 2, 0)
 OTHER_NODES = CopyId(1, 2, 1)
@@ -499,13 +497,6 @@ def test_a_copy_of_which_no_machine_is_known_is_anybodys(store: BackupStore) -> 
     on(THERE, store).copies.begin_again(ONE, POSITION)
 
 
-CONTENT = "segments/0/records"
-
-
-def replaced(path: Path, _: Path) -> None:
-    path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
-
-
 def one_byte_changed(path: Path, _: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
@@ -547,7 +538,7 @@ def whole(tmp_path: Path) -> BackupStore:
 def test_a_copy_whose_content_or_manifest_is_damaged_is_never_whole(
     whole: BackupStore, tmp_path: Path, damage: Callable[[Path, Path], None], what: str
 ) -> None:
-    places = [tmp_path / contents(id_) / CONTENT for id_ in (CopyId(1, 1, 0), ONE)]
+    places = [tmp_path / contents(id_) / "segments/0/records" for id_ in (CopyId(1, 1, 0), ONE)]
     if what == "manifest":
         places = sorted((tmp_path / "checkpoints").rglob("manifest*"))[:2]
     damage(*places)

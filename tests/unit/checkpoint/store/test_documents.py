@@ -1,7 +1,5 @@
 """Documents of a store that were edited after they were written."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator

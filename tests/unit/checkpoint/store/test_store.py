@@ -1,7 +1,5 @@
 """Names and documents of a store are read as they were written; what retention lets go."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Where servers listen, and whose token they take."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

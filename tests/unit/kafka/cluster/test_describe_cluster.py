@@ -1,7 +1,5 @@
 """The controller quorum as DescribeQuorum tells it: who is behind, and who has gone silent."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from typing import Any
 

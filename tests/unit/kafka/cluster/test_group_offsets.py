@@ -1,7 +1,5 @@
 """Groups whose coordinator was just started, and still loads them from their log."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any

@@ -1,7 +1,5 @@
 """Open transactions, and which of them nobody will ever end (R18)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

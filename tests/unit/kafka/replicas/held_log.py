@@ -4,8 +4,6 @@ Follows LocalLog.read and FileRecords.slice of Kafka 4.3.1: a fetch begins with 
 its offset and is cut at the size asked for, but a first batch always comes whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Follows LeaderEpochFileCache.java (assign, truncateFromStart, truncateFromEnd, e
 Partition.readRecords (kafka/cluster/Partition.scala) of Kafka 4.3.1.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import groupby

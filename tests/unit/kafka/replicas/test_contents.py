@@ -1,7 +1,5 @@
 """Reading a log back from its end: what is said to be whole is whole, whatever is damaged."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The search through a leader epoch cache, against a model of Kafka's own."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import assume, event, given

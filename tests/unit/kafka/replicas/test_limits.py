@@ -1,7 +1,5 @@
 """A token bucket by a clock that is moved by hand."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """One leader of two is hung: each reader of log ends still knows those of the other leader."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

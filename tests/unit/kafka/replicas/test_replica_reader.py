@@ -1,7 +1,5 @@
 """Reading one broker's replicas: figures, partial answers, refusals; each asked again as needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from copy import copy
 from typing import Any

@@ -1,7 +1,5 @@
 """Raw batches of any replica: every offset once, whatever is cut, throttled or truncated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace

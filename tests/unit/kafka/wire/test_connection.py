@@ -1,7 +1,5 @@
 """One connection over a real socket: versions, torn and alien answers, waits, throttling."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading

@@ -1,7 +1,5 @@
 """Reads are tried again while it makes sense, and no longer, by a clock that is moved by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 

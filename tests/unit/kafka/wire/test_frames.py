@@ -1,7 +1,5 @@
 """Frames off a socket: whole, in order, in memory that grows with what comes and is bounded."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading

@@ -1,7 +1,5 @@
 """What is decoded of answers: counted while it is made, and bounded over all connections."""
 
-from __future__ import annotations
-
 import re
 import struct
 import tracemalloc

@@ -1,7 +1,5 @@
 """Finding KIP-1275's own requests, and reading log ends by them: never on a guess."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any

@@ -1,7 +1,5 @@
 """Frames of another client's requests: their headers, and whether an answer comes."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The one way out: what may leave, by which connection, and that nothing leaves twice."""
 
-from __future__ import annotations
-
 import importlib
 import itertools
 import threading

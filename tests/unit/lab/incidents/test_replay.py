@@ -1,7 +1,5 @@
 """The replay of what would have been best, from frozen scenes: its commands and their cost."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from dataclasses import replace

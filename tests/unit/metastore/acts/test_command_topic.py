@@ -1,7 +1,5 @@
 """Writers of one account take turns at the lock of the cluster, as long as `--timeout` says."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event

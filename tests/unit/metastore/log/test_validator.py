@@ -1,7 +1,5 @@
 """The built-in validator: what ksqlDB would say of names, duplicates, dependencies and topics."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.metastore.command import Command

@@ -1,7 +1,5 @@
 """Rule M3: two overlapping transactions put every command back at its own offset."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Statements as they are read, and the plans of those without a query, as ksqlDB makes them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

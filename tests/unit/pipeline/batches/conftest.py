@@ -1,7 +1,5 @@
 """A partition of a few batches, and whoever reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

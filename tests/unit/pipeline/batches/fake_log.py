@@ -1,7 +1,5 @@
 """A partition's batches as fake brokers hand them out."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

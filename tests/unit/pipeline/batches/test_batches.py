@@ -1,7 +1,5 @@
 """Fetch answers, the ranges that tasks read, and what comes of them."""
 
-from __future__ import annotations
-
 import pickle
 import struct
 from dataclasses import replace
@@ -218,9 +216,6 @@ def test_settings_come_to_a_task_with_their_secrets_and_are_never_seen() -> None
         pickle.dumps(settings)
 
 
-RUN = "r1"
-
-
 def copied(
     client: ReadClient,
     folder: Path,
@@ -229,7 +224,7 @@ def copied(
     rate: float | None = None,
     seconds: float = SECONDS,
 ) -> list[SegmentPart]:
-    target = PartTarget(LocalFolder(folder), RUN, limit, rate)
+    target = PartTarget(LocalFolder(folder), "r1", limit, rate)
     client.describe(Deadline.after(SECONDS))
     return list(copy_range({ORDERS.topic: target}, client, whole, 4, seconds))
 

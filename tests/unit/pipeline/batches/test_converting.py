@@ -1,7 +1,5 @@
 """Fetched batches become the same bytes by columns as decoded record by record."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from functools import partial
@@ -35,7 +33,6 @@ ABORT, COMMIT = 0, 1
 
 codecs = pytest.mark.parametrize("codec", Compression)
 header_lists = st.lists(st.tuples(st.text(max_size=9).map(str.encode), contents), max_size=4)
-big = st.integers(0, 5).map(lambda size: bytes([size]) * (10**size))
 
 
 def fetched(data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> FetchedBatches:
@@ -113,7 +110,7 @@ def some_records(draw: st.DrawFn, base: int) -> list[Record]:
             TimestampType.CREATE,
             stamp + draw(st.integers(-(2**40), 2**40)),
             draw(contents),
-            draw(contents | big),
+            draw(contents | st.integers(0, 5).map(lambda size: bytes([size]) * (10**size))),
             tuple(draw(header_lists)),
         )
         for delta in deltas

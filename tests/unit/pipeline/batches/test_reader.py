@@ -1,7 +1,5 @@
 """A partition's batches are read once each and in order, whatever becomes of its leader and log."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Record batches and numbers written and read by columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The latest value of each key: what compaction would leave, without deletions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

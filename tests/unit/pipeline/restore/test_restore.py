@@ -1,7 +1,5 @@
 """What a restore keeps, declares, puts back and proves, and where it goes on."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import starmap
@@ -193,7 +191,6 @@ def test_records_between_those_of_others_are_told_as_they_lie() -> None:
         runs_of([0, 1], [12, 11])
 
 
-OLD = (0, 1, 4, 5, 9)
 RUNS = [CommittedRun(0, 5, 10, 3), CommittedRun(5, 10, 14, 2)]
 """Three records became 10 to 12, a marker took 13, two became 14 and 15."""
 
@@ -201,7 +198,7 @@ RUNS = [CommittedRun(0, 5, 10, 3), CommittedRun(5, 10, 14, 2)]
 @pytest.fixture
 def stored(tmp_path: Path) -> list[StoredSegment]:
     with TopicWriter(tmp_path, TopicIdentity("t"), max_segment_bytes=60) as writer:
-        for offset in OLD:
+        for offset in (0, 1, 4, 5, 9):
             record = Record(offset, TimestampType.CREATE, 0, b"k", b"v")
             writer.partition(0).append(record)
         manifest = writer.commit()
@@ -311,20 +308,17 @@ def test_without_transactions_or_before_the_first_record_there_are_no_markers() 
 PLAIN = Record(
     3, TimestampType.CREATE, 5, b"k", None, ((b"", b""), (b"a\x00", None), (b"\xff", b"1"))
 )
-BEFORE_1970 = PLAIN._replace(timestamp=-5)
-STAMPLESS = PLAIN._replace(timestamp_type=TimestampType.NONE, timestamp=None)
 NULL_STAMP = PLAIN._replace(timestamp_type=TimestampType.CREATE_NULL, timestamp=None)
-APPENDED = PLAIN._replace(timestamp_type=TimestampType.LOG_APPEND)
 
 
 @pytest.mark.parametrize(
     ("record", "what"),
     [
         (PLAIN, {}),
-        (BEFORE_1970, {}),
-        (STAMPLESS, {WITHOUT_TIMESTAMP: 1}),
+        (PLAIN._replace(timestamp=-5), {}),
+        (PLAIN._replace(timestamp_type=TimestampType.NONE, timestamp=None), {WITHOUT_TIMESTAMP: 1}),
         (NULL_STAMP, {WITHOUT_TIMESTAMP: 1}),
-        (APPENDED, {LOG_APPEND_TIME: 1}),
+        (PLAIN._replace(timestamp_type=TimestampType.LOG_APPEND), {LOG_APPEND_TIME: 1}),
     ],
 )
 def test_b9_what_cannot_be_kept_is_declared_and_nothing_else(

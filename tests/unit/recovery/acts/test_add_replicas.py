@@ -1,7 +1,5 @@
 """How much of an elected log consumers read, what the rest waits for (R30), who gets it (R50)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """A guarded election: what it asks for, what it tells, and that it runs once."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.errors import ConsentMissing, WrongCluster

@@ -1,7 +1,5 @@
 """What is said before a transaction without a marker is aborted (R18)."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction

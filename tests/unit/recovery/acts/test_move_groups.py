@@ -1,7 +1,5 @@
 """Committed offsets that a source still has: which groups are set to them, and how far."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A journal taken up again: what it needs, what it tells, and what it never does twice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NoReturn
 

@@ -1,7 +1,5 @@
 """Limits that end nothing, and a wait whose moment comes when those who answer have answered."""
 
-from __future__ import annotations
-
 import queue
 from collections import Counter
 from typing import TypeVar

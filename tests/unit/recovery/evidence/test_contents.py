@@ -1,7 +1,5 @@
 """Which replicas are read before they are proposed, and how far; what keeps them unread."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import closing

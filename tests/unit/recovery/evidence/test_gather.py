@@ -1,7 +1,5 @@
 """Gathering from all brokers at once: whoever is dead, hung or late hides nobody else."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A cluster of fake brokers that elects, and an execution over it, journal included."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing

@@ -1,7 +1,5 @@
 """Targets, states and descriptions by small integers, for tables."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from breakglass.services.model import PartitionState, Reassignment, TopicPartition, Unknown

@@ -1,7 +1,5 @@
 """How far a partition has come, from what metadata and leader say (R7)."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.recovery.execution.confirm import rung

@@ -1,7 +1,5 @@
 """The last look before a batch is sent: each guard by a table."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

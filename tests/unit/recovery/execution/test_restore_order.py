@@ -1,7 +1,5 @@
 """Whose order it is: the guard before a blind write (R13)."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.model import PartitionState, Reassignment, Unknown

@@ -1,7 +1,5 @@
 """Recoveries against fake brokers whose mishaps real ones are too slow for."""
 
-from __future__ import annotations
-
 import errno
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """In which order and in what company partitions are elected."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

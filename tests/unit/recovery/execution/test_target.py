@@ -1,7 +1,5 @@
 """What outcomes amount to, and targets that survive being written down."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

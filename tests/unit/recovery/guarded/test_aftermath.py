@@ -1,7 +1,5 @@
 """Watching elected partitions climb (R7), until each is at its top or nobody looks any more."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

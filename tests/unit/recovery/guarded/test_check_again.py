@@ -1,7 +1,5 @@
 """Unknown outcomes looked up again: the cluster is only read, and the journal completed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is said before and after an election: phrases, abandoned brokers, groups past the end."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

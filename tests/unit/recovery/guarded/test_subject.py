@@ -1,7 +1,5 @@
 """What an election is about, frozen: prices, what stands alone, what is left out, what is saved."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

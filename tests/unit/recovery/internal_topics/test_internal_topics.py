@@ -1,7 +1,5 @@
 """Records of internal topics, what they amount to, and what it means that some are lost (R17)."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 from types import SimpleNamespace

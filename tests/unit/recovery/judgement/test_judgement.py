@@ -8,8 +8,6 @@ others. ``automatable`` needs no decision beside the consent, and ``alone`` a co
 ``headlines.txt`` has many incidents at once. The sentences are in the golden file, once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Where two logs diverge, by table and against logs compared record by record."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """What a choice costs: tables for R9, R10, R11, and a count of every record by brute force."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Who should lead (R8): last written epoch, then log end, then the order of the assignment."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

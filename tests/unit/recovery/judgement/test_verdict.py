@@ -1,7 +1,5 @@
 """What is judged at once is judged as if everything had been asked, reasons included."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -23,7 +21,6 @@ INCIDENTS = blocks("incidents.txt")
 BROKERS = (1, 2, 3, 4)
 WITHOUT_QUORUM = replace(HEALTHY, quorum=NO_QUORUM)
 EARLY = replace(HEALTHY, deadline_passed=False)
-UNASKED = Circumstances()
 
 
 def plainly(evidence: PartitionEvidence, circumstances: Circumstances = HEALTHY) -> bool:
@@ -38,7 +35,7 @@ def judged_alike(evidence: PartitionEvidence, circumstances: Circumstances = HEA
     assert found.barred == full.barred
 
 
-CIRCUMSTANCES = st.sampled_from((*[HEALTHY] * 6, WITHOUT_QUORUM, EARLY, UNASKED)).flatmap(
+CIRCUMSTANCES = st.sampled_from((*[HEALTHY] * 6, WITHOUT_QUORUM, EARLY, Circumstances())).flatmap(
     lambda found: st.sets(st.sampled_from(BROKERS), max_size=2).map(
         lambda gone: replace(found, ruled_out=dict.fromkeys(sorted(gone), "declared gone"))
     )

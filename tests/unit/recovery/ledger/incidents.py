@@ -4,8 +4,6 @@ ledger-3 forks at 100: b1 leads with 125 records, b2's 50 are cut off and rescue
 nothing. events-7 is still without a leader. b3 could not be read.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

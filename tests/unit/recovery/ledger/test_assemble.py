@@ -1,7 +1,5 @@
 """Ledgers from journals, rescue folders and restores: what each says, and what none says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

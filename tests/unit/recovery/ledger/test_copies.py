@@ -1,7 +1,5 @@
 """Rescues that no journal names: what of them is accounted for, and what is not."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import UUID

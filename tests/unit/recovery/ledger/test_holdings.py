@@ -1,7 +1,5 @@
 """What replicas held, written into a journal and read back: all of it, and nothing made up."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page for the incident review, as text, HTML and JSON: what it says, and that it is inert."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Fates of records by offset: tables of small integers, and every record counted by brute force."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -63,9 +61,7 @@ TAIL = CopiedSpan(2, 100, 150)
 
 
 HEAD, PART, REST = CopiedSpan(2, 0, 15), CopiedSpan(2, 100, 130), CopiedSpan(2, 120, 130)
-SHARED = "b1 0:10, b2 0:10 1:20, b3 0:10 1:15"
 TIERED = Holdings((log(1, (0, 30), start=20), log(2, (0, 30))), tiered=True)
-NEWER = log(3, (0, 100), (1, 140), (5, 150))
 CASES: dict[str, tuple[PartitionCase, Mapping[Fate, int]]] = {
     "nothing is cut off": (case("b1 0:9, b2 0:9"), {KEPT: 9}),
     "a fork, without rescue": (case(FORK), {KEPT: 125, LOST: 50}),
@@ -83,7 +79,7 @@ CASES: dict[str, tuple[PartitionCase, Mapping[Fate, int]]] = {
         {KEPT: 125, UNKNOWN: 50},
     ),
     "a record of two replicas counts once, and one copy of it is enough": (
-        case(SHARED, rescued=(CopiedSpan(2, 10, 20),)),
+        case("b1 0:10, b2 0:10 1:20, b3 0:10 1:15", rescued=(CopiedSpan(2, 10, 20),)),
         {KEPT: 10, RESCUED: 10},
     ),
     "a head before the leader's log start": (
@@ -107,7 +103,7 @@ CASES: dict[str, tuple[PartitionCase, Mapping[Fate, int]]] = {
     "an unread replica is in no sum": (case("b1 0:9, b3 down"), {KEPT: 9}),
     "remote storage keeps what is before the leader's log": (PartitionCase(TIERED, 1), {KEPT: 30}),
     "a leader that was not read is asked now": (
-        case(f"{FORK}, b3 down", leader=3, now=NEWER),
+        case(f"{FORK}, b3 down", leader=3, now=log(3, (0, 100), (1, 140), (5, 150))),
         {KEPT: 140, LOST: 35},
     ),
 }

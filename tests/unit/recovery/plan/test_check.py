@@ -1,7 +1,5 @@
 """Whether what was agreed to still holds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A plan on the table: what must be read again, what is saved, and what keeps it from elections."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

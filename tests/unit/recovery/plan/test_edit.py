@@ -1,7 +1,5 @@
 """Edits of a plan, and the differences they make."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.errors import Refused
@@ -23,7 +21,6 @@ LONGER_FENCED = offline(log(1, (0, 9), fenced=True), log(2, (0, 5)), number=10)
 
 
 DIR_OFFLINE = offline(log(1, (0, 9), log_dir_online=False), log(2, (0, 5)))
-MOVING = offline(log(1, (0, 9)), reassignment=Reassignment((4,), ()))
 UNREGISTERED = offline(log(2, (0, 9)), log(1, (0, 9)), log(3, (0, 9)), unregistered=(3,))
 
 
@@ -34,7 +31,7 @@ UNREGISTERED = offline(log(2, (0, 9)), log(1, (0, 9)), log(3, (0, 9)), unregiste
         pytest.param(EQUAL, 7, id="R16 not assigned"),
         pytest.param(DIR_OFFLINE, 1, id="R16 offline directory"),
         pytest.param(BOMB, 2, id="R01"),
-        pytest.param(MOVING, 1, id="R12"),
+        pytest.param(offline(log(1, (0, 9)), reassignment=Reassignment((4,), ())), 1, id="R12"),
         pytest.param(UNREGISTERED, 1, id="R12 unregistered"),
     ],
 )

@@ -1,7 +1,5 @@
 """A plan edited as a text: what comes back, and where it is wrong."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

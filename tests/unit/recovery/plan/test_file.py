@@ -1,7 +1,5 @@
 """Plans on disk: round trips, digests, and every way a file can be wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -126,13 +124,9 @@ def test_any_change_of_leaders_cluster_or_evidence_changes_the_digest(change: An
     assert not exclude(parse_plan(render_plan(plan), "plan.json"), SAFE.partition).altered
 
 
-def _entry(document: Any) -> Any:
-    return document["partitions"][0]
-
-
 EPOCH = r"breakglass\.records\[0\]\.evidence\.state\.leader_epoch"
 FAULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "not assigned": (lambda it: _entry(it).update(designatedLeader=7), "entry 1"),
+    "not assigned": (lambda it: it["partitions"][0].update(designatedLeader=7), "entry 1"),
     "no evidence": (lambda it: it["breakglass"].update(records=[]), "entry 1"),
     "recorded twice": (lambda it: it["breakglass"].update(records=2 * [_record(it)]), "records"),
     "no schema": (lambda it: it["breakglass"].pop("schema"), "schema"),

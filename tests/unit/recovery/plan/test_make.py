@@ -1,7 +1,5 @@
 """What goes into a plan, in what order, and at what price."""
 
-from __future__ import annotations
-
 import pytest
 
 from breakglass.services.guard.consent import Price

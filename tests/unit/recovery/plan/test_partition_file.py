@@ -1,7 +1,5 @@
 """JSON that people wrote: what is wrong, and in which line and column."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Plans on paper: digests, rows, notes, lists of partitions, what a plan was before."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

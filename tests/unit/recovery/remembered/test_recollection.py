@@ -1,7 +1,5 @@
 """Journals and memory of this account, and journals of colleagues, on disk."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What was heard of replicas is on disk for every later process, and a hostile file is named."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Rescues over real sockets and real files: what is saved, what is held back, what is not asked."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,7 +48,6 @@ COMMIT, ABORT = 1, 0
 UNHURRIED = DEADLINE_SECONDS
 """Ends a hang: no broker that answers at all is this slow."""
 ORDERS, BILLS = TopicPartition("orders", 3), TopicPartition("bills", 0)
-PRODUCER = (1_001, 2, 0)
 
 
 @dataclass
@@ -112,7 +109,7 @@ def batches(start: int, end: int, epoch: int) -> list[bytes]:
 
 
 def transactional(records: Sequence[Record], more: int = 0) -> bytes:
-    return batch(records, epoch=1, flags=TRANSACTIONAL | more, producer=PRODUCER)
+    return batch(records, epoch=1, flags=TRANSACTIONAL | more, producer=(1_001, 2, 0))
 
 
 def b2_holds(partition: TopicPartition = ORDERS, end: int = 150) -> HeldLog:

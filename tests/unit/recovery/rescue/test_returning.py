@@ -1,7 +1,5 @@
 """What a log would lose by following its leader, and when that is known to be rescued."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rescue from a broker's log folder: whole partitions, damage named, and nothing written there."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -42,7 +40,7 @@ from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from breakglass.services.topic_backup.summary import Gap, GapReason
 from tests.kit.program import Ended, breakglass
-from tests.unit.damage import Damage, emptied, flipped, removed, swapped
+from tests.unit.damage import Damage, cut, emptied, flipped, removed, replaced, swapped
 from tests.unit.divergence.test_log_source import tens, write
 
 CLUSTER, TOPIC_ID = "abcdefghijklmnopqrstuv", UUID("01020304-0506-0708-090a-0b0c0d0e0f10")
@@ -390,10 +388,6 @@ def test_a_log_is_saved_from_an_offset_on(
     assert (offsets(str(copied.path)) if copied.path else []) == list(kept)
 
 
-def replaced(path: Path, _: Path) -> None:
-    path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
-
-
 @pytest.mark.parametrize(
     "harm",
     [
@@ -454,10 +448,6 @@ def test_a_segment_whose_name_is_no_offset_is_refused(logs: Path) -> None:
 def one_byte_changed(path: Path, _: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:-6] + bytes([content[-6] ^ 1]) + content[-5:])
-
-
-def cut(path: Path, _: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
 
 
 EVERY = (removed, emptied, replaced, one_byte_changed, cut, swapped)

@@ -1,7 +1,5 @@
 """What is saved of each replica: tables, and every record of small logs counted by brute force."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path

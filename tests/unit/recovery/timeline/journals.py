@@ -1,7 +1,5 @@
 """Journals as recoveries write them, made by hand: also for the screen that shows them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

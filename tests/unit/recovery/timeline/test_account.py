@@ -1,7 +1,5 @@
 """What a journal tells of itself: in a line, and by partition."""
 
-from __future__ import annotations
-
 from pathlib import Path, PurePath
 
 import pytest

@@ -1,7 +1,5 @@
 """The timeline that is pasted: complete for an incident, bounded and inert for anything."""
 
-from __future__ import annotations
-
 import json
 import stat
 from pathlib import Path

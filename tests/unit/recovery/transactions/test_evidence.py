@@ -1,7 +1,5 @@
 """What a log that was passed over proves of an open transaction, and what it does not (R18)."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A marker ends all that its producer has open: all of it has to be of that transaction (R28)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Which lines of the partition list show that they are marked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NoReturn
@@ -65,10 +63,7 @@ def test_a_group_of_consecutive_partitions_is_marked_without_a_look_at_each_row(
     assert closed.key not in marks
 
 
-PARTS = st.lists(st.sampled_from(ROWS), min_size=1, unique=True)
-
-
-@given(st.lists(PARTS, max_size=6))
+@given(st.lists(st.lists(st.sampled_from(ROWS), min_size=1, unique=True), max_size=6))
 def test_groups_and_partitions_are_marked_as_in_a_set(parts: list[list[IncidentRow]]) -> None:
     marks, expected = Marks(), set[IncidentRow]()
     for rows in parts:

@@ -1,7 +1,5 @@
 """Places of backups made for a test: one in memory, one on disk, each in some form."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Stores: keys, compressed and encrypted objects, folders in which nothing is changed."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

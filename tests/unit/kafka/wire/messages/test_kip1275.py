@@ -1,7 +1,5 @@
 """ElectLeaders v0-3 and GetReplicaLogInfo v0 on the wire, and what is refused to go there."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +24,6 @@ LEDGER_1 = TopicPartition("ledger", 1)
 TOPIC = UUID("00112233-4455-6677-8899-aabbccddeeff")
 TOPIC_HEX = TOPIC.hex
 
-INT32 = st.integers(-(2**31), 2**31 - 1)
 PARTITIONS = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
 LEADERS = st.dictionaries(PARTITIONS, st.integers(0, 2**31 - 1), min_size=1, max_size=20)
 
@@ -70,7 +67,7 @@ class TestElectLeaders:
     def test_an_election_without_designees_is_kafkas(self, version: int, sent: str) -> None:
         assert election(0).encode(version=version) == bytes.fromhex(sent)
 
-    @given(LEADERS, INT32, st.data())
+    @given(LEADERS, st.integers(-(2**31), 2**31 - 1), st.data())
     def test_a_designated_election_comes_back_as_it_was_sent_or_cut_short_is_malformed(
         self, leaders: dict[TopicPartition, int], timeout_ms: int, data: st.DataObject
     ) -> None:

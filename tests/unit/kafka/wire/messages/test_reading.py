@@ -1,7 +1,5 @@
 """The messages that read a cluster: parsed without others, and the same as kafka-python's own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +16,6 @@ from tests.kit.fake_cluster import FakeCluster
 ROOT = Path(__file__).parents[5]
 COUNT = 60
 MESSAGES = [name for name in vars(reading) if name.endswith(("Request", "Response"))]
-THEIRS = {**vars(admin), **vars(consumer)}
 CHANGED_BY_KAFKA_PYTHON = {"DescribeClusterResponse", "ListOffsetsRequest"}
 """A field has another name there, or a default; here neither is used."""
 READING = """
@@ -59,6 +56,6 @@ def test_an_array_that_cannot_be_null_is_refused_where_it_is() -> None:
 
 def test_each_message_is_the_one_of_kafka_python() -> None:
     for name in MESSAGES:
-        ours, theirs = getattr(reading, name), THEIRS[name]
+        ours, theirs = getattr(reading, name), {**vars(admin), **vars(consumer)}[name]
         assert (ours.API_KEY, ours.valid_versions) == (theirs.API_KEY, theirs.valid_versions)
         assert name in CHANGED_BY_KAFKA_PYTHON or ours.json == theirs.json, name
