@@ -532,10 +532,8 @@ def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
 def _step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManager) -> Iterator[str]:
     """The commands of each machine, in the order of starts."""
     from breakglass.services.quorum.machine_steps import (
-        POD_HINT,
         STOP,
         machine_steps,
-        way_back,
     )
 
     yield "Stop what formats or restarts nodes by itself: operators, --ignore-formatted."
@@ -545,7 +543,7 @@ def _step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManage
         yield ""
         yield f"{number}. {step.title}: {step.node.reason}."
         if step.commands and manager is ServiceManager.POD:
-            yield f"   {POD_HINT.format(name=step.node.name)}"
+            yield f"   In a pod that mounts the volume of {step.node.name}, which is stopped:"
         yield from (f"    {line}" for line in step.commands)
         if step.settings:
             unless = ", unless its list has this voter already" if step.node.broker else ""
@@ -557,4 +555,7 @@ def _step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManage
         yield f"   {step.then}"
     yield ""
     yield "After the last step: breakglass quorum watch PLAN --bootstrap-server HOST:PORT"
-    yield way_back(digest)
+    yield (
+        "To go back: stop every node, delete __cluster_metadata-0 where it was put, and move back "
+        f"what is in the folders that end in .aside-{digest[:8]}."
+    )

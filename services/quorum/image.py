@@ -90,6 +90,8 @@ class MetadataImage:
     notes: list[ChangeNote] = field(default_factory=list)
     unknown: list[tuple[int, str]] = field(default_factory=list)
     """Records that could not be decoded: offset, type and version."""
+    marks: list[tuple[int, bool]] = field(default_factory=list)
+    """Where metadata transactions begin (true) and end."""
     _at: int = 0
     _at_ms: int | None = None
     _open: int | None = None
@@ -122,12 +124,18 @@ class MetadataImage:
                 if self.values.get(key) != value:
                     self._note(key)
         self.values, self._open = loaded.values, None
+        self.marks.append((snapshot.offset - 1, False))
         self.unknown += [(snapshot.offset - 1, name) for _, name in loaded.unknown]
 
     def finish(self) -> None:
         """Drop an open transaction: no node acts by it before its end."""
         if self._open is not None:
-            self._abort({})
+            self._abort(None)
+            self.marks.pop()
+
+    def open_at(self, offset: int) -> bool:
+        """Whether a log that ends at *offset* ends inside a metadata transaction."""
+        return next((begins for at, begins in reversed(self.marks) if at < offset), False)
 
     def changes(self, since: int) -> Iterator[MetadataChange]:
         """What became of each key from the offset *since* on, in the order of first changes."""
@@ -161,20 +169,25 @@ class MetadataImage:
 
     def _begin(self, _: Any) -> None:
         self._open = len(self.notes)
+        self.marks.append((self._at, True))
 
     def _end(self, _: Any) -> None:
         if self._open is not None:
             # A copy that ends inside a transaction has none of it.
             ended = self.notes[self._open :] if self._at >= self.noted_from else ()
             self.notes[self._open :] = [one._replace(offset=self._at) for one in ended]
-        self._open = None
+        self._close()
 
     def _abort(self, _: Any) -> None:
         begun = self._open or 0
         for note in reversed(self.notes[begun:]):
             _put(self.values, note.key, note.before)
         del self.notes[begun:]
+        self._close()
+
+    def _close(self) -> None:
         self._open = None
+        self.marks.append((self._at, False))
 
     def _topic(self, fields: Any) -> None:
         self._set(("topic", fields.topic_id), fields.name)

@@ -79,6 +79,8 @@ class QuorumInspection:
     """The state of the cluster by the chosen copy."""
     producer_id: int = 0
     """The next producer id by the best copy."""
+    in_transaction: bool = False
+    """The chosen copy ends inside a metadata transaction."""
 
     @property
     def in_order(self) -> bool:
@@ -150,7 +152,7 @@ def _inspected(
     lacks: list[CopyLack] = []
     data: DataFindings | Unknown | None = None
     state: Mapping[Key, Any] | Unknown
-    producer_id = 0
+    producer_id, inside = 0, False
     try:
         image = replay(agreeing, min(known, default=best.shared))
         unknown = tuple(image.unknown)
@@ -170,11 +172,12 @@ def _inspected(
             lacks.append(CopyLack(one, records, changes, _own(one)))
         producer_id = image.values.get(("producer ids",), 0)
         if choice.proved and choice.shared >= image.noted_from:
-            state = image.before(choice.shared)
+            state, inside = image.before(choice.shared), image.open_at(choice.shared)
         else:
             # Not proved to be a prefix of the best copy, so it speaks for itself.
             alone = replay([choice.copy], choice.copy.end.offset)
             state, unknown = alone.values, (*unknown, *alone.unknown)
+            inside = alone.open_at(choice.copy.end.offset)
         if folders:
             data = compare_data(folders, state, go_on)
     except BreakglassError as error:
@@ -196,6 +199,7 @@ def _inspected(
         data=data,
         state=state,
         producer_id=producer_id,
+        in_transaction=inside,
     )
 
 

@@ -67,7 +67,6 @@ _START = {
     ServiceManager.PROCESS: "bin/kafka-server-start.sh -daemon config/server.properties",
     ServiceManager.POD: "kubectl scale statefulset NAME --replicas=COUNT",
 }
-POD_HINT = "In a pod that mounts the volume of {name} while {name} itself is stopped:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ def _promote(
         f"for one in {own}; do",
         '  test ! -e "$one" || mv "$one" "$ASIDE/"',
         "done",
-        'cp -R "$PROMOTED/." "$METADATA_DIR/"',
+        f'test -e "$METADATA_DIR/{METADATA_FOLDER}" || cp -R "$PROMOTED/." "$METADATA_DIR/"',
         f'chown -R "$(stat -c %u:%g "$METADATA_DIR")" {own}',
     )
     settings = (
@@ -158,7 +157,7 @@ def _broker(
             *_variables(node, digest, out),
             'mkdir -p "$ASIDE"',
             f'test ! -e {own} || mv {own} "$ASIDE/"',
-            f'cp -R "$PROMOTED/{METADATA_FOLDER}" "$METADATA_DIR/"',
+            f'test -e {own} || cp -R "$PROMOTED/{METADATA_FOLDER}" "$METADATA_DIR/"',
             f'chown -R "$(stat -c %u:%g "$METADATA_DIR")" {own}',
         )
     folders = node.data or ((node.folder.parent,) if node.folder else ())
@@ -181,13 +180,4 @@ def _variables(node: NodeStep, digest: str, out: Path) -> tuple[str, ...]:
         f"METADATA_DIR={named}    # its metadata.log.dir, or else the first of its log.dirs",
         f'ASIDE="$METADATA_DIR.aside-{digest[:8]}"    # next to it; keep it',
         f"PROMOTED={shlex.quote(str(out))}    # copy this folder to the machine",
-    )
-
-
-def way_back(digest: str) -> str:
-    """How what was done is undone."""
-    named = f".aside-{digest[:8]}"
-    return (
-        f"To go back: stop every node, delete {METADATA_FOLDER} where it was put, and move back "
-        f"what is in the folders that end in {named}."
     )

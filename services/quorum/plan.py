@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,7 +21,6 @@ from breakglass.services.clock import now_ms
 from breakglass.services.errors import (
     MalformedInput,
     Refused,
-    StorageError,
     UnsupportedSchema,
     UsageError,
 )
@@ -89,6 +87,8 @@ class QuorumPlan:
     epoch: int
     """Of what is appended, and in the new quorum-state; the voter leads at a later one."""
     next_producer_id: int
+    aborts: bool
+    """The copy ends inside a metadata transaction: what is appended must not be part of it."""
     mending: Mending
     partition_version: int
     nodes: tuple[NodeStep, ...]
@@ -110,6 +110,8 @@ class QuorumPlan:
 
     def records(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
         """The metadata records to append: name, version, fields."""
+        if self.aborts:
+            yield "AbortTransactionRecord", 0, {"reason": "the log ended inside the transaction"}
         yield from mended_records(self.mending, self.partition_version)
         fields = {"broker_id": -1, "broker_epoch": -1, "next_producer_id": self.next_producer_id}
         yield "ProducerIdsRecord", 0, fields
@@ -133,38 +135,31 @@ class QuorumPlan:
 
     def document(self) -> dict[str, Any]:
         """The plan as JSON has it, with its digest."""
-        voter = self.request.voter
-        content: dict[str, Any] = {
-            "schema": SCHEMA,
-            "cluster_id": self.cluster_id,
-            "request": {
-                "sources": list(self.request.sources),
-                "copy": self.request.copy,
-                "voter": {**voter._asdict(), "directory_id": kafka_id(voter.directory_id)},
-                "made_at_ms": self.request.made_at_ms,
-            },
-            "inputs": list(self.inputs),
-            "dynamic": self.dynamic,
-            "log_end": self.copy.end.offset,
-            "epoch": self.epoch,
-            "records": [
-                {"record": name, "version": version, "fields": _plain(fields)}
-                for name, version, fields in self.records()
-            ],
-            "nodes": [_plain({**one._asdict(), "name": one.name}) for one in self.nodes],
-            "mended": [f"{one.partition}: {one.why}" for one in self.mending.partitions],
-            "lost": {
-                "records": None if isinstance(self.lost, Unknown) else self.lost,
-                "changes": list(self.lost_changes),
-                "strays": list(self.strays),
-                "forks": list(self.forks),
-            },
-            "ends": dict(self.ends),
-            "strays_before": list(self.strays_before),
-            "missing": list(self.missing),
-            "unknown": list(self.unknown),
-            "consent": [phrase for phrase, _ in self.phrases],
-        }
+        lost = None if isinstance(self.lost, Unknown) else self.lost
+        said = {"changes": self.lost_changes, "strays": self.strays, "forks": self.forks}
+        content: dict[str, Any] = _plain(
+            {
+                "schema": SCHEMA,
+                "cluster_id": self.cluster_id,
+                "request": {**self.request._asdict(), "voter": self.request.voter._asdict()},
+                "inputs": self.inputs,
+                "dynamic": self.dynamic,
+                "log_end": self.copy.end.offset,
+                "epoch": self.epoch,
+                "records": [
+                    {"record": name, "version": version, "fields": fields}
+                    for name, version, fields in self.records()
+                ],
+                "nodes": [{**one._asdict(), "name": one.name} for one in self.nodes],
+                "mended": [f"{one.partition}: {one.why}" for one in self.mending.partitions],
+                "lost": {"records": lost, **said},
+                "ends": self.ends,
+                "strays_before": self.strays_before,
+                "missing": self.missing,
+                "unknown": self.unknown,
+                "consent": [phrase for phrase, _ in self.phrases],
+            }
+        )
         return {**content, "digest": digest_of(content)}
 
 
@@ -200,11 +195,6 @@ def make_plan(
     new = _voter(voter, found.state if isinstance(found.state, Mapping) else {})
     absolute = tuple(f"log:{one.path}" for one in found.named)
     return plan_of(found, QuorumRequest(absolute, chosen, new, now_ms()))
-
-
-def plan_again(request: QuorumRequest, go_on: Callable[[], object] = lambda: None) -> QuorumPlan:
-    """The plan that the same request makes of the folders now. Raises as `make_plan`."""
-    return plan_of(inspect_copies(request.sources, request.copy, go_on), request)
 
 
 def _voter(text: str, state: Mapping[Key, Any]) -> NewVoter:
@@ -288,6 +278,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         dynamic=isinstance(chosen.copy.voters, VoterSet) and chosen.copy.voters.dynamic,
         epoch=epoch,
         next_producer_id=-(-used // BLOCK) * BLOCK + PRODUCER_IDS_ABOVE,
+        aborts=found.in_transaction,
         mending=mending,
         partition_version=1 if level >= DIRECTORIES_SINCE else 0,
         nodes=tuple(_nodes(found, mending, request.voter, voters, brokers)),
@@ -510,15 +501,12 @@ def write_plan(path: Path, text: str) -> None:
         UsageError: the file exists.
         StorageError: it cannot be written.
     """
-    try:
-        with storage_errors(str(path)), open(path, "x", opener=open_new, encoding="ascii") as file:
-            file.write(f"{text}\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except StorageError as error:
-        if isinstance(error.__cause__, FileExistsError):
-            raise UsageError(f"{path} exists already and is kept: name another file.") from error
-        raise
+    if path.exists():
+        raise UsageError(f"{path} exists already and is kept: name another file.")
+    with storage_errors(str(path)), open(path, "x", opener=open_new, encoding="ascii") as file:
+        file.write(f"{text}\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def read_request(path: Path) -> tuple[QuorumRequest, dict[str, Any]]:
@@ -549,11 +537,3 @@ def read_request(path: Path) -> tuple[QuorumRequest, dict[str, Any]]:
     except (KeyError, TypeError, ValueError) as error:
         raise MalformedInput(f"{path} is no plan of breakglass quorum plan ({error}).") from error
     return request, document
-
-
-def changed_inputs(before: Sequence[Mapping[str, Any]], after: QuorumPlan) -> Iterator[str]:
-    """The folders that are no longer as the plan has them."""
-    now = {one["path"]: json.loads(json.dumps(one)) for one in after.inputs}
-    for one in before:
-        if now.get(one["path"]) != one:
-            yield str(one["path"])

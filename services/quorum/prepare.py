@@ -33,6 +33,7 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.quorum.change_words import kafka_id
 from breakglass.services.quorum.comparison import Relation, compare_copies
 from breakglass.services.quorum.image import replay
+from breakglass.services.quorum.inspection import inspect_copies
 from breakglass.services.quorum.metadata_copy import (
     METADATA_FOLDER,
     QUORUM_STATE,
@@ -40,12 +41,11 @@ from breakglass.services.quorum.metadata_copy import (
     VoterSet,
     read_copy,
 )
-from breakglass.services.quorum.plan import QuorumPlan, changed_inputs, plan_again, read_request
+from breakglass.services.quorum.plan import QuorumPlan, plan_of, read_request
 from breakglass.services.quorum.records import (
     encode_batch,
     encode_control,
     encode_record,
-    struct_of,
 )
 from breakglass.services.record_batches import ControlType
 from breakglass.services.recovery.rescue.broker_folder import (
@@ -76,10 +76,12 @@ class PrepareQuorum(Act[QuorumPlan]):
 
     def freeze(self, front: Front) -> Frozen[QuorumPlan]:  # noqa: ARG002
         request, document = read_request(self.file)
-        plan = plan_again(request)
-        if plan.document()["digest"] != document["digest"]:
-            changed = ", ".join(changed_inputs(document["inputs"], plan)) or "what is decided"
-            raise EvidenceChanged(f"Changed since the plan was made: {changed}. Make it again.")
+        plan = plan_of(inspect_copies(request.sources, request.copy), request)
+        now = plan.document()
+        if now["digest"] != document["digest"]:
+            changed = [one["path"] for one in document["inputs"] if one not in now["inputs"]]
+            named = ", ".join(changed) or "what is decided"
+            raise EvidenceChanged(f"Changed since the plan was made: {named}. Make it again.")
         out = self.out.absolute()
         if out.exists():
             raise UsageError(f"--out {out} exists: name a folder that does not.")
@@ -149,30 +151,21 @@ def write_promoted(plan: QuorumPlan, out: Path) -> None:
 
 def appended(plan: QuorumPlan) -> Iterator[tuple[int, bytes]]:
     """The batches to append: the number of records and the bytes of each."""
-    at, offset, now = plan.copy.end.offset, plan.copy.end.offset, plan.request.made_at_ms
+    offset, now = plan.copy.end.offset, plan.request.made_at_ms
     if plan.dynamic:
         voter = plan.request.voter
-        endpoint = struct_of(
-            *("VotersRecord", "Voter.Endpoint"),
-            name=voter.listener,
-            host=voter.host,
-            port=voter.port,
-        )
-        feature = struct_of(
-            *("VotersRecord", "Voter.KRaftVersionFeature"),
-            min_supported_version=0,
-            max_supported_version=MAX_KRAFT_VERSION,
-        )
-        one = struct_of(
-            *("VotersRecord", "Voter"),
-            voter_id=voter.node,
-            voter_directory_id=voter.directory_id,
-            endpoints=[endpoint],
-            k_raft_version_feature=feature,
-        )
+        one = {
+            "voter_id": voter.node,
+            "voter_directory_id": voter.directory_id,
+            "endpoints": [{"name": voter.listener, "host": voter.host, "port": voter.port}],
+            "k_raft_version_feature": {
+                "min_supported_version": 0,
+                "max_supported_version": MAX_KRAFT_VERSION,
+            },
+        }
         record = encode_control(ControlType.KRAFT_VOTERS, "VotersRecord", voters=[one])
         yield 1, encode_batch(offset, plan.epoch, [record], now, control=True)
-        offset = at + 1
+        offset += 1
     records = [encode_record(name, version, **fields) for name, version, fields in plan.records()]
     for start in range(0, len(records), IN_BATCH):
         some = records[start : start + IN_BATCH]

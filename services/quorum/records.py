@@ -89,14 +89,6 @@ def encode_control(kind: ControlType, name: str, /, **fields: object) -> tuple[b
     return CONTROL_KEY.pack(0, kind), _encoded(name, 0, **fields)
 
 
-def struct_of(name: str, inside: str, /, **fields: object) -> object:
-    """A member of an array, or a structure *inside* the record *name*."""
-    found = _class(name)
-    for part in inside.split("."):
-        found = getattr(found, part)
-    return found(version=0, **fields)
-
-
 def encode_batch(
     offset: int,
     epoch: int,

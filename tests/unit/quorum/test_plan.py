@@ -258,6 +258,23 @@ def test_q14_a_snapshot_past_the_last_batch_is_where_the_log_goes_on(folders: Fo
     assert (written.log_start, written.damage) == (end, ())
 
 
+def test_q14_an_open_metadata_transaction_is_aborted_before_anything_is_appended(
+    folders: Folders,
+) -> None:
+    log = whole_log()
+    log.add(record("BeginTransactionRecord"), *topic("ledger", LEDGER, (1, 2)))
+    short = log.fork()
+    log.add(record("EndTransactionRecord"))
+    folders.save(101, log)
+    one = folders.save(1, short)
+    document = folders.planned("--copy", f"log:{one}")
+    names = [one["record"] for one in document["records"]]
+    assert names == ["AbortTransactionRecord", "ProducerIdsRecord"]
+    assert folders.prepare("--write").code == 0
+    (folders.root / "plan").unlink()
+    assert [one["record"] for one in folders.planned()["records"]] == ["ProducerIdsRecord"]
+
+
 def test_q14_a_torn_tail_is_not_taken_along(folders: Folders) -> None:
     log = whole_log()
     folder = folders.save(101, log)
