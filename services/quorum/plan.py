@@ -27,7 +27,7 @@ from breakglass.services.errors import (
 from breakglass.services.model import Unknown
 from breakglass.services.quorum.change_words import kafka_id
 from breakglass.services.quorum.comparison import ComparedCopy, Relation
-from breakglass.services.quorum.data_folders import DataFindings
+from breakglass.services.quorum.data_folders import DataFindings, Mending, mend, mended_records
 from breakglass.services.quorum.image import (
     BrokerRegistration,
     ControllerRegistration,
@@ -35,7 +35,6 @@ from breakglass.services.quorum.image import (
 )
 from breakglass.services.quorum.inspection import QuorumInspection, inspect_copies
 from breakglass.services.quorum.machine_steps import NodeAction, NodeStep
-from breakglass.services.quorum.mending import Mending, mend, mended_records
 from breakglass.services.quorum.metadata_copy import MetadataCopy, VoterSet
 from breakglass.services.recovery.plan.partition_file import digest_of, parse_json, read_text
 from breakglass.services.rights import open_new

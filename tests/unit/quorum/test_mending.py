@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.model import TopicPartition
-from breakglass.services.quorum.data_folders import FoundReplica
+from breakglass.services.quorum.data_folders import FoundReplica, Mending, mend
 from breakglass.services.quorum.image import Key, PartitionMetadata
-from breakglass.services.quorum.mending import Mending, mend
 from breakglass.services.quorum.metadata_copy import LogPosition
 from tests.unit.quorum.clusters import LEDGER, ORDERS
 
