@@ -45,7 +45,7 @@ def main(options: Options) -> bool:
         print(f"{segment.stat().st_size / 1e6:,.0f} MB a copy, {partitions:,} partitions")
         for name, one in (("breakglass, 3 copies", found), ("DumpLogSegments, 1 copy", tool)):
             print(f"  {name:<44} {one.wall:6.2f} s   cpu {one.cpu:5.2f} s   {one.peak_rss:4.0f} MB")
-        fast = meets("processor time", found.cpu, MOST_SECONDS, " s")
+        fast = meets("time", found.wall, MOST_SECONDS, " s")
         return meets("memory", found.peak_rss, MOST_MEGABYTES, " MB") and fast
 
 

@@ -85,7 +85,7 @@ class GuardedCommand(Generic[T]):
         if self._connection is not None:
             return self._connection.power(self._act.doing)
         if not write:
-            raise ReadOnly(f"{self._act.doing} changes the store: add --write")
+            raise ReadOnly(f"{self._act.doing} changes {self._act.changes}: add --write")
         return None
 
     def _tell(self, event: ActEvent) -> None:

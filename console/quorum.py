@@ -1,18 +1,29 @@
-"""`breakglass quorum`: which copy of the metadata loses least when the controllers are gone."""
+"""`breakglass quorum`: brings a cluster back from a copy of the metadata, without controllers."""
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.exits import FAILED, StopSignal
-from breakglass.console.options import AsJson
+from breakglass.console.guarded import GuardedCommand, say_facts
+from breakglass.console.options import (
+    SECONDS,
+    AsJson,
+    GivenConsent,
+    Seconds,
+    connected,
+    with_groups,
+)
 from breakglass.console.output import (
     columns,
+    json_text,
     members,
     of_partition,
     print_json,
@@ -20,7 +31,10 @@ from breakglass.console.output import (
     print_table,
     say,
 )
+from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services.model import Unknown
+from breakglass.services.patience import REQUEST
+from breakglass.services.quorum.machine_steps import ServiceManager
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
@@ -29,48 +43,54 @@ if TYPE_CHECKING:
     from breakglass.services.quorum.data_folders import DataFindings
     from breakglass.services.quorum.inspection import CopyLack, QuorumInspection
     from breakglass.services.quorum.metadata_copy import Batch
+    from breakglass.services.quorum.plan import QuorumPlan
 
-app = new_app("Compare copies of the controllers' metadata log.")
+app = new_app("Bring a cluster back when the controllers are gone.")
 
 SHOWN = 10
 """Lines of one kind that the text shows; the document has all of them."""
 COLUMNS = columns(
     "Copy", "Node", ">Start", ">End", ">Epoch", ">Snapshots", "Voters", "Newest record", "Compared"
 )
+EVERY_SECONDS = 1.0
+BACK = "The cluster is back as the plan has it: leader, brokers, ISRs, log ends."
+NODES = columns("Node", "Metadata folder", "Action", "Reason")
 CAVEATS = (
     "Kafka does not store the metadata log's high watermark: the last records of a copy may not "
     "have been committed.",
     "A machine whose folders were not named may have a newer copy: each controller and each broker "
     "has one.",
 )
+NEW = "A new file or folder to write."
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="log:DIR...",
+        help="Folders of log.dirs, of controllers and brokers; or copies of them.",
+        show_default=False,
+    ),
+]
+Plan = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan of quorum plan.")]
+ChosenCopy = Annotated[
+    str | None,
+    typer.Option("--copy", metavar="log:DIR", help="Choose this copy, not the best one."),
+]
 
 
 @app.callback()
 def quorum() -> None:
-    """Find the copy of the metadata log that loses least, when the controllers are gone.
+    """Bring a cluster back from the best copy of the metadata log, when the controllers are gone.
 
-    Each controller has a copy of the metadata log, and so has each broker.
+    Each controller has a copy of the metadata log, and so has each broker. inspect compares the
+    copies, plan decides what becomes of each node, prepare writes the folder of the new controller,
+    watch follows the return.
     """
 
 
 @app.command()
 def inspect(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="log:DIR...",
-            help="Folders of log.dirs, of controllers and brokers; or copies of them.",
-            show_default=False,
-        ),
-    ],
-    copy: Annotated[
-        str | None,
-        typer.Option(
-            "--copy",
-            metavar="log:DIR",
-            help="Say what the cluster loses if it comes back from this copy, not from the best.",
-        ),
-    ] = None,
+    sources: Sources,
+    copy: ChosenCopy = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare copies of the metadata log, and say what each lacks against the best one.
@@ -88,16 +108,142 @@ def inspect(
         stop.armed()
         found = inspect_copies(sources, copy, stop.go_on)
     if as_json:
-        print_json({**_document(found), "caveats": CAVEATS})
+        print_json({**_inspection_document(found), "caveats": CAVEATS})
     else:
-        print_table(COLUMNS, [_row(one) for one in found.copies])
-        print_lines(_lines(found))
+        print_table(COLUMNS, [_copy_row(one) for one in found.copies])
+        print_lines(_inspection_lines(found))
     for caveat in CAVEATS:
         say(caveat)
     raise typer.Exit(0 if found.in_order else FAILED)
 
 
-def _row(one: ComparedCopy) -> Sequence[object]:
+@app.command()
+def plan(
+    sources: Sources,
+    voter: Annotated[
+        str,
+        typer.Option(
+            "--voter",
+            metavar="N[@HOST:PORT]",
+            help="The controller that leads alone, with the address of its controller listener.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="PLAN", help=NEW)],
+    copy: ChosenCopy = None,
+    as_json: AsJson = False,
+) -> None:
+    """Decide how the cluster comes back from one copy of the metadata, under one new voter.
+
+    Name every folder that you can read, metadata and data, and stop the controllers first. The plan
+    has the epoch and the records to append, what to do with the metadata folder of each node, and
+    what is lost. Nothing but the plan is written.
+    """
+    from breakglass.services.quorum.plan import make_plan, write_plan
+
+    with StopSignal() as stop:
+        stop.armed()
+        made = make_plan(sources, voter, copy, stop.go_on)
+    document = made.document()
+    write_plan(out, json_text(document, 1))
+    if as_json:
+        print_json(document)
+        return
+    print_table(NODES, _node_rows(made))
+    print_lines(_plan_lines(made))
+    say(f"Plan {document['digest'][:8]} is in {out}.")
+
+
+@app.command()
+@with_groups
+def prepare(
+    plan: Plan,
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help=NEW),
+    ],
+    manager: Annotated[
+        ServiceManager,
+        typer.Option("--manager", help="What starts and stops the nodes, for the commands."),
+    ] = ServiceManager.SYSTEMD,
+    write: Annotated[
+        bool,
+        typer.Option(
+            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
+        ),
+    ] = False,
+    *,
+    consent: GivenConsent,
+    as_json: AsJson = False,
+) -> None:
+    """Write the metadata folder of the new controller, and print the commands for each machine.
+
+    Reads every folder of the plan again, and refuses if one of them changed. The folder is new; no
+    folder of a node is written to. It is read again before it gets its name.
+    """
+    from breakglass.services.quorum.machine_steps import machine_steps
+    from breakglass.services.quorum.prepare import PrepareQuorum
+
+    command = GuardedCommand(PrepareQuorum(plan, out), consent)
+    frozen = command.freeze()
+    say_facts(frozen.facts)
+    for remark in frozen.remarks:
+        say(remark)
+    made = command.carry_out(frozen, write=write).value
+    say(f"{out} is written, and was read again: it has the chosen copy and what is appended.")
+    if as_json:
+        steps = [
+            {
+                **members(step, "title commands settings start check then"),
+                **members(step.node, "node broker action reason folder"),
+            }
+            for step in machine_steps(made, frozen.source, out.absolute(), manager)
+        ]
+        print_json({"schema": 1, "out": out.absolute(), "digest": frozen.source, "steps": steps})
+    else:
+        print_lines(_step_lines(made, frozen.source, out.absolute(), manager))
+
+
+@app.command()
+@connected
+def watch(
+    connection: Connection,
+    plan: Plan,
+    duration: Seconds = SECONDS,
+    as_json: AsJson = False,
+) -> None:
+    """Follow the return of a cluster by a plan, until it is back or a step went wrong.
+
+    Looks each second at the leader of the controllers and its epoch, the brokers, the ISRs and the
+    log ends, and at new -stray folders in the plan's log directories on this machine. Ends with 0
+    if nothing is awaited, and with 1 if a step went wrong or --within has passed.
+    """
+    from breakglass.services.quorum.plan import read_request
+    from breakglass.services.quorum.watch import ReturnProgress, look_at_return
+
+    _, document = read_request(plan)
+    progress, said = ReturnProgress(), None
+    deadline = deadline_after(duration)
+    with StopSignal() as stop, connection.reading() as client:
+        stop.armed()
+        while not deadline.passed:
+            progress = look_at_return(client, document, deadline.sooner(REQUEST))
+            if progress != said:
+                for line in () if progress.wrong else progress.awaited:
+                    say(line)
+            said = progress
+            if progress.wrong or not progress.awaited or stop.requested:
+                break
+            time.sleep(EVERY_SECONDS)
+    back = not progress.wrong and not progress.awaited
+    if as_json:
+        print_json({"schema": 1, "back": back, **members(progress, "wrong awaited")})
+    else:
+        print_lines(progress.wrong or progress.awaited or [BACK])
+    raise typer.Exit(0 if back else FAILED)
+
+
+def _copy_row(one: ComparedCopy) -> Sequence[object]:
+    """A copy as a row of `COLUMNS`."""
     copy = one.copy
     return (
         copy.path.parent,
@@ -112,7 +258,8 @@ def _row(one: ComparedCopy) -> Sequence[object]:
     )
 
 
-def _lines(found: QuorumInspection) -> Iterator[str]:
+def _inspection_lines(found: QuorumInspection) -> Iterator[str]:
+    """What was found, in sentences."""
     best = found.copies[0].copy
     yield (
         f"The best copy is {best.path}: epoch {best.end.epoch}, log end {best.end.offset:,}. "
@@ -137,8 +284,8 @@ def _lines(found: QuorumInspection) -> Iterator[str]:
         yield (
             f"{compared.copy.path} has snapshots past what {found.chosen.copy.path} has: {names}. "
             "Kafka keeps them when it truncates the log, and the node then shows what they have. "
-            "Before you start this node under the other copy, put a copy of that folder in place "
-            "of this one, with this node's quorum-state."
+            "Before you start this node under the other copy, replace its folder as quorum prepare "
+            "prints it."
         )
     match found.data:
         case Unknown(reason):
@@ -271,7 +418,8 @@ def _first(lines: Sequence[str]) -> Iterator[str]:
         yield f"  and {len(lines) - SHOWN:,} more (--json has them)"
 
 
-def _document(found: QuorumInspection) -> dict[str, Any]:
+def _inspection_document(found: QuorumInspection) -> dict[str, Any]:
+    """What was found, as a document."""
     return {
         "schema": 1,
         "in_order": found.in_order,
@@ -338,3 +486,76 @@ def _copy(one: ComparedCopy) -> dict[str, Any]:
             "copy": fork.copy and fork.copy._asdict(),
         },
     }
+
+
+def _node_rows(plan: QuorumPlan) -> Iterator[Sequence[object]]:
+    """A row of each node, in the order of starts."""
+    for one in plan.nodes:
+        yield one.name, one.folder or "not named", one.action, one.reason
+
+
+def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
+    """What the plan brings back, what is lost, and what cannot be known."""
+    copy, voter = plan.copy, plan.request.voter
+    kind = "dynamic" if plan.dynamic else "static"
+    yield (
+        f"Controller {voter} leads alone ({kind} quorum), from {copy.path}: log end "
+        f"{copy.end.offset:,}, last epoch {copy.end.epoch}, newest record "
+        f"{time_text(copy.newest_ms)}."
+    )
+    yield (
+        f"Appended at epoch {plan.epoch:,}, above every epoch that was read: "
+        f"{'a VotersRecord of this voter, ' if plan.dynamic else ''}"
+        f"next producer id {plan.next_producer_id:,}, new topics {len(plan.mending.topics):,}, "
+        f"partitions {len(plan.mending.partitions):,}."
+    )
+    if isinstance(plan.lost, Unknown):
+        yield f"What the chosen copy lacks is unknown: {plan.lost.reason}."
+    else:
+        yield f"Records of the best copy that the chosen one lacks: {plan.lost:,}."
+    for title, lines in (
+        ("Lost changes", plan.lost_changes),
+        (
+            "Mended by the data folders",
+            [f"{one.partition}: {one.why}" for one in plan.mending.partitions],
+        ),
+        ("Folders that brokers will rename to -stray", plan.strays),
+        ("Copies that are given up, from the offset where they part", plan.forks),
+        ("Not named, so it may have more than any folder here", plan.missing),
+        ("Unknown", plan.unknown),
+    ):
+        if lines:
+            yield f"{title}: {len(lines):,}."
+            yield from _first(lines)
+
+
+def _step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManager) -> Iterator[str]:
+    """The commands of each machine, in the order of starts."""
+    from breakglass.services.quorum.machine_steps import (
+        STOP,
+        machine_steps,
+    )
+
+    yield "Stop what formats or restarts nodes by itself: operators, --ignore-formatted."
+    yield "Stop every node that these steps start, before the first of them:"
+    yield f"    {STOP[manager]}"
+    for number, step in enumerate(machine_steps(plan, digest, out, manager), 1):
+        yield ""
+        yield f"{number}. {step.title}: {step.node.reason}."
+        if step.commands and manager is ServiceManager.POD:
+            yield f"   In a pod that mounts the volume of {step.node.name}, which is stopped:"
+        yield from (f"    {line}" for line in step.commands)
+        if step.settings:
+            unless = ", unless its list has this voter already" if step.node.broker else ""
+            yield f"   In its configuration{unless}:"
+            yield from (f"    {line}" for line in step.settings)
+        if step.start:
+            yield "   Start it, then look:"
+            yield from (f"    {line}" for line in (step.start, *step.check))
+        yield f"   {step.then}"
+    yield ""
+    yield "After the last step: breakglass quorum watch PLAN --bootstrap-server HOST:PORT"
+    yield (
+        "To go back: stop every node, delete __cluster_metadata-0 where it was put, and move back "
+        f"what is in the folders that end in .aside-{digest[:8]}."
+    )

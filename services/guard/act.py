@@ -214,6 +214,8 @@ class Act(ABC, Generic[T]):
 
     doing: ClassVar[str]
     """``deleting a checkpoint``: what a session without ``--write`` is refused."""
+    changes: ClassVar[str] = "the store"
+    """What an act changes that is about no cluster."""
 
     @abstractmethod
     def freeze(self, front: Front) -> Frozen[T]:

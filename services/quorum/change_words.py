@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from breakglass.services.quorum.image import (
     TOPIC_SETTINGS,
@@ -78,9 +79,9 @@ _OPERATIONS = (
 _PERMISSIONS = ("?", "any", "deny", "allow")
 
 
-def topic_id_text(topic_id: bytes) -> str:
-    """A topic id as Kafka writes it."""
-    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+def kafka_id(value: UUID | None) -> str:
+    """The id of a topic or a directory as Kafka writes it."""
+    return base64.urlsafe_b64encode((value or UUID(int=0)).bytes).decode().rstrip("=")
 
 
 def said_changes(
@@ -88,10 +89,10 @@ def said_changes(
 ) -> tuple[SaidChange, ...]:
     """*changes* in words, by kind; *values* is the state after them."""
     found = list(changes)
-    names: dict[bytes, str] = {key[1]: name for key, name in values.items() if key[0] == "topic"}
+    names: dict[UUID, str] = {key[1]: name for key, name in values.items() if key[0] == "topic"}
     names |= {one.key[1]: str(one.before) for one in found if one.key[0] == "topic" and one.before}
     topics = {one.key[1]: one for one in found if one.key[0] == "topic"}
-    partitions: dict[bytes, list[MetadataChange]] = defaultdict(list)
+    partitions: dict[UUID, list[MetadataChange]] = defaultdict(list)
     said: list[SaidChange] = []
     for one in found:
         if one.key[0] == "partition":
@@ -99,23 +100,23 @@ def said_changes(
         elif one.key[0] != "topic":
             said += _WORDS[one.key[0]](one)
     for topic_id in {**topics, **partitions}:
-        name = names.get(topic_id, topic_id_text(topic_id))
+        name = names.get(topic_id, kafka_id(topic_id))
         said += _topic(name, topic_id, topics.get(topic_id), partitions[topic_id])
     order = list(ChangeKind)
     return tuple(sorted(said, key=lambda one: order.index(one.kind)))
 
 
 def _topic(
-    name: str, topic_id: bytes, topic: MetadataChange | None, partitions: list[MetadataChange]
+    name: str, topic_id: UUID, topic: MetadataChange | None, partitions: list[MetadataChange]
 ) -> Iterator[SaidChange]:
     count = len(partitions)
     noun = "partition" if count == 1 else "partitions"
     if topic is not None and topic.before is None:
-        what = f"{name} ({count:,} {noun}, id {topic_id_text(topic_id)})"
+        what = f"{name} ({count:,} {noun}, id {kafka_id(topic_id)})"
         yield SaidChange(ChangeKind.TOPIC_MADE, what, topic.last_ms)
         return
     if topic is not None:
-        what = f"{name} ({count:,} {noun}, id {topic_id_text(topic_id)})"
+        what = f"{name} ({count:,} {noun}, id {kafka_id(topic_id)})"
         yield SaidChange(ChangeKind.TOPIC_DELETED, what, topic.last_ms)
         return
     made = [one for one in partitions if one.before is None]

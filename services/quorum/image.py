@@ -12,10 +12,11 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from breakglass.services.errors import MalformedInput
 from breakglass.services.quorum.metadata_copy import MetadataCopy, MetadataSnapshot
-from breakglass.services.quorum.records import Fields, UnknownRecord, decode_record
+from breakglass.services.quorum.records import UnknownRecord, decode_record
 from breakglass.services.record_batches import RecordBatch
 
 Key = tuple[Any, ...]
@@ -43,10 +44,20 @@ class BrokerRegistration(NamedTuple):
     """A broker as it registered last."""
 
     epoch: int
-    incarnation: bytes
+    incarnation: UUID | None
     fenced: bool
     stopping: bool
     rack: str | None
+    log_dirs: tuple[UUID, ...] = ()
+    """The ids of its log directories; none before Kafka 3.7."""
+
+
+class ControllerRegistration(NamedTuple):
+    """A controller as it registered last."""
+
+    incarnation: UUID | None
+    endpoints: tuple[tuple[str, str, int], ...]
+    """Name of the listener, host and port."""
 
 
 class ChangeNote(NamedTuple):
@@ -79,6 +90,8 @@ class MetadataImage:
     notes: list[ChangeNote] = field(default_factory=list)
     unknown: list[tuple[int, str]] = field(default_factory=list)
     """Records that could not be decoded: offset, type and version."""
+    marks: list[tuple[int, bool]] = field(default_factory=list)
+    """Where metadata transactions begin (true) and end."""
     _at: int = 0
     _at_ms: int | None = None
     _open: int | None = None
@@ -111,12 +124,18 @@ class MetadataImage:
                 if self.values.get(key) != value:
                     self._note(key)
         self.values, self._open = loaded.values, None
+        self.marks.append((snapshot.offset - 1, False))
         self.unknown += [(snapshot.offset - 1, name) for _, name in loaded.unknown]
 
     def finish(self) -> None:
         """Drop an open transaction: no node acts by it before its end."""
         if self._open is not None:
-            self._abort({})
+            self._abort(None)
+            self.marks.pop()
+
+    def open_at(self, offset: int) -> bool:
+        """Whether a log that ends at *offset* ends inside a metadata transaction."""
+        return next((begins for at, begins in reversed(self.marks) if at < offset), False)
 
     def changes(self, since: int) -> Iterator[MetadataChange]:
         """What became of each key from the offset *since* on, in the order of first changes."""
@@ -148,28 +167,33 @@ class MetadataImage:
         self._note(key)
         _put(self.values, key, value)
 
-    def _begin(self, _: Fields) -> None:
+    def _begin(self, _: Any) -> None:
         self._open = len(self.notes)
+        self.marks.append((self._at, True))
 
-    def _end(self, _: Fields) -> None:
+    def _end(self, _: Any) -> None:
         if self._open is not None:
             # A copy that ends inside a transaction has none of it.
             ended = self.notes[self._open :] if self._at >= self.noted_from else ()
             self.notes[self._open :] = [one._replace(offset=self._at) for one in ended]
-        self._open = None
+        self._close()
 
-    def _abort(self, _: Fields) -> None:
+    def _abort(self, _: Any) -> None:
         begun = self._open or 0
         for note in reversed(self.notes[begun:]):
             _put(self.values, note.key, note.before)
         del self.notes[begun:]
+        self._close()
+
+    def _close(self) -> None:
         self._open = None
+        self.marks.append((self._at, False))
 
-    def _topic(self, fields: Fields) -> None:
-        self._set(("topic", fields["TopicId"]), fields["Name"])
+    def _topic(self, fields: Any) -> None:
+        self._set(("topic", fields.topic_id), fields.name)
 
-    def _remove_topic(self, fields: Fields) -> None:
-        topic = fields["TopicId"]
+    def _remove_topic(self, fields: Any) -> None:
+        topic = fields.topic_id
         name, number = self.values.get(("topic", topic)), 0
         self._set(("topic", topic), None)
         while (key := ("partition", topic, number)) in self.values:
@@ -178,90 +202,99 @@ class MetadataImage:
         if ("settings", TOPIC_SETTINGS, name) in self.values:
             self._set(("settings", TOPIC_SETTINGS, name), None)
 
-    def _partition(self, fields: Fields) -> None:
+    def _partition(self, fields: Any) -> None:
         self._set(
-            ("partition", fields["TopicId"], fields["PartitionId"]),
+            ("partition", fields.topic_id, fields.partition_id),
             PartitionMetadata(
-                fields["Replicas"],
-                fields["Isr"],
-                fields["Leader"],
-                fields["LeaderEpoch"],
-                fields["PartitionEpoch"],
-                fields["AddingReplicas"],
-                fields["RemovingReplicas"],
-                fields["EligibleLeaderReplicas"] or (),
-                fields["LastKnownElr"] or (),
+                tuple(fields.replicas),
+                tuple(fields.isr),
+                fields.leader,
+                fields.leader_epoch,
+                fields.partition_epoch,
+                tuple(fields.adding_replicas),
+                tuple(fields.removing_replicas),
+                tuple(fields.eligible_leader_replicas or ()),
+                tuple(fields.last_known_elr or ()),
             ),
         )
 
-    def _change_partition(self, fields: Fields) -> None:
-        key = ("partition", fields["TopicId"], fields["PartitionId"])
+    def _change_partition(self, fields: Any) -> None:
+        key = ("partition", fields.topic_id, fields.partition_id)
         old: PartitionMetadata | None = self.values.get(key)
         if old is None:
             self.unknown.append((self._at, "change of a partition that was not made"))
             return
-        names = {
-            "Isr": "isr",
-            "Replicas": "replicas",
-            "AddingReplicas": "adding",
-            "RemovingReplicas": "removing",
-            "EligibleLeaderReplicas": "elr",
-            "LastKnownElr": "last_elr",
+        named = {
+            "isr": fields.isr,
+            "replicas": fields.replicas,
+            "adding": fields.adding_replicas,
+            "removing": fields.removing_replicas,
+            "elr": fields.eligible_leader_replicas,
+            "last_elr": fields.last_known_elr,
         }
-        given = {names[one]: fields[one] for one in names if fields[one] is not None}
-        if fields["Leader"] != NO_LEADER_CHANGE:
+        given: dict[str, Any] = {
+            name: tuple(value) for name, value in named.items() if value is not None
+        }
+        if fields.leader != NO_LEADER_CHANGE:
             # As PartitionRegistration.merge: the record does not name the epoch.
-            given |= {"leader": fields["Leader"], "leader_epoch": old.leader_epoch + 1}
+            given |= {"leader": fields.leader, "leader_epoch": old.leader_epoch + 1}
         self._set(key, old._replace(partition_epoch=old.partition_epoch + 1, **given))
 
-    def _clear_elr(self, fields: Fields) -> None:
+    def _clear_elr(self, fields: Any) -> None:
         for key, value in list(self.values.items()):
             if key[0] != "partition" or not (value.elr or value.last_elr):
                 continue
-            if fields["TopicName"] in ("", self.values.get(("topic", key[1]))):
+            if fields.topic_name in ("", self.values.get(("topic", key[1]))):
                 self._set(key, value._replace(elr=(), last_elr=()))
 
-    def _setting(self, fields: Fields) -> None:
-        key = ("settings", fields["ResourceType"], fields["ResourceName"])
-        given = {**self.values.get(key, {}), fields["Name"]: fields["Value"]}
+    def _setting(self, fields: Any) -> None:
+        key = ("settings", fields.resource_type, fields.resource_name)
+        given = {**self.values.get(key, {}), fields.name: fields.value}
         self._set(key, {name: value for name, value in given.items() if value is not None} or None)
 
-    def _broker(self, fields: Fields) -> None:
+    def _broker(self, fields: Any) -> None:
         self._set(
-            ("broker", fields["BrokerId"]),
+            ("broker", fields.broker_id),
             BrokerRegistration(
-                fields["BrokerEpoch"],
-                fields["IncarnationId"],
-                fields["Fenced"],
-                fields["InControlledShutdown"],
-                fields["Rack"],
+                fields.broker_epoch,
+                fields.incarnation_id,
+                fields.fenced,
+                fields.in_controlled_shutdown,
+                fields.rack,
+                tuple(fields.log_dirs or ()),
             ),
         )
+
+    def _controller(self, fields: Any) -> None:
+        endpoints = tuple((one.name, one.host, one.port) for one in fields.end_points)
+        registered = ControllerRegistration(fields.incarnation_id, endpoints)
+        self._set(("controller", fields.controller_id), registered)
 
     def _change_broker(self, broker: int, **given: bool) -> None:
         key = ("broker", broker)
         if key in self.values:
             self._set(key, self.values[key]._replace(**given))
 
-    def _broker_change(self, fields: Fields) -> None:
-        given = {"fenced": fields["Fenced"] > 0} if fields["Fenced"] else {}
-        if fields["InControlledShutdown"]:
-            given["stopping"] = fields["InControlledShutdown"] > 0
-        self._change_broker(fields["BrokerId"], **given)
+    def _broker_change(self, fields: Any) -> None:
+        given = {"fenced": fields.fenced > 0} if fields.fenced else {}
+        if fields.in_controlled_shutdown:
+            given["stopping"] = fields.in_controlled_shutdown > 0
+        self._change_broker(fields.broker_id, **given)
 
-    def _acl(self, fields: Fields) -> None:
-        names = "ResourceType ResourceName PatternType Principal Host Operation PermissionType"
-        self._set(("acl", fields["Id"]), tuple(fields[name] for name in names.split()))
+    def _acl(self, fields: Any) -> None:
+        whom = (fields.principal, fields.host, fields.operation, fields.permission_type)
+        what = (fields.resource_type, fields.resource_name, fields.pattern_type)
+        self._set(("acl", fields.id), (*what, *whom))
 
-    def _scram(self, fields: Fields) -> None:
-        secrets = (fields[name] for name in ("Salt", "StoredKey", "ServerKey"))
-        digest = hashlib.sha256(b"\0".join((*secrets, b"%d" % fields["Iterations"]))).digest()
-        self._set(("scram", fields["Name"], fields["Mechanism"]), digest)
+    def _scram(self, fields: Any) -> None:
+        secrets = (fields.salt, fields.stored_key, fields.server_key)
+        digest = hashlib.sha256(b"\0".join((*secrets, b"%d" % fields.iterations))).digest()
+        self._set(("scram", fields.name, fields.mechanism), digest)
 
-    def _quota(self, fields: Fields) -> None:
-        entity = tuple((one["EntityType"], one["EntityName"]) for one in fields["Entity"])
-        key = ("quota", entity, fields["Key"])
-        self._set(key, None if fields["Remove"] else fields["Value"])
+    def _quota(self, fields: Any) -> None:
+        entity = tuple((one.entity_type, one.entity_name) for one in fields.entity)
+        key = ("quota", entity, fields.key)
+        self._set(key, None if fields.remove else fields.value)
 
 
 def _put(values: dict[Key, Any], key: Key, value: object) -> None:
@@ -271,7 +304,7 @@ def _put(values: dict[Key, Any], key: Key, value: object) -> None:
         values[key] = value
 
 
-_ACTS: dict[str, Callable[[MetadataImage, Fields], None]] = {
+_ACTS: dict[str, Callable[[MetadataImage, Any], None]] = {
     "TopicRecord": MetadataImage._topic,
     "RemoveTopicRecord": MetadataImage._remove_topic,
     "PartitionRecord": MetadataImage._partition,
@@ -280,32 +313,28 @@ _ACTS: dict[str, Callable[[MetadataImage, Fields], None]] = {
     "ConfigRecord": MetadataImage._setting,
     "RegisterBrokerRecord": MetadataImage._broker,
     "BrokerRegistrationChangeRecord": MetadataImage._broker_change,
-    "FenceBrokerRecord": lambda image, fields: image._change_broker(fields["Id"], fenced=True),
-    "UnfenceBrokerRecord": lambda image, fields: image._change_broker(fields["Id"], fenced=False),
-    "UnregisterBrokerRecord": lambda image, fields: image._set(
-        ("broker", fields["BrokerId"]), None
-    ),
-    "RegisterControllerRecord": lambda image, fields: image._set(
-        ("controller", fields["ControllerId"]), fields["IncarnationId"]
-    ),
+    "FenceBrokerRecord": lambda image, fields: image._change_broker(fields.id, fenced=True),
+    "UnfenceBrokerRecord": lambda image, fields: image._change_broker(fields.id, fenced=False),
+    "UnregisterBrokerRecord": lambda image, fields: image._set(("broker", fields.broker_id), None),
+    "RegisterControllerRecord": MetadataImage._controller,
     "AccessControlEntryRecord": MetadataImage._acl,
-    "RemoveAccessControlEntryRecord": lambda image, fields: image._set(("acl", fields["Id"]), None),
+    "RemoveAccessControlEntryRecord": lambda image, fields: image._set(("acl", fields.id), None),
     "UserScramCredentialRecord": MetadataImage._scram,
     "RemoveUserScramCredentialRecord": lambda image, fields: image._set(
-        ("scram", fields["Name"], fields["Mechanism"]), None
+        ("scram", fields.name, fields.mechanism), None
     ),
     "ClientQuotaRecord": MetadataImage._quota,
     "DelegationTokenRecord": lambda image, fields: image._set(
-        ("token", fields["TokenId"]), (fields["Owner"], fields["ExpirationTimestamp"])
+        ("token", fields.token_id), (fields.owner, fields.expiration_timestamp)
     ),
     "RemoveDelegationTokenRecord": lambda image, fields: image._set(
-        ("token", fields["TokenId"]), None
+        ("token", fields.token_id), None
     ),
     "ProducerIdsRecord": lambda image, fields: image._set(
-        ("producer ids",), fields["NextProducerId"]
+        ("producer ids",), fields.next_producer_id
     ),
     "FeatureLevelRecord": lambda image, fields: image._set(
-        ("feature", fields["Name"]), fields["FeatureLevel"] or None
+        ("feature", fields.name), fields.feature_level or None
     ),
     "BeginTransactionRecord": MetadataImage._begin,
     "EndTransactionRecord": MetadataImage._end,

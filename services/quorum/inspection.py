@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from breakglass.services.errors import BreakglassError, UsageError, WrongCluster
 from breakglass.services.model import Unknown
 from breakglass.services.quorum.change_words import SaidChange, said_changes
 from breakglass.services.quorum.comparison import ComparedCopy, Relation, compare_copies
 from breakglass.services.quorum.data_folders import DataFindings, compare_data
-from breakglass.services.quorum.image import replay
+from breakglass.services.quorum.image import Key, replay
 from breakglass.services.quorum.metadata_copy import (
     METADATA_FOLDER,
     MetadataCopy,
     MetadataSnapshot,
+    meta_properties,
     metadata_folder,
     read_copy,
 )
@@ -25,6 +27,17 @@ from breakglass.services.recovery.rescue.broker_folder import (
     BrokerFolder,
     read_broker_folder,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFolder:
+    """A folder that was named, and whose it is."""
+
+    path: Path
+    node: int | Unknown
+    directory_id: str | Unknown
+    strays: tuple[str, ...]
+    """Folders in it that a broker renamed to ``-stray``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +67,20 @@ class QuorumInspection:
     lacks: tuple[CopyLack, ...]
     """For the chosen copy; if none was chosen, for every copy but the best."""
     unknown: tuple[tuple[int, str], ...]
-    """Records of the best copy that could not be decoded: offset, type and version."""
+    """Records of the best copy, or of the chosen one, that could not be decoded: offset, type and
+    version."""
     surviving: tuple[tuple[ComparedCopy, tuple[MetadataSnapshot, ...]], ...]
     """Snapshots that stay if their node starts under the chosen copy (Q22)."""
     data: DataFindings | Unknown | None
     """None: no folder with data was named."""
+    named: tuple[NamedFolder, ...] = ()
+    """Every folder that was named."""
+    state: Mapping[Key, Any] | Unknown = field(default_factory=dict)
+    """The state of the cluster by the chosen copy."""
+    producer_id: int = 0
+    """The next producer id by the best copy."""
+    in_transaction: bool = False
+    """The chosen copy ends inside a metadata transaction."""
 
     @property
     def in_order(self) -> bool:
@@ -110,7 +132,8 @@ def inspect_copies(
                 f"--copy {chosen} is not among the folders: name it as an argument as well."
             )
         choice = named[0]
-    return _inspected(compared, choice, folders, go_on, all_of_them=chosen is None)
+    found_all = _inspected(compared, choice, folders, go_on, all_of_them=chosen is None)
+    return replace(found_all, named=tuple(map(_named, paths)))
 
 
 def _inspected(
@@ -128,6 +151,8 @@ def _inspected(
     unknown: tuple[tuple[int, str], ...] = ()
     lacks: list[CopyLack] = []
     data: DataFindings | Unknown | None = None
+    state: Mapping[Key, Any] | Unknown
+    producer_id, inside = 0, False
     try:
         image = replay(agreeing, min(known, default=best.shared))
         unknown = tuple(image.unknown)
@@ -145,16 +170,21 @@ def _inspected(
                 else early
             )
             lacks.append(CopyLack(one, records, changes, _own(one)))
-        if folders and choice.proved and choice.shared >= image.noted_from:
-            data = compare_data(folders, image.before(choice.shared), go_on)
-        elif folders:
+        producer_id = image.values.get(("producer ids",), 0)
+        if choice.proved and choice.shared >= image.noted_from:
+            state, inside = image.before(choice.shared), image.open_at(choice.shared)
+        else:
             # Not proved to be a prefix of the best copy, so it speaks for itself.
-            image = replay([choice.copy], choice.copy.end.offset)
-            data = compare_data(folders, image.values, go_on)
+            alone = replay([choice.copy], choice.copy.end.offset)
+            state, unknown = alone.values, (*unknown, *alone.unknown)
+            inside = alone.open_at(choice.copy.end.offset)
+        if folders:
+            data = compare_data(folders, state, go_on)
     except BreakglassError as error:
         reason = Unknown(str(error))
         lacks = [CopyLack(one, best.copy.end.offset - one.shared, reason) for one in asked]
         data = reason if folders else None
+        state = reason
     surviving = (
         (one, one.snapshots_past(min(one.shared, choice.shared)))
         for one in compared
@@ -167,6 +197,9 @@ def _inspected(
         unknown=unknown,
         surviving=tuple(row for row in surviving if row[1]),
         data=data,
+        state=state,
+        producer_id=producer_id,
+        in_transaction=inside,
     )
 
 
@@ -181,6 +214,14 @@ def _own(one: ComparedCopy) -> tuple[SaidChange, ...] | Unknown:
     if image.noted_from > one.shared:
         return Unknown(f"the copy does not have the state at offset {one.shared:,}")
     return said_changes(image.changes(one.shared), image.values)
+
+
+def _named(path: Path) -> NamedFolder:
+    meta = meta_properties(metadata_folder(path) or path / METADATA_FOLDER)
+    node = meta["node.id"]
+    known = int(node) if isinstance(node, str) and node.isdecimal() else Unknown(f"no {META}")
+    strays = tuple(sorted(str(one) for one in path.glob("*-stray")))
+    return NamedFolder(path, known, meta["directory.id"], strays)
 
 
 def _path(address: str) -> Path:

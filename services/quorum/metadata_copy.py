@@ -1,7 +1,7 @@
 """Reads one copy of the metadata log from a folder ``__cluster_metadata-0``, of whatever node.
 
 Each controller has one, and so has each broker, which follows the log as an observer. The folder is
-only read. Beside its segments it has snapshots, ``<offset>-<epoch>.checkpoint``, each the state of
+only read. It has segments, and snapshots, ``<offset>-<epoch>.checkpoint``, each the state of
 the cluster by the records before that offset; segments before a snapshot are deleted in time.
 
 A batch's CRC does not cover its offset and its epoch. A batch counts if its CRC is right, it begins
@@ -141,6 +141,14 @@ class LogBatches:
     def read(self, start: int, end: int) -> Iterator[RecordBatch]:
         """The batches from the one that contains *start* to the one before *end*, decoded.
 
+        Raises as `scan`.
+        """
+        for path, header, content in self.scan(start, end):
+            yield decode_batch(content, header, str(path))
+
+    def scan(self, start: int, end: int) -> Iterator[tuple[Path, BatchHeader, bytes]]:
+        """The same batches as they are on disk, each with its segment and its header.
+
         Raises:
             StorageError, MalformedMessage: the files are no longer what they were.
         """
@@ -150,12 +158,13 @@ class LogBatches:
             path = self.files[place][1]
             behind = self.files[place + 1][0] if place + 1 < len(self.files) else len(self)
             for header, content, _ in _batches(path, self.positions[number]):
-                if number == behind or header.base_offset >= end:
-                    break
                 if (header.base_offset, header.crc) != (self.starts[number], self.crcs[number]):
                     break
-                yield decode_batch(content, header, str(path))
+                yield path, header, content
                 number += 1
+                if number == behind or self.starts[number] >= end:
+                    # What follows may be damaged.
+                    break
             if number < behind and self.starts[number] < end:
                 raise StorageError(f"{path} changed while it was read: run the command again.")
 
@@ -230,7 +239,7 @@ def read_copy(path: Path) -> MetadataCopy:
     elif begins and not any(one.offset >= begins for one in whole):
         reason = f"the log begins at offset {begins:,}, and no snapshot has what came before"
         damage.append(CopyDamage(path.name, reason))
-    meta = _meta(path)
+    meta = meta_properties(path)
     quorum_epoch, static = _quorum_state(path / QUORUM_STATE)
     missing = {META: meta["cluster.id"], QUORUM_STATE: quorum_epoch}
     damage += [
@@ -346,7 +355,7 @@ def _snapshot(path: Path, offset: int, epoch: int) -> MetadataSnapshot:
                 if kind is ControlType.SNAPSHOT_HEADER:
                     match decode_control("SnapshotHeaderRecord", value):
                         case _, fields:
-                            written = fields["LastContainedLogTimestamp"]
+                            written = fields.last_contained_log_timestamp
             voters = _voters_in(batch) or voters
         if kinds[:1] != [ControlType.SNAPSHOT_HEADER] or kinds[-1] != ControlType.SNAPSHOT_FOOTER:
             raise MalformedMessage("it lacks its header or its footer, so it was not finished")
@@ -370,7 +379,7 @@ def _voters_in(batch: RecordBatch) -> VoterSet | None:
         if kind is ControlType.KRAFT_VOTERS:
             match decode_control("VotersRecord", value):
                 case _, fields:
-                    found = VoterSet(True, tuple(one["VoterId"] for one in fields["Voters"]))
+                    found = VoterSet(True, tuple(one.voter_id for one in fields.voters))
     return found
 
 
@@ -388,8 +397,8 @@ def _voters(
     return Unknown(f"neither a VotersRecord nor {QUORUM_STATE} names voters")
 
 
-def _meta(path: Path) -> Mapping[str, str | Unknown]:
-    """What ``meta.properties`` says, in the folder or in the one above."""
+def meta_properties(path: Path) -> Mapping[str, str | Unknown]:
+    """What ``meta.properties`` says, in the folder of a metadata log or in the one above."""
     names = ("cluster.id", "node.id", "directory.id")
     for folder in (path.parent, path):
         try:

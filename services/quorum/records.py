@@ -1,7 +1,8 @@
-"""Decodes metadata records by Kafka's own schemas, which lie next to this module.
+"""Decodes and encodes metadata records by Kafka's own schemas, which lie next to this module.
 
 ``schemas`` has them as they are in the jars of Kafka 4.3.1 (Apache License 2.0): kafka-metadata's
 records and the control records of kafka-clients. A schema describes every older version.
+kafka-python's codec works by them; what it lets pass is checked here.
 
 ::
 
@@ -19,26 +20,30 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kafka.protocol.data_container import DataContainer
+from kafka.protocol.schemas import StructField
+
+from breakglass.services.record_batches import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER,
+    CONTROL_KEY,
+    CONTROL_MASK,
+    LENGTH_END,
+    MAGIC,
+    ControlType,
+)
+
 SCHEMAS = Path(__file__).parent / "schemas"
 FRAME_VERSION = 1
-UUID_BYTES = 16
 _COMMENT = re.compile(r"(?m)^\s*//.*$")
-_INTEGERS = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q"}
-
-Fields = dict[str, Any]
-"""The values of a record by Kafka's names; a UUID is its 16 bytes, an array a tuple."""
-Read = Callable[[bytes, int], tuple[Any, int]]
-"""Reads a value from a position; returns it with the position after it."""
-
-
-class _Unreadable(Exception):
-    """Bytes that the schema does not allow."""
+_UNREADABLE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AssertionError)
+"""What kafka-python's codec raises on bytes of another form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +55,8 @@ class UnknownRecord:
     content: bytes
 
 
-Decoded = tuple[str, Fields] | UnknownRecord
-"""A record's name in Kafka and its fields."""
+Decoded = tuple[str, Any] | UnknownRecord
+"""A record's name in Kafka and its fields, as attributes: ``TopicId`` is ``topic_id``."""
 
 
 def decode_record(value: bytes) -> Decoded:
@@ -60,7 +65,7 @@ def decode_record(value: bytes) -> Decoded:
         frame, at = _uvarint(value, 0)
         key, at = _uvarint(value, at)
         version, at = _uvarint(value, at)
-    except _Unreadable:
+    except IndexError:
         return UnknownRecord("record without a type", value)
     name = _names().get(key)
     if frame != FRAME_VERSION or name is None:
@@ -70,21 +75,86 @@ def decode_record(value: bytes) -> Decoded:
 
 def decode_control(name: str, value: bytes) -> Decoded:
     """The control record *name*: its version comes first, in its own field."""
-    version = int.from_bytes(value[:2], "big", signed=True)
-    return _decoded(name, version, value, 0)
+    return _decoded(name, int.from_bytes(value[:2], "big", signed=True), value, 0)
+
+
+def encode_record(name: str, version: int = 0, /, **fields: object) -> tuple[None, bytes]:
+    """Key and value of a metadata record. A field without a value has the schema's default."""
+    head = bytes([FRAME_VERSION, _schema(name)["apiKey"], version])
+    return None, head + _encoded(name, version, **fields)
+
+
+def encode_control(kind: ControlType, name: str, /, **fields: object) -> tuple[bytes, bytes]:
+    """Key and value of the control record *name*."""
+    return CONTROL_KEY.pack(0, kind), _encoded(name, 0, **fields)
+
+
+def encode_batch(
+    offset: int,
+    epoch: int,
+    records: Sequence[tuple[bytes | None, bytes]],
+    at_ms: int,
+    *,
+    control: bool = False,
+) -> bytes:
+    """*records* as one batch without a producer, as a leader of *epoch* writes it."""
+    import google_crc32c
+
+    body = bytearray()
+    for number, (key, value) in enumerate(records):
+        named = _varint(-1) if key is None else _varint(len(key)) + key
+        numbers = b"\0" + _varint(0) + _varint(number)
+        one = numbers + named + _varint(len(value)) + value + _varint(0)
+        body += _varint(len(one)) + one
+    size, last = BATCH_HEADER.size - LENGTH_END + len(body), len(records) - 1
+    attributes = CONTROL_MASK if control else 0
+    fields = (attributes, last, at_ms, at_ms, -1, -1, -1, len(records))
+    covered = BATCH_HEADER.pack(offset, size, epoch, MAGIC, 0, *fields)[ATTRIBUTES_AT:] + body
+    crc = google_crc32c.value(bytes(covered))
+    return BATCH_HEADER.pack(offset, size, epoch, MAGIC, crc, *fields) + body
 
 
 def _decoded(name: str, version: int, value: bytes, at: int) -> Decoded:
-    read = _reader(name, version)
-    if read is None:
+    first, _, last = _schema(name)["validVersions"].partition("-")
+    if not int(first) <= version <= int(last or first):
         return UnknownRecord(f"{name} v{version}", value)
+    unreadable = UnknownRecord(f"unreadable {name} v{version}", value)
+    if not _schema(name)["fields"]:
+        return (name, None) if value[at:] == b"\0" else unreadable
     try:
-        fields, end = read(value, at)
-    except (_Unreadable, struct.error, IndexError, UnicodeDecodeError):
-        return UnknownRecord(f"unreadable {name} v{version}", value)
-    if end != len(value):
-        return UnknownRecord(f"unreadable {name} v{version}", value)
-    return name, fields
+        decode, required = _decoder(name, version)
+        fields, end = decode(value, at)
+        null = any(getattr(fields, one) is None for one in required)
+    except _UNREADABLE:
+        return unreadable
+    return unreadable if null or end != len(value) else (name, fields)
+
+
+def _encoded(name: str, version: int, /, **fields: object) -> bytes:
+    made = _class(name)(version=version, **fields)
+    return bytes(made.encode(version=version, compact=True, tagged=True))
+
+
+@cache
+def _decoder(name: str, version: int) -> tuple[Any, tuple[str, ...]]:
+    """Decodes that version; and the fields that are never null, which the codec lets be null."""
+    schema = _class(name)._struct
+    required = tuple(
+        field.name
+        for field in schema.untagged_fields(version)
+        if field.type_str.startswith(("string", "bytes", "[]"))
+        and not field.nullable_for_version_q(version)
+    )
+    return schema.compiled_decode_from(version, compact=True, tagged=True), required
+
+
+@cache
+def _class(name: str) -> Any:
+    """kafka-python's class of the record."""
+    schema = StructField(_schema(name))
+    made = type(name, (DataContainer,), {"_struct": schema})
+    schema.set_data_class(made)
+    return made
 
 
 @cache
@@ -100,152 +170,21 @@ def _names() -> Mapping[int, str]:
     return {one["apiKey"]: name for name, one in schemas.items() if "apiKey" in one}
 
 
-@cache
-def _reader(name: str, version: int) -> Read | None:
-    """Reads that version of the record; None: the schema does not have it."""
-    schema = _schema(name)
-    return _struct(schema["fields"], version) if _has(schema["validVersions"], version) else None
-
-
-def _has(versions: str, version: int) -> bool:
-    """Whether a range as schemas write it, ``2``, ``0-2``, ``1+`` or ``none``, has *version*."""
-    if versions == "none":
-        return False
-    first, _, last = versions.rstrip("+").partition("-")
-    return int(first) <= version and (versions.endswith("+") or version <= int(last or first))
-
-
-def _struct(fields: list[Mapping[str, Any]], version: int) -> Read:
-    plain: list[tuple[str, Read]] = []
-    tagged: dict[int, tuple[str, Read]] = {}
-    defaults: Fields = {}
-    for field in fields:
-        name, read = field["name"], _value(field, version)
-        if not _has(field["versions"], version) or "tag" in field:
-            defaults[name] = _default(field)
-        if _has(field.get("taggedVersions", "none"), version):
-            tagged[field["tag"]] = name, read
-        elif _has(field["versions"], version):
-            plain.append((name, read))
-
-    def read_struct(data: bytes, at: int) -> tuple[Fields, int]:
-        found = dict(defaults)
-        for name, read in plain:
-            found[name], at = read(data, at)
-        count, at = _uvarint(data, at)
-        for _ in range(count):
-            tag, at = _uvarint(data, at)
-            size, at = _uvarint(data, at)
-            end = at + size
-            if end > len(data):
-                raise _Unreadable
-            if tag in tagged:
-                name, read = tagged[tag]
-                found[name], at = read(data, at)
-                if at != end:
-                    raise _Unreadable
-            at = end
-        return found, at
-
-    return read_struct
-
-
-def _value(field: Mapping[str, Any], version: int) -> Read:
-    kind: str = field["type"]
-    nullable = _has(field.get("nullableVersions", "none"), version)
-    if kind.startswith("[]"):
-        element = {**field, "type": kind[2:], "nullableVersions": "none"}
-        return _array(kind[2:], _value(element, version), nullable=nullable)
-    if kind in _INTEGERS:
-        return _number(_INTEGERS[kind])
-    if kind == "float64":
-        return _number("d")
-    if kind == "bool":
-        return lambda data, at: (data[at] != 0, at + 1)
-    if kind == "uuid":
-        return _uuid
-    if kind in ("string", "bytes"):
-        return _text(decoded=kind == "string", nullable=nullable)
-    return _struct(field["fields"], version)
-
-
-def _number(code: str) -> Read:
-    form = struct.Struct(f">{code}")
-    return lambda data, at: (form.unpack_from(data, at)[0], at + form.size)
-
-
-def _uuid(data: bytes, at: int) -> tuple[bytes, int]:
-    end = at + UUID_BYTES
-    if end > len(data):
-        raise _Unreadable
-    return data[at:end], end
-
-
-def _text(*, decoded: bool, nullable: bool) -> Read:
-    def read(data: bytes, at: int) -> tuple[str | bytes | None, int]:
-        size, at = _size(data, at, nullable=nullable)
-        if size is None:
-            return None, at
-        end = at + size
-        if end > len(data):
-            raise _Unreadable
-        return data[at:end].decode() if decoded else data[at:end], end
-
-    return read
-
-
-def _array(kind: str, element: Read, *, nullable: bool) -> Read:
-    code = _INTEGERS.get(kind)
-    width = struct.calcsize(f">{code}") if code else 1
-
-    def read(data: bytes, at: int) -> tuple[tuple[Any, ...] | None, int]:
-        count, at = _size(data, at, nullable=nullable)
-        if count is None:
-            return None, at
-        if at + count * width > len(data):
-            raise _Unreadable
-        if code:
-            return struct.unpack_from(f">{count}{code}", data, at), at + count * width
-        found = []
-        for _ in range(count):
-            one, at = element(data, at)
-            found.append(one)
-        return tuple(found), at
-
-    return read
-
-
-def _size(data: bytes, at: int, *, nullable: bool) -> tuple[int | None, int]:
-    """A length, which is written plus 1; 0 is null."""
-    size, at = _uvarint(data, at)
-    if size:
-        return size - 1, at
-    if not nullable:
-        raise _Unreadable
-    return None, at
-
-
 def _uvarint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
-    while at < len(data) and shift < 35:
+    while True:
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at
         shift += 7
-    raise _Unreadable
 
 
-def _default(field: Mapping[str, Any]) -> object:
-    """What a field is where it is not written."""
-    kind, given = field["type"], field.get("default")
-    if given == "null":
-        return None
-    if kind.startswith("[]"):
-        return ()
-    if kind in _INTEGERS:
-        return int(given or 0)
-    if kind == "bool":
-        return given == "true"
-    return given or {"float64": 0.0, "uuid": bytes(UUID_BYTES), "bytes": b""}.get(kind, "")
+def _varint(value: int) -> bytes:
+    left = value << 1 if value >= 0 else (-value << 1) - 1
+    written = bytearray()
+    while left >= 0x80:
+        written.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*written, left])

@@ -220,6 +220,23 @@ def partition(topic_id: UUID, number: int, replicas: Sequence[int], **fields: An
     return record("PartitionRecord", 2, **{**given, **fields})
 
 
+def broker(number: int, *log_dirs: int) -> Written:
+    """The registration of a broker whose log directories have these ids; without any, its own."""
+    return record(
+        "RegisterBrokerRecord",
+        3,
+        broker_id=number,
+        incarnation_id=UUID(int=number),
+        broker_epoch=number,
+        end_points=[],
+        features=[],
+        rack=None,
+        fenced=False,
+        in_controlled_shutdown=False,
+        log_dirs=[UUID(int=one) for one in log_dirs or (number,)],
+    )
+
+
 def noop() -> Written:
     """What a controller writes twice a second when there is nothing to write."""
     return record("NoOpRecord")

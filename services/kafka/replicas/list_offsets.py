@@ -226,10 +226,12 @@ def read_leader_ends(
     *,
     timestamp: int = LATEST,
     isolation_level: int = READ_UNCOMMITTED,
+    replica_id: int = LEADER_ONLY,
 ) -> dict[TopicPartition, int | Unknown]:
     """The offset at *timestamp* of each partition, as its leader says; by default the log's end.
 
-    The end is the high watermark, or the last stable offset under `READ_COMMITTED`.
+    The end is the high watermark, or the last stable offset under `READ_COMMITTED`; of a
+    `DEBUGGING_REPLICA` it is the log end offset.
     A partition is Unknown if it is offline, if its leader refuses (`OffsetError`), or if its
     leader does not answer before *deadline* (`Unanswered`).
     """
@@ -244,7 +246,7 @@ def read_leader_ends(
             partitions,
             timestamp,
             deadline,
-            replica_id=LEADER_ONLY,
+            replica_id=replica_id,
             isolation_level=isolation_level,
         )
         return {partition: offset_of(answer) for partition, answer in answers.items()}

@@ -58,11 +58,7 @@ class Lagged:
 
     def addresses(self) -> list[str]:
         """The folders of every node, metadata and data, as they are named to the command."""
-        nodes = self.cluster.layout.nodes
-        folders = [
-            folder for node in nodes for folder in (node.folder / "metadata", *node.log_dirs)
-        ]
-        return [f"log:{folder}" for folder in dict.fromkeys(folders)]
+        return addresses(*self.cluster.nodes)
 
     def dumped(self, node: Node) -> Dump:
         return dump(self.cluster, copy_of(node))
@@ -85,8 +81,21 @@ class Dump:
         return [kind for at, kind, _ in self.records if at >= offset]
 
 
+def addresses(*nodes: Node) -> list[str]:
+    """The folders of *nodes*, metadata and data, as they are named to the command."""
+    folders = [
+        folder for node in nodes for folder in (metadata_dir_of(node), *node.layout.log_dirs)
+    ]
+    return [f"log:{folder}" for folder in dict.fromkeys(folders)]
+
+
+def metadata_dir_of(node: Node) -> Path:
+    named = node.layout.overrides.get("metadata.log.dir")
+    return Path(named) if named else node.layout.metadata_dir
+
+
 def copy_of(node: Node) -> Path:
-    return node.layout.folder / "metadata" / "__cluster_metadata-0"
+    return metadata_dir_of(node) / "__cluster_metadata-0"
 
 
 def dump(cluster: Cluster, folder: Path) -> Dump:
@@ -114,7 +123,7 @@ def lose_everything(cluster: Cluster) -> Lagged:
     for topic in (OLD, DELETED):
         create_topic(cluster, topic, EVERYWHERE)
     create_topic(cluster, GROWN, EVERYWHERE[:1])
-    _produce(cluster, OLD, 2, 25)
+    produce(cluster, OLD, 2, 25)
     leader = json.loads((copy_of(cluster.broker(1)) / "quorum-state").read_text())["leaderId"]
     lagged = Lagged(cluster, next(node for node in cluster.controllers if node.id != leader))
     lagged.lagging.kill()
@@ -143,14 +152,14 @@ def lose_everything(cluster: Cluster) -> Lagged:
     ).check()
     for _ in range(12):
         # Each asks some broker for a producer id; every broker asks for a block of its own.
-        _produce(cluster, OLD, 2, 1)
-    _produce(cluster, NEW, 2, 10)
+        produce(cluster, OLD, 2, 1)
+    produce(cluster, NEW, 2, 10)
     cluster.broker(1).stop()
     cluster.wait_until(
         lambda: all(1 not in cluster.partition(OLD, one, via=2).isr for one in (0, 1)),
         "b1 to leave the ISR",
     )
-    _produce(cluster, OLD, 2, LATE)
+    produce(cluster, OLD, 2, LATE)
     cluster.wait_until(lambda: _checkpointed(cluster.broker(2)), "the high watermark on disk")
     for node in (*cluster.controllers, *cluster.brokers):
         if node.running:
@@ -160,16 +169,20 @@ def lose_everything(cluster: Cluster) -> Lagged:
 
 def _checkpointed(broker: Node) -> bool:
     """Whether the broker has noted the high watermark of all 25 + 12 + 30 records."""
-    lines = (broker.layout.log_dirs[0] / "replication-offset-checkpoint").read_text().splitlines()
-    marks = {tuple(line.split()[:2]): int(line.split()[2]) for line in lines[2:]}
+    files = [folder / "replication-offset-checkpoint" for folder in broker.layout.log_dirs]
+    lines = [line for file in files for line in file.read_text().splitlines()[2:]]
+    marks = {tuple(line.split()[:2]): int(line.split()[2]) for line in lines}
     return all(marks.get((OLD, str(one)), 0) == 25 + 12 + LATE for one in (0, 1))
 
 
-def _produce(cluster: Cluster, topic: str, partitions: int, count: int) -> None:
+def produce(
+    cluster: Cluster, topic: str, partitions: int, count: int, *, idempotent: bool = True
+) -> None:
     producer = Producer(
         {
             "bootstrap.servers": cluster.lab_bootstrap,
-            "enable.idempotence": True,
+            "enable.idempotence": idempotent,
+            "acks": "all",
             "partitioner": "consistent",
         }
     )

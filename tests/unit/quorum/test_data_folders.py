@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from breakglass.services.quorum.change_words import kafka_id
 from breakglass.services.quorum.data_folders import DataFindings, compare_data
 from breakglass.services.quorum.image import Key, PartitionMetadata
 from breakglass.services.recovery.rescue.broker_folder import read_broker_folder
@@ -44,7 +45,8 @@ class Disks:
         folder = self.root / str(broker)
         replica = folder / f"{topic}-{number}"
         replica.mkdir(parents=True)
-        (folder / "meta.properties").write_text(f"version=1\nnode.id={broker}\n")
+        own = f"node.id={broker}\ndirectory.id={kafka_id(UUID(int=broker))}\n"
+        (folder / "meta.properties").write_text(f"version=1\n{own}")
         one = [(None, b"value")]
         content = b"".join(
             batch(at, epochs[-1][0], one, producer_id=writer) for at in range(records)
@@ -67,9 +69,9 @@ class Disks:
 
     def against(self, *states: PartitionMetadata, next_id: int = 0) -> DataFindings:
         values: dict[Key, Any] = {
-            ("topic", ORDERS.bytes): "orders",
+            ("topic", ORDERS): "orders",
             ("producer ids",): next_id,
-            **{("partition", ORDERS.bytes, at): one for at, one in enumerate(states)},
+            **{("partition", ORDERS, at): one for at, one in enumerate(states)},
         }
         return compare_data(
             [read_broker_folder(one) for one in sorted(self.root.iterdir())], values

@@ -280,5 +280,5 @@ def test_partitions_of_each_version_are_read(version: int, tmp_path: Path) -> No
             **fields,
         )
     )
-    state = replay([read(log, tmp_path)], 0).values["partition", ORDERS.bytes, 0]
+    state = replay([read(log, tmp_path)], 0).values["partition", ORDERS, 0]
     assert state == PartitionMetadata((1, 2), (1,), 1, 7, 3, elr=(3,) if version == 2 else ())

@@ -1,0 +1,183 @@
+"""The commands and configuration lines that carry out a plan, machine by machine, in their order.
+
+Every folder that is in the way is moved next to the log directory. Inside of it, a broker would
+take the moved folder for a partition and not start.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, assert_never
+
+from breakglass.services.recovery.rescue.broker_folder import METADATA_LOG
+
+if TYPE_CHECKING:
+    from breakglass.services.quorum.plan import QuorumPlan
+
+METADATA_FOLDER = f"{METADATA_LOG}-0"
+
+
+class NodeAction(StrEnum):
+    """What is to be done with a node's metadata folder."""
+
+    PROMOTE = "promote"
+    REPLACE = "replace"
+    KEEP = "keep"
+    LEAVE_RUNNING = "leave running"
+    DO_NOT_START = "do not start"
+
+
+class NodeStep(NamedTuple):
+    """A node and what is to be done with its metadata folder, in the order of starts."""
+
+    node: int
+    broker: bool
+    action: NodeAction
+    reason: str
+    folder: Path | None
+    """Its folder of the metadata log was read in here; None: it was not named."""
+    data: tuple[Path, ...] = ()
+    """Its log directories that were named."""
+
+    @property
+    def name(self) -> str:
+        return f"{'b' if self.broker else 'c'}{self.node}"
+
+
+class ServiceManager(StrEnum):
+    """What starts and stops the nodes."""
+
+    SYSTEMD = "systemd"
+    PROCESS = "process"
+    POD = "pod"
+
+
+STOP = {
+    ServiceManager.SYSTEMD: "systemctl stop kafka    # after a minute: systemctl kill -s KILL",
+    ServiceManager.PROCESS: "kill PID    # after a minute: kill -9 PID",
+    ServiceManager.POD: "kubectl scale statefulset NAME --replicas=0",
+}
+"""Without controllers, a broker does not end by SIGTERM alone."""
+_START = {
+    ServiceManager.SYSTEMD: "systemctl start kafka",
+    ServiceManager.PROCESS: "bin/kafka-server-start.sh -daemon config/server.properties",
+    ServiceManager.POD: "kubectl scale statefulset NAME --replicas=COUNT",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MachineStep:
+    """What to do on one machine."""
+
+    node: NodeStep
+    title: str
+    commands: tuple[str, ...] = ()
+    """For a shell, as they are; the first lines set the variables that the others use."""
+    settings: tuple[str, ...] = ()
+    """Lines of its configuration file."""
+    start: str = ""
+    check: tuple[str, ...] = ()
+    """Commands that only look."""
+    then: str = ""
+    """What they have to show before the next step."""
+
+
+def quorum_setting(plan: QuorumPlan) -> str:
+    """The line that names the new voter."""
+    voter = plan.request.voter
+    if plan.dynamic:
+        return f"controller.quorum.bootstrap.servers={voter.host}:{voter.port}"
+    return f"controller.quorum.voters={voter}"
+
+
+def machine_steps(
+    plan: QuorumPlan, digest: str, out: Path, manager: ServiceManager
+) -> Iterator[MachineStep]:
+    """A step for each node, in the order of starts."""
+    for node in plan.nodes:
+        match node.action:
+            case NodeAction.PROMOTE:
+                yield _promote(plan, node, digest, out, manager)
+            case NodeAction.REPLACE | NodeAction.KEEP:
+                yield _broker(plan, node, digest, out, manager)
+            case NodeAction.LEAVE_RUNNING:
+                then = f"It needs {quorum_setting(plan)} or a list that has this voter. "
+                then += "If it has another, stop it, change the line, and start it."
+                yield MachineStep(node, f"Leave {node.name} running", then=then)
+            case NodeAction.DO_NOT_START:
+                then = "Keep its disk. It joins when the quorum grows."
+                yield MachineStep(node, f"Do not start {node.name}", then=then)
+            case _:
+                assert_never(node.action)
+
+
+def _promote(
+    plan: QuorumPlan, node: NodeStep, digest: str, out: Path, manager: ServiceManager
+) -> MachineStep:
+    voter = plan.request.voter
+    own = f'"$METADATA_DIR/{METADATA_FOLDER}" "$METADATA_DIR/meta.properties"'
+    commands = (
+        *_variables(node, digest, out),
+        'mkdir -p "$METADATA_DIR" "$ASIDE"',
+        f"for one in {own}; do",
+        '  test ! -e "$one" || mv "$one" "$ASIDE/"',
+        "done",
+        f'test -e "$METADATA_DIR/{METADATA_FOLDER}" || cp -R "$PROMOTED/." "$METADATA_DIR/"',
+        f'chown -R "$(stat -c %u:%g "$METADATA_DIR")" {own}',
+    )
+    settings = (
+        "process.roles=controller",
+        f"node.id={voter.node}",
+        f"controller.listener.names={voter.listener}",
+        quorum_setting(plan),
+    )
+    state = f'"$METADATA_DIR/{METADATA_FOLDER}/quorum-state"'
+    return MachineStep(
+        node,
+        f"Start {node.name} alone",
+        commands,
+        settings,
+        _START[manager],
+        (f"""grep -o '"leaderId":[-0-9]*,"leaderEpoch":[0-9]*' {state}""",),
+        f"Go on when this prints leaderId {voter.node} and a leaderEpoch above {plan.epoch}.",
+    )
+
+
+def _broker(
+    plan: QuorumPlan, node: NodeStep, digest: str, out: Path, manager: ServiceManager
+) -> MachineStep:
+    commands: tuple[str, ...] = ()
+    own = f'"$METADATA_DIR/{METADATA_FOLDER}"'
+    if node.action is NodeAction.REPLACE:
+        commands = (
+            *_variables(node, digest, out),
+            'mkdir -p "$ASIDE"',
+            f'test ! -e {own} || mv {own} "$ASIDE/"',
+            f'test -e {own} || cp -R "$PROMOTED/{METADATA_FOLDER}" "$METADATA_DIR/"',
+            f'chown -R "$(stat -c %u:%g "$METADATA_DIR")" {own}',
+        )
+    folders = node.data or ((node.folder.parent,) if node.folder else ())
+    named = " ".join(shlex.quote(str(one)) for one in folders) or "EACH_OF_ITS_LOG_DIRS"
+    return MachineStep(
+        node,
+        f"Start {node.name}",
+        commands,
+        (quorum_setting(plan),),
+        _START[manager],
+        (f"find {named} -maxdepth 1 -name '*-stray'",),
+        "Go on when the broker has started and this prints no folder that was not there before.",
+    )
+
+
+def _variables(node: NodeStep, digest: str, out: Path) -> tuple[str, ...]:
+    folder = node.folder.parent if node.folder else None
+    named = shlex.quote(str(folder)) if folder else f"/METADATA_LOG_DIR_OF_{node.name.upper()}"
+    return (
+        f"METADATA_DIR={named}    # its metadata.log.dir, or else the first of its log.dirs",
+        f'ASIDE="$METADATA_DIR.aside-{digest[:8]}"    # next to it; keep it',
+        f"PROMOTED={shlex.quote(str(out))}    # copy this folder to the machine",
+    )

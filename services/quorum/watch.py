@@ -1,0 +1,93 @@
+"""Judges a cluster that comes back by a plan: what went wrong, and what is still awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from breakglass.services.errors import Unreachable
+from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
+from breakglass.services.kafka.replicas.list_offsets import DEBUGGING_REPLICA, read_leader_ends
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.snapshot import ClusterSnapshot
+
+if TYPE_CHECKING:
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.kafka.wire.deadline import Deadline
+
+Ends = Mapping[TopicPartition, int | Unknown]
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnProgress:
+    """How far a cluster came back. It is back when nothing went wrong and nothing is awaited."""
+
+    wrong: tuple[str, ...] = ()
+    awaited: tuple[str, ...] = ()
+
+
+def look_at_return(
+    client: ReadClient, plan: Mapping[str, Any], deadline: Deadline
+) -> ReturnProgress:
+    """The progress now, by the document of the plan and the log directories on this machine.
+
+    Raises:
+        WrongCluster: the addresses lead to another cluster.
+    """
+    data = {folder for node in plan["nodes"] for folder in node["data"]}
+    strays = {str(path) for folder in data for path in Path(folder).glob("*-stray")}
+    try:
+        seen = client.snapshot(deadline, with_settings=False)
+        led = [one for one in seen.partitions if one.leader is not None]
+        named = [one for one in led if str(one.partition) in plan["ends"]]
+        ends = read_leader_ends(client.sender, named, deadline, replica_id=DEBUGGING_REPLICA)
+    except Unreachable:
+        return ReturnProgress(tuple(_strays(plan, strays)), ("The brokers do not answer.",))
+    require_same_cluster(plan["cluster_id"], seen.cluster_id)
+    return judge_return(plan, seen, ends, strays)
+
+
+def judge_return(
+    plan: Mapping[str, Any], seen: ClusterSnapshot, ends: Ends, strays: Collection[str]
+) -> ReturnProgress:
+    """The progress, by what brokers say and which *strays* are on disk."""
+    wrong, awaited = list(_strays(plan, strays)), []
+    voter, quorum = plan["request"]["voter"]["node"], seen.quorum
+    if isinstance(quorum, Unknown) or quorum.leader is None:
+        awaited.append("The controllers have no leader.")
+    elif quorum.leader_epoch <= plan["epoch"] or voter not in {one.id for one in quorum.voters}:
+        wrong.append(
+            f"Controller {quorum.leader} leads at epoch {quorum.leader_epoch:,}, not controller "
+            f"{voter} above epoch {plan['epoch']:,}: stop it, and stop every broker."
+        )
+    live = set(seen.live)
+    absent = [one["name"] for one in plan["nodes"] if one["broker"] and one["node"] not in live]
+    if absent:
+        awaited.append(f"Brokers that are fenced or not registered: {', '.join(absent)}.")
+    offline = sum(one.leader is None for one in seen.partitions)
+    out = sum(set(one.isr) != set(one.assignment) for one in seen.partitions)
+    if offline or out:
+        awaited.append(f"Partitions without a leader: {offline:,}; with replicas to sync: {out:,}.")
+    shown = {str(one.partition) for one in seen.partitions}
+    stray = {Path(line.partition(": ")[0]).name for line in plan["lost"]["strays"]}
+    hidden = plan["ends"].keys() - shown - stray
+    if hidden:
+        awaited.append(f"Partitions that brokers do not show: {len(hidden):,} ({min(hidden)}).")
+    for partition, end in ends.items():
+        before = plan["ends"].get(str(partition), 0)
+        if isinstance(end, int) and end < before:
+            wrong.append(
+                f"{partition} ends at {end:,}, and its longest log on disk ended at {before:,}: "
+                "stop every broker before the others cut their logs."
+            )
+    return ReturnProgress(tuple(wrong), tuple(awaited))
+
+
+def _strays(plan: Mapping[str, Any], strays: Collection[str]) -> Iterator[str]:
+    """New stray folders, but for those that the plan leaves."""
+    left = {line.partition(": ")[0] for line in plan["lost"]["strays"]}
+    for path in sorted({*strays} - {*plan["strays_before"]}):
+        if path.rpartition(".")[0] not in left:
+            yield f"{path} is new: stop that broker; the plan did not expect it."

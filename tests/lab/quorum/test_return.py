@@ -1,0 +1,476 @@
+"""A cluster that lost every controller comes back by what `quorum prepare` prints, word by word.
+
+Every controller's disk is deleted. What was acknowledged before is read back by clients that know
+nothing of it: records, topics, settings, ACLs, users; and a new producer's records are in the log.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBindingFilter, AclOperation, AclPermissionType
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+
+from breakglass.services.lab.cluster import Cluster, LabOptions
+from breakglass.services.lab.layout import Listener
+from breakglass.services.lab.node import Node, kafka_uuid
+from breakglass.services.lab.properties import render, server_properties
+from breakglass.services.lab.tools import run_tool
+from breakglass.services.lab.topics import create_topic
+from tests.kit.program import Ended, breakglass
+from tests.lab.quorum.lagging import (
+    DELETED,
+    EVERYWHERE,
+    GROWN,
+    LATE,
+    NEW,
+    OLD,
+    OVERRIDES,
+    PRINCIPAL,
+    USER,
+    Lagged,
+    addresses,
+    copy_of,
+    dump,
+    lose_everything,
+    metadata_dir_of,
+    produce,
+)
+
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("quorum")]
+
+WRITTEN = [*range(25), *[0] * 12, *range(LATE)]
+"""The values of each partition of t-old."""
+
+
+@dataclass
+class Lost:
+    """A cluster whose processes are killed, with its disks as they were then."""
+
+    lagged: Lagged
+    dynamic: bool
+    kept: Path
+
+    def __post_init__(self) -> None:
+        self._layout = self.cluster.layout
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.lagged.cluster
+
+    def restore(self) -> None:
+        """Every disk and every setting as it was when the processes were killed."""
+        for node in self.cluster.nodes:
+            if node.running:
+                node.kill()
+        self.cluster.layout = self._layout
+        for node in self.cluster.nodes:
+            for folder in {metadata_dir_of(node), *node.layout.log_dirs}:
+                shutil.rmtree(folder, ignore_errors=True)
+                shutil.copytree(self.kept / folder.relative_to(self.cluster.state_dir), folder)
+            for aside in node.layout.folder.glob("*.aside-*"):
+                shutil.rmtree(aside)
+
+
+@pytest.fixture(
+    scope="module", params=[("4.3.1", False), ("4.3.1", True), ("3.9.2", False)], ids=str
+)
+def killed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lost]:
+    version, dynamic = request.param
+    folder = tmp_path_factory.mktemp("return")
+    options: LabOptions = {"controllers": 3, "overrides": OVERRIDES, "tethered": True}
+    options["kafka_version"], options["log_dirs"] = version, 2
+    with Cluster.plan(folder / "lab", **options) as cluster:
+        first = cluster.broker(1)
+        # As most brokers have it: the metadata log lies among the partitions.
+        cluster.configure(1, {"metadata.log.dir": str(first.layout.log_dirs[0])})
+        if dynamic:
+            make_dynamic(cluster)
+        cluster.start()
+        lagged = lose_everything(cluster)
+        for node in cluster.nodes:
+            for one in {metadata_dir_of(node), *node.layout.log_dirs}:
+                shutil.copytree(one, folder / "kept" / one.relative_to(cluster.state_dir))
+        yield Lost(lagged, dynamic, folder / "kept")
+
+
+def make_dynamic(cluster: Cluster) -> None:
+    """Format the controllers with `--initial-controllers`, and name bootstrap servers to all."""
+    servers = cluster.controller_bootstrap
+    for node in cluster.nodes:
+        quorum = {"controller.quorum.voters": "", "controller.quorum.bootstrap.servers": servers}
+        cluster.configure(node.id, quorum)
+    voters = ",".join(
+        f"{node.id}@127.0.0.1:{node.layout.ports[Listener.CONTROLLER]}:{kafka_uuid()}"
+        for node in cluster.controllers
+    )
+    for node in cluster.controllers:
+        config = cluster.state_dir / f"format-{node.id}.properties"
+        config.write_text(render(server_properties(cluster.layout, node.layout)))
+        arguments = ("format", "-t", cluster.layout.cluster_id, "-c", str(config))
+        run_tool(
+            cluster.kafka,
+            "kafka.tools.StorageTool",
+            (*arguments, "--initial-controllers", voters),
+        ).check()
+
+
+@pytest.fixture
+def lost(killed: Lost) -> Iterator[Lost]:
+    killed.restore()
+    yield killed
+    for node in killed.cluster.nodes:
+        if node.running:
+            node.kill()
+
+
+def planned(lost: Lost, folder: Path, *nodes: Node, voter: object = 101) -> Path:
+    """A plan of what is left on the disks of *nodes*."""
+    plan = folder / "plan.json"
+    asked = ("--voter", voter, "--out", plan)
+    ended = breakglass("quorum", "plan", *addresses(*nodes), *asked)
+    assert ended.code == 0, ended.err
+    return plan
+
+
+def prepared(plan: Path, out: Path, *more: object) -> Ended:
+    consents = [
+        part for phrase in json.loads(plan.read_text())["consent"] for part in ("--consent", phrase)
+    ]
+    asked = ("--out", out, "--manager", "process", "--write")
+    return breakglass("quorum", "prepare", plan, *asked, *consents, *more)
+
+
+@dataclass
+class Step:
+    """A numbered step of what was printed."""
+
+    title: str
+    blocks: list[tuple[str, list[str]]] = field(default_factory=list)
+    """The line above, and the lines that are set in."""
+
+    @property
+    def node(self) -> int:
+        found = re.search(r"\b[bc](\d+)\b", self.title)
+        assert found
+        return int(found[1])
+
+
+def steps_in(text: str) -> list[Step]:
+    steps: list[Step] = []
+    for line in text.splitlines():
+        if re.match(r"\d+\. ", line):
+            steps.append(Step(line, [(line, [])]))
+        elif steps and line.startswith("    "):
+            steps[-1].blocks[-1][1].append(line[4:])
+        elif steps and line.strip():
+            steps[-1].blocks.append((line.strip(), []))
+    return steps
+
+
+def follow(
+    lost: Lost, text: str, *, all_settings: bool = False, machine: Node | None = None
+) -> list[int]:
+    """Do what *text* says, step by step; returns the nodes in the order of their starts.
+
+    A node that the lab does not know runs on *machine*.
+    """
+    cluster, started = lost.cluster, []
+    for step in steps_in(text):
+        if "Do not start" in step.title:
+            continue
+        known = step.node in {one.id for one in cluster.nodes}
+        node = machine if machine and not known else cluster.node(step.node)
+        shell = ""
+        for above, lines in step.blocks:
+            if above == step.title and lines:
+                shell = "\n".join(lines).replace(
+                    f"/METADATA_LOG_DIR_OF_C{step.node}", str(metadata_dir_of(node))
+                )
+                bash(shell)
+            elif above.startswith("In its configuration") and (
+                all_settings or "unless" not in above
+            ):
+                cluster.configure(node.id, dict(line.split("=", 1) for line in lines))
+            elif above == "Start it, then look:":
+                node.start()
+                started.append(node.id)
+                look = "\n".join([*shell.splitlines()[:3], *lines[1:]])
+                wait_for(lost, node, step.blocks[-1][0], look)
+    return started
+
+
+def wait_for(lost: Lost, node: Node, then: str, look: str) -> None:
+    leader = re.search(r"leaderId (\d+) and a leaderEpoch above (\d+)", then)
+    if leader is None:
+        assert bash(look) == ""
+        return
+
+    def leads() -> bool:
+        node.require_running()
+        shown = re.search(r'"leaderId":(-?\d+),"leaderEpoch":(\d+)', bash(look))
+        assert shown
+        return shown[1] == leader[1] and int(shown[2]) > int(leader[2])
+
+    lost.cluster.wait_until(leads, "the new voter to lead")
+
+
+def bash(script: str) -> str:
+    done = subprocess.run(
+        ["bash", "-euc", script], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+def values_of(cluster: Cluster, topic: str, partition: int) -> list[int]:
+    """Every record that is there, as a client without a group reads it."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.lab_bootstrap,
+            "group.id": "reads-all",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        consumer.assign([Position(topic, partition, 0)])
+        found: list[int] = []
+        while message := consumer.poll(60):
+            if message.error():
+                return found
+            found.append(int(message.value() or b""))
+        raise AssertionError(f"{topic}-{partition} was not read to its end")
+    finally:
+        consumer.close()
+
+
+def ready(lost: Lost) -> None:
+    cluster = lost.cluster
+    cluster.wait_ready()
+    for topic, count in ((OLD, 2), (NEW, 2), (GROWN, 2)):
+        for number in range(count):
+            cluster.wait_until(
+                lambda topic=topic, number=number: (  # type: ignore[misc]
+                    set(cluster.partition(topic, number).isr) == {1, 2, 3}
+                ),
+                f"the ISR of {topic}-{number}",
+            )
+    folders = [folder for node in cluster.brokers for folder in node.layout.log_dirs]
+    strays = [path for folder in folders for path in folder.glob("*-stray")]
+    assert strays == []
+
+
+def records_are_back(lost: Lost) -> None:
+    cluster = lost.cluster
+    for number in (0, 1):
+        assert values_of(cluster, OLD, number) == WRITTEN
+        assert values_of(cluster, NEW, number) == list(range(10))
+    # A producer that got an id that is in the log would be answered, and its records dropped.
+    produce(cluster, OLD, 2, 5)
+    for number in (0, 1):
+        assert values_of(cluster, OLD, number) == [*WRITTEN, *range(5)]
+
+
+def test_q10_q14_q16_the_cluster_comes_back_from_a_brokers_copy_with_everything(
+    lost: Lost, tmp_path: Path
+) -> None:
+    cluster = lost.cluster
+    for node in cluster.controllers:
+        shutil.rmtree(metadata_dir_of(node))
+    plan = planned(lost, tmp_path, *cluster.brokers)
+    document = json.loads(plan.read_text())
+    assert document["dynamic"] == lost.dynamic
+    assert document["lost"] == {"records": 0, "changes": [], "strays": [], "forks": []}
+    assert document["missing"] == ["c101", "c102", "c103"]
+    assert document["consent"] == ["controller 101 lose 0 and abandon c101, c102, c103"]
+    out = tmp_path / "promoted"
+    ended = prepared(plan, out)
+    assert ended.code == 0, ended.err
+    promoted = dump(cluster, out / "__cluster_metadata-0")
+    (source,) = {
+        (one["path"], one["log_end"])
+        for one in document["inputs"]
+        if f"log:{one['path']}" == document["request"]["copy"]
+    }
+    before = dump(cluster, Path(source[0]))
+    assert promoted.batches[: len(before.batches)] == before.batches
+    assert {epoch for _, _, epoch, _ in promoted.batches[len(before.batches) :]} == {
+        document["epoch"]
+    }
+    assert promoted.types_from(source[1])[-1] == "PRODUCER_IDS_RECORD"
+
+    # The brokers' lists of controllers stay as they are: the new voter is in them.
+    started = follow(lost, ended.out)
+    assert started[0] == 101
+    ready(lost)
+    watched = breakglass("quorum", "watch", plan, "--bootstrap-server", cluster.lab_bootstrap)
+    assert (watched.code, watched.out[:19]) == (0, "The cluster is back"), watched.err
+    records_are_back(lost)
+    settings_are_back(cluster)
+    if not lost.dynamic:
+        grow_static(cluster)
+
+
+def settings_are_back(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.lab_bootstrap})
+    topics = admin.list_topics(timeout=60).topics
+    assert DELETED not in topics
+    resource = ConfigResource(ConfigResource.Type.TOPIC, OLD)
+    (configs,) = (one.result(60) for one in admin.describe_configs([resource]).values())
+    assert configs["retention.ms"].value == "777000"
+    whose = (PRINCIPAL, "*", AclOperation.ANY, AclPermissionType.ANY)
+    anything = AclBindingFilter(ResourceType.TOPIC, OLD, ResourcePatternType.LITERAL, *whose)
+    assert len(admin.describe_acls(anything).result(60)) == 1
+    users: Any = admin.describe_user_scram_credentials([USER])
+    assert len(users[USER].result(60).scram_credential_infos) == 1
+    quota = run_tool(
+        cluster.kafka,
+        "kafka.admin.ConfigCommand",
+        (
+            *("--bootstrap-server", cluster.lab_bootstrap, "--describe"),
+            *("--entity-type", "users", "--entity-name", USER),
+        ),
+    ).check()
+    assert "producer_byte_rate=4096" in quota.stdout
+
+
+def test_q11_q12_q15_a_lagging_copy_is_mended_by_the_data_folders(
+    lost: Lost, tmp_path: Path
+) -> None:
+    cluster, lagging = lost.cluster, lost.lagged.lagging
+    for node in lost.lagged.best_controllers:
+        shutil.rmtree(metadata_dir_of(node))
+    for node in cluster.brokers:
+        shutil.rmtree(copy_of(node))
+    # A new id, on a machine whose disk is empty.
+    machine = lost.lagged.best_controllers[0]
+    address = f"127.0.0.1:{machine.layout.ports[Listener.CONTROLLER]}"
+    plan = planned(lost, tmp_path, *cluster.brokers, lagging, voter=f"104@{address}")
+    document = json.loads(plan.read_text())
+    mended = {line.partition(":")[0] for line in document["mended"]}
+    assert {f"{OLD}-0", f"{OLD}-1", f"{NEW}-0", f"{NEW}-1", f"{GROWN}-1"} <= mended
+    assert document["lost"]["strays"] == []
+    out = tmp_path / "promoted"
+    ended = prepared(plan, out)
+    assert ended.code == 0, ended.err
+    started = follow(lost, ended.out, all_settings=True, machine=machine)
+    assert started[0] == machine.id
+    ready(lost)
+    records_are_back(lost)
+    # It was deleted after the copy ended: it comes back, and the plan said so.
+    assert any(DELETED in line and "come back empty" in line for line in document["unknown"])
+    assert DELETED in AdminClient({"bootstrap.servers": cluster.lab_bootstrap}).list_topics().topics
+
+
+def test_q13_brokers_that_run_go_on_and_the_quorum_grows_again(tmp_path: Path) -> None:
+    options: LabOptions = {"controllers": 3, "overrides": OVERRIDES, "tethered": True}
+    with Cluster.plan(tmp_path / "lab", **options) as cluster:
+        make_dynamic(cluster)
+        cluster.start()
+        create_topic(cluster, OLD, EVERYWHERE)
+        produce(cluster, OLD, 2, 10)
+        for node in cluster.controllers:
+            node.kill()
+            if node.id != 103:
+                shutil.rmtree(metadata_dir_of(node))
+        # A broker that has no block of producer ids left gets none without a controller.
+        produce(cluster, OLD, 2, 10, idempotent=False)
+        pids = [node.pid for node in cluster.brokers]
+        lost = Lost(Lagged(cluster, cluster.node(103)), True, tmp_path)
+
+        plan = planned(lost, tmp_path, *cluster.brokers, cluster.node(103), voter=103)
+        document = json.loads(plan.read_text())
+        actions = {one["name"]: one["action"] for one in document["nodes"]}
+        running = "leave running"
+        assert actions == {
+            "c103": "promote",
+            "b1": running,
+            "b2": running,
+            "b3": running,
+            "c101": "do not start",
+            "c102": "do not start",
+        }
+        ended = prepared(plan, tmp_path / "promoted")
+        assert ended.code == 0, ended.err
+        assert follow(lost, ended.out) == [103]
+        produce(cluster, OLD, 2, 10)
+        create_topic(cluster, NEW, EVERYWHERE)
+        assert [node.pid for node in cluster.brokers] == pids
+        for number in (0, 1):
+            assert values_of(cluster, OLD, number) == [*range(10)] * 3
+            assert set(cluster.partition(OLD, number).isr) == {1, 2, 3}
+        grow(cluster)
+
+
+def grow(cluster: Cluster) -> None:
+    """Add the two other controllers, with empty disks, as docs/quorum.md has it."""
+    for number, node in enumerate(cluster.controllers[:2], 2):
+        leader = f"127.0.0.1:{cluster.node(103).layout.ports[Listener.CONTROLLER]}"
+        cluster.configure(node.id, {"controller.quorum.bootstrap.servers": leader})
+        config = cluster.state_dir / f"grow-{node.id}.properties"
+        config.write_text(render(server_properties(cluster.layout, node.layout)))
+        formatted = ("format", "-t", cluster.layout.cluster_id, "-c", str(config))
+        storage = "kafka.tools.StorageTool"
+        run_tool(cluster.kafka, storage, (*formatted, "--no-initial-controllers")).check()
+        node.start()
+        cluster.wait_until(partial(follows, cluster, node), f"controller {node.id} to follow")
+        quorum_tool(cluster, "--command-config", str(config), "add-controller")
+        assert len(voters_of(cluster)) == number
+
+
+def quorum_tool(cluster: Cluster, *arguments: str) -> str:
+    servers = ("--bootstrap-server", cluster.lab_bootstrap)
+    tool = "org.apache.kafka.tools.MetadataQuorumCommand"
+    return run_tool(cluster.kafka, tool, (*servers, *arguments)).check().stdout
+
+
+def follows(cluster: Cluster, node: Node) -> bool:
+    return f"\n{node.id}" in quorum_tool(cluster, "describe", "--replication")
+
+
+def voters_of(cluster: Cluster) -> list[object]:
+    (voters,) = re.findall(r"CurrentVoters:\s+(.+)", quorum_tool(cluster, "describe", "--status"))
+    found: list[object] = json.loads(voters)
+    return found
+
+
+def grow_static(cluster: Cluster) -> None:
+    """Give two other controllers copies of the new one's folder, as docs/quorum.md has it."""
+    first, *others = cluster.controllers
+    first.kill()
+    listed = ",".join(
+        f"{node.id}@127.0.0.1:{node.layout.ports[Listener.CONTROLLER]}"
+        for node in cluster.controllers
+    )
+    for node in others:
+        shutil.copytree(metadata_dir_of(first), metadata_dir_of(node))
+        meta = metadata_dir_of(node) / "meta.properties"
+        text = re.sub(r"node\.id=\d+", f"node.id={node.id}", meta.read_text())
+        meta.write_text(re.sub(r"directory\.id=.*", f"directory.id={kafka_uuid()}", text))
+        state = copy_of(node) / "quorum-state"
+        left = {**json.loads(state.read_text()), "leaderId": -1, "votedId": -1}
+        state.write_text(json.dumps(left))
+    for node in cluster.controllers:
+        cluster.configure(node.id, {"controller.quorum.voters": listed})
+        node.start()
+    cluster.wait_ready()
+    produce(cluster, OLD, 2, 5)
+    assert len(voters_of(cluster)) == 3
+    for node in cluster.controllers:
+        cluster.wait_until(partial(follows, cluster, node), f"controller {node.id} to follow")

@@ -1,0 +1,353 @@
+"""What becomes of each node, what is appended, what is refused; and the folder that is written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breakglass.services.model import Unknown
+from breakglass.services.quorum.comparison import Relation, compare_copies
+from breakglass.services.quorum.metadata_copy import VoterSet, read_copy
+from tests.kit.metadata_log import MetadataLog, broker, noop, record, topic, voters
+from tests.kit.program import Ended, breakglass
+from tests.unit.quorum.clusters import LEDGER, small_log
+from tests.unit.quorum.test_data_folders import Disks
+from tests.unit.quorum.test_inspection import HOLD
+
+VOTER = "102@kafka-c102:9093"
+
+
+class Folders:
+    """Folders of a lost cluster, and the plans that are made of them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.disks = Disks(root / "data")
+        self.named: list[str] = []
+
+    def save(self, node: int, log: MetadataLog, *, epoch: int = 1) -> Path:
+        folder = self.root / f"n{node}"
+        log.save(folder, node, epoch=epoch)
+        self.named.append(f"log:{folder}")
+        return folder
+
+    def plan(self, *more: object, voter: str = VOTER) -> Ended:
+        data = [f"log:{one}" for one in sorted(self.disks.root.glob("*"))]
+        out = ("--out", self.root / "plan", "--json")
+        return breakglass("quorum", "plan", *self.named, *data, "--voter", voter, *out, *more)
+
+    def planned(self, *more: object) -> dict[str, Any]:
+        ended = self.plan(*more)
+        assert ended.code == 0, ended.err
+        document: dict[str, Any] = ended.document
+        assert document == json.loads((self.root / "plan").read_text())
+        return document
+
+    def prepare(self, *more: object) -> Ended:
+        phrases = json.loads((self.root / "plan").read_text())["consent"]
+        consents = [part for phrase in phrases for part in ("--consent", phrase)]
+        asked = ("--out", self.root / "out", *consents)
+        return breakglass("quorum", "prepare", self.root / "plan", *asked, *more)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(tmp_path)
+
+
+def whole_log() -> MetadataLog:
+    log = small_log()
+    log.add(broker(1), broker(2), broker(3))
+    return log
+
+
+def actions(document: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["action"] for one in document["nodes"]}
+
+
+def test_q10_the_epoch_is_above_every_epoch_of_logs_snapshots_and_quorum_states(
+    folders: Folders,
+) -> None:
+    best, old = whole_log(), whole_log()
+    best.epoch = 7
+    best.add(noop())
+    folders.save(101, best)
+    folders.save(103, old, epoch=5_000)
+    assert folders.planned()["epoch"] > 5_000
+
+
+def test_q12_the_next_producer_id_is_above_those_of_every_copy_and_log(folders: Folders) -> None:
+    chosen = whole_log()
+    best = chosen.fork()
+    best.add(record("ProducerIdsRecord", broker_id=1, broker_epoch=5, next_producer_id=70_000_000))
+    folders.save(101, best)
+    one = folders.save(103, chosen)
+    folders.disks.replica(1, 0, 5, producers=(80_000_123,))
+    document = folders.planned("--copy", f"log:{one}")
+    (ids,) = [one for one in document["records"] if one["record"] == "ProducerIdsRecord"]
+    assert ids["fields"]["next_producer_id"] >= 81_000_124
+    (folders.root / "plan").unlink()
+    folders.disks = Disks(folders.root / "none")
+    (ids,) = folders.planned("--copy", f"log:{one}")["records"]
+    assert ids["fields"]["next_producer_id"] >= 71_000_000
+
+
+def test_q13_what_is_lost_and_what_was_not_named_is_in_the_phrase(folders: Folders) -> None:
+    chosen = whole_log()
+    best = chosen.fork()
+    best.add(*topic("ledger", LEDGER, (1, 2)))
+    folders.save(101, best)
+    one = folders.save(1, chosen)
+    document = folders.planned("--copy", f"log:{one}")
+    said = "controller 102 lose 2 and abandon c102, b2, b3, data of b1, data of b2, data of b3"
+    assert sorted(document["consent"][0].split()) == sorted(said.split())
+    assert document["lost"]["records"] == 2
+    assert [line[:22] for line in document["lost"]["changes"]] == ["topics created: ledger"]
+
+
+def test_q13_a_fork_that_is_given_up_has_a_phrase_of_its_own(folders: Folders) -> None:
+    best, fork = whole_log(), whole_log()
+    best.epoch = 2
+    at = best.add(noop())
+    fork.add(*topic("ledger", LEDGER, (1, 2)))
+    folders.save(101, best)
+    folders.save(1, fork)
+    document = folders.planned()
+    assert f"give up b1 from {at}" in document["consent"]
+    assert actions(document)["b1"] == "replace"
+
+
+def test_q15_each_broker_gets_what_is_promoted_unless_it_has_it_already(folders: Folders) -> None:
+    log = whole_log()
+    short = log.fork()
+    log.add(noop())
+    past = log.fork()
+    past.snapshot(broker(1))
+    folders.save(1, log)
+    folders.save(2, short)
+    document = folders.planned()
+    assert actions(document) == {
+        "c102": "promote",
+        "b1": "keep",
+        "b2": "replace",
+        "b3": "replace",
+        "c101": "do not start",
+    }
+    (folders.root / "plan").unlink()
+    one = folders.save(2, short)
+    folders.save(3, log)
+    older = folders.planned("--copy", f"log:{one}")
+    assert [actions(older)[name] for name in ("b1", "b2", "b3")] == ["replace", "keep", "replace"]
+
+
+def test_q15_who_has_the_longest_logs_starts_first(folders: Folders) -> None:
+    folders.save(101, whole_log())
+    folders.disks.replica(1, 0, 5)
+    folders.disks.replica(2, 0, 9, epochs=((0, 0), (4, 8)))
+    document = folders.planned()
+    assert [one["name"] for one in document["nodes"]] == ["c102", "b2", "b1", "b3", "c101"]
+    assert document["consent"][1] == "mend 1 partition"
+
+
+def test_q11_nothing_is_mended_by_a_copy_that_is_not_understood(folders: Folders) -> None:
+    log = whole_log()
+    log.add((None, b"\x01\x03\x09later"))
+    folders.save(101, log)
+    folders.disks.replica(1, 0, 5)
+    assert any("cannot decode" in line for line in folders.planned()["unknown"])
+    (folders.root / "plan").unlink()
+    folders.disks.replica(2, 0, 9)
+    assert (folders.plan().code, "PartitionRecord v9" in folders.plan().err) == (3, True)
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[None]:
+    """A process holds the lock of *folder*, as its node does."""
+    command = [sys.executable, "-c", HOLD, str(folder / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as node:
+        assert node.stdout is not None
+        node.stdout.readline()
+        yield
+        node.communicate()
+
+
+def test_q13_a_broker_may_run_only_with_what_the_new_voter_has(folders: Folders) -> None:
+    log = whole_log()
+    longer = log.fork()
+    longer.add(noop())
+    controller, one = folders.save(101, log), folders.save(1, log)
+    with running(controller):
+        assert (folders.plan().code, "c101 runs" in folders.plan().err) == (3, True)
+    with running(one):
+        assert actions(folders.planned())["b1"] == "leave running"
+    (folders.root / "plan").unlink()
+    folders.save(1, longer)
+    with running(one):
+        refused = folders.plan("--copy", f"log:{controller}")
+        assert (refused.code, "b1 runs, and has records" in refused.err) == (3, True)
+    folders.save(1, log)
+    folders.disks.replica(1, 0, 5)
+    folders.disks.replica(2, 0, 9)
+    with running(one):
+        # The logs of a broker that runs go on: that its log is shorter now proves nothing.
+        assert actions(folders.planned())["b1"] == "leave running"
+        (folders.root / "plan").unlink()
+    folders.disks.replica(3, 0, 7)
+    with running(one):
+        refused = folders.plan()
+        assert (refused.code, "while partitions are mended" in refused.err) == (3, True)
+
+
+@pytest.mark.parametrize("voter", ["1@host:9093", "104", "x", "104@host", "104@:9093"])
+def test_a_voter_that_is_a_broker_or_listens_nowhere_is_refused(
+    voter: str, folders: Folders
+) -> None:
+    folders.save(101, whole_log())
+    assert folders.plan(voter=voter).code == 2
+
+
+def test_q14_the_folder_has_the_copy_and_what_is_appended_and_no_other_is_written_to(
+    folders: Folders,
+) -> None:
+    log = whole_log()
+    log.snapshot(*topic("orders", LEDGER, (1, 2)), broker(1))
+    log.add(noop())
+    source = folders.save(101, log)
+    before = contents(folders.root / "n101")
+    document = folders.planned()
+    ended = folders.prepare("--write", "--json")
+    assert ended.code == 0, ended.err
+    assert contents(folders.root / "n101") == before
+    written = read_copy(folders.root / "out" / "__cluster_metadata-0")
+    assert written.damage == ()
+    assert (written.node, written.quorum_epoch) == (102, document["epoch"])
+    best, other = compare_copies([read_copy(source / "__cluster_metadata-0"), written])
+    assert (best.copy.node, other.relation) == (102, Relation.PREFIX)
+    assert other.shared == log.offset
+    assert written.batches[-1].epoch == document["epoch"]
+    assert [one.offset for one in written.snapshots] == [log.offset - 1]
+    assert [one["action"] for one in ended.document["steps"]][:1] == ["promote"]
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_q14_a_snapshot_past_the_last_batch_is_where_the_log_goes_on(folders: Folders) -> None:
+    log = whole_log()
+    log.add(noop())
+    end = log.offset
+    log.snapshot(*topic("orders", LEDGER, (1, 2)), broker(1))
+    log.batches.pop()
+    folders.save(101, log)
+    folders.planned()
+    assert folders.prepare("--write").code == 0
+    written = read_copy(folders.root / "out" / "__cluster_metadata-0")
+    assert (written.log_start, written.damage) == (end, ())
+
+
+def test_q14_an_open_metadata_transaction_is_aborted_before_anything_is_appended(
+    folders: Folders,
+) -> None:
+    log = whole_log()
+    log.add(record("BeginTransactionRecord"), *topic("ledger", LEDGER, (1, 2)))
+    short = log.fork()
+    log.add(record("EndTransactionRecord"))
+    folders.save(101, log)
+    one = folders.save(1, short)
+    document = folders.planned("--copy", f"log:{one}")
+    names = [one["record"] for one in document["records"]]
+    assert names == ["AbortTransactionRecord", "ProducerIdsRecord"]
+    assert folders.prepare("--write").code == 0
+    (folders.root / "plan").unlink()
+    assert [one["record"] for one in folders.planned()["records"]] == ["ProducerIdsRecord"]
+
+
+def test_q14_a_torn_tail_is_not_taken_along(folders: Folders) -> None:
+    log = whole_log()
+    folder = folders.save(101, log)
+    segment = folder / "__cluster_metadata-0" / f"{0:020}.log"
+    segment.write_bytes(segment.read_bytes() + b"\0" * 30)
+    folders.planned()
+    assert folders.prepare("--write").code == 0
+    written = read_copy(folders.root / "out" / "__cluster_metadata-0")
+    assert written.damage == ()
+    assert written.batches.starts[-1] == log.offset
+
+
+def test_q10_the_new_voter_of_a_dynamic_quorum_is_in_the_log(folders: Folders) -> None:
+    log = whole_log()
+    log.add(voters(101, 103), controls=True)
+    folders.save(101, log)
+    document = folders.planned()
+    ended = folders.prepare("--write", "--json")
+    written = read_copy(folders.root / "out" / "__cluster_metadata-0")
+    assert written.voters == VoterSet(True, (102,))
+    assert written.batches[-1].epoch == written.batches[-2].epoch == document["epoch"]
+    named = document["request"]["voter"]["directory_id"]
+    assert written.directory_id == named
+    assert not isinstance(named, Unknown)
+    (line,) = [one for one in ended.document["steps"][0]["settings"] if "quorum" in one]
+    assert line == "controller.quorum.bootstrap.servers=kafka-c102:9093"
+
+
+def test_q14_nothing_is_written_without_the_flag_or_the_phrases(folders: Folders) -> None:
+    folders.save(101, whole_log())
+    folders.planned()
+    asked = ("prepare", folders.root / "plan", "--out", folders.root / "out")
+    assert breakglass("quorum", *asked).code == 3
+    ended = breakglass("quorum", *asked, "--write")
+    assert (ended.code, ended.consent[:21]) == (3, "controller 102 lose 0")
+    assert not (folders.root / "out").exists()
+
+
+def test_q14_a_folder_that_changed_since_the_plan_is_named(folders: Folders) -> None:
+    log = whole_log()
+    folders.save(101, log)
+    folders.save(1, log)
+    replica = folders.disks.replica(1, 0, 5)
+    folders.planned()
+    log.add(noop())
+    folders.save(1, log)
+    ended = folders.prepare("--write")
+    assert (ended.code, f"{folders.root}/n1/" in ended.err) == (3, True)
+    folders.save(1, whole_log())
+    (replica / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 5\n")
+    ended = folders.prepare("--write")
+    assert (ended.code, str(replica.parent) in ended.err) == (3, True)
+    assert not (folders.root / "out").exists()
+
+
+def test_q14_a_plan_that_was_edited_is_refused(folders: Folders) -> None:
+    folders.save(101, whole_log())
+    folders.planned()
+    plan = folders.root / "plan"
+    text = plan.read_text()
+    plan.write_text(text.replace("kafka-c102", "kafka-c109"))
+    ended = folders.prepare("--write")
+    assert (ended.code, "changed after it was written" in ended.err) == (2, True)
+    plan.write_text(text.replace('"schema": 1', '"schema": 2'))
+    assert folders.prepare("--write").code == 2
+    plan.write_text("[]")
+    assert breakglass("quorum", "prepare", plan, "--out", folders.root / "out").code == 2
+
+
+def test_q14_the_new_folder_is_no_folder_that_exists_and_in_no_nodes(folders: Folders) -> None:
+    one = folders.save(101, whole_log())
+    folders.planned()
+    plan = folders.root / "plan"
+    for out in (folders.root, one / "new"):
+        assert breakglass("quorum", "prepare", plan, "--out", out, "--write").code == 2
+    assert folders.plan().code == 2  # The file of the plan exists.

@@ -1,0 +1,81 @@
+"""A cluster that comes back, judged by the plan: what is awaited, and what went wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.quorum.watch import ReturnProgress, judge_return
+from breakglass.services.snapshot import (
+    Broker,
+    ClusterDescription,
+    ClusterSnapshot,
+    Quorum,
+    Voter,
+)
+from tests.unit.quorum.clusters import ORDERS
+
+PARTITION = TopicPartition("orders", 0)
+PLAN: dict[str, Any] = {
+    "cluster_id": "c",
+    "epoch": 1001,
+    "request": {"voter": {"node": 102}},
+    "nodes": [
+        {"name": "c102", "node": 102, "broker": False},
+        {"name": "b1", "node": 1, "broker": True},
+        {"name": "b2", "node": 2, "broker": True},
+    ],
+    "ends": {"orders-0": 67},
+    "lost": {"strays": ["/data/1/old-0: the copy has another topic of this name"]},
+    "strays_before": ["/data/1/ancient-0.0a-stray"],
+}
+STATE = PartitionState(PARTITION, ORDERS, 1, 5, (1, 2), (1, 2), (), ())
+BACK = ClusterSnapshot(
+    ClusterDescription("c", tuple(Broker(one, "h", 1, None, False) for one in (1, 2)), True),
+    Quorum(102, 1002, 9, (Voter(102, 9, 0),)),
+    (STATE,),
+    0,
+)
+
+
+def judged(seen: ClusterSnapshot = BACK, end: int | Unknown = 67, *strays: str) -> ReturnProgress:
+    return judge_return(PLAN, seen, {PARTITION: end}, strays)
+
+
+def test_q16_a_cluster_is_back_if_nothing_is_awaited() -> None:
+    assert judged() == ReturnProgress()
+    assert judged(BACK, 80) == ReturnProgress()
+
+
+def test_q16_another_leader_or_an_epoch_that_was_used_is_wrong() -> None:
+    for quorum in (
+        Quorum(101, 1002, 9, (Voter(101, 9, 0),)),
+        Quorum(102, 1001, 9, (Voter(102, 9, 0),)),
+    ):
+        assert judged(replace(BACK, quorum=quorum)).wrong != ()
+    grown = Quorum(103, 1005, 9, (Voter(102, 9, 0), Voter(103, 9, 0)))
+    assert judged(replace(BACK, quorum=grown)) == ReturnProgress()
+    silent = judged(replace(BACK, quorum=Unknown("no answer")))
+    assert (silent.wrong, len(silent.awaited)) == ((), 1)
+
+
+def test_q16_a_log_that_ends_before_its_longest_copy_on_disk_is_wrong() -> None:
+    assert len(judged(BACK, 66).wrong) == 1
+    assert judged(BACK, Unknown("no answer")).wrong == ()
+
+
+def test_q16_a_new_stray_is_wrong_unless_the_plan_left_it() -> None:
+    assert judged(BACK, 67, "/data/1/ancient-0.0a-stray", "/data/1/old-0.0b-stray").wrong == ()
+    assert len(judged(BACK, 67, "/data/1/orders-0.0c-stray").wrong) == 1
+
+
+def test_q16_brokers_isrs_leaders_and_topics_are_awaited() -> None:
+    fenced = ClusterDescription("c", (Broker(1, "h", 1, None, False),), True)
+    assert judged(replace(BACK, description=fenced)).awaited == (
+        "Brokers that are fenced or not registered: b2.",
+    )
+    for state in (replace(STATE, isr=(1,)), replace(STATE, leader=None)):
+        found = judged(replace(BACK, partitions=(state,)))
+        assert (found.wrong, len(found.awaited)) == ((), 1)
+    assert len(judged(replace(BACK, partitions=())).awaited) == 1
