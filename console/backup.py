@@ -296,6 +296,8 @@ def _number(text: str, option: str) -> int:
 
 
 def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
+    if plan.internal:
+        say(plan.internal)
     for topic in plan.topics:
         what = "into the topic that is there" if topic.exists else "into a new topic"
         say(

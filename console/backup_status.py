@@ -37,7 +37,7 @@ def status(
 
     File names, sizes and manifests are checked, but no records; `backup verify` finds changed
     bytes. In a folder that Kafka Backup wrote, the command reads the indexes; a value that is in no
-    file is printed as ?, or as null with --json. Exits with 1 when a backup is damaged.
+    file is printed as ?, or as null with --json. Exits with 1 if a backup is damaged.
     """
     from breakglass.services.topic_backup.status import read_status
 

@@ -54,7 +54,8 @@ def verify(
     is compared with the topic by its offset. A record that does not match is missing from the
     backup, extra in the backup, or different. Records that the topic's retention has removed are
     counted separately. A topic that was restored from this backup is compared by the offsets in the
-    restore's progress. Exits with 1 when anything else differs.
+    restore's progress. Exits with 1 if anything differs, except for records that retention has
+    removed.
     """
     from breakglass.services.topic_backup.catalog import held_topics, newest
     from breakglass.services.topic_backup.verification import verify_files

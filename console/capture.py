@@ -64,7 +64,7 @@ def capture(
             "--records",
             min=0,
             max=200,
-            help="At most N records from where logs differ.",
+            help="At most N records from the point where logs diverge.",
         ),
     ] = 100,
     contents_of: Annotated[

@@ -130,7 +130,7 @@ def restore_checkpoint(
         found = plan.found
         print_lines([f"checkpoint {found.id}  {level_of(found)}  {found.status}", promise(found)])
     print_restored(done, table=not as_json)
-    say(how_it_ended(done))
+    say(how_it_ended(done, plan.earlier))
     raise typer.Exit(exit_code(done))
 
 

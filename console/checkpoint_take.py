@@ -248,7 +248,7 @@ def copied(finisher: Finisher, id: int, control_topic: str) -> StoredCheckpoint:
         words += ["--node", str(finisher.node)]
     stopped = (
         f"checkpoint {id} is acknowledged, and not copied yet: finish it with "
-        f"`{shlex.join(words)}`. Copies under way end first; a second signal ends them, too."
+        f"`{shlex.join(words)}`. Copies under way end first; a second signal ends them as well."
     )
     with saying_when_stopped(stopped):
         return finisher.finish(id, lambda number, status: say(f"{names[number]}  {status}"))

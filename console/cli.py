@@ -34,7 +34,7 @@ def breakglass(
         ),
     ] = False,
 ) -> None:
-    """Bring offline Kafka partitions back, losing as little as can be.
+    """Bring offline Kafka partitions back, with the least possible loss.
 
     What is lost? Which replica loses least? How is the rest put back?
     Without a command the console opens; its options are those of `breakglass console`.

@@ -73,9 +73,9 @@ NOW, AFTERWARDS, PREPARE, WATCH, PRACTISE, COMPATIBILITY = (
 AFTER = (
     CommandEntry("", "groups", "Reset groups that committed past the end of a log."),
     CommandEntry("", "transactions", "List transactions that lost their markers, and end them."),
-    CommandEntry("", "internal-topics", "Show what internal topics lose by an election, by key."),
+    CommandEntry("", "internal-topics", "Show what an election costs internal topics, by key."),
     CommandEntry(
-        *("", "add-replica", "Add replicas to partitions that lack min.insync.replicas in sync."),
+        *("", "add-replica", "Add replicas where too few are in sync to read or write."),
         "console.recover:add_replica_app",
     ),
 )
@@ -97,7 +97,7 @@ LAB = (
 COMMANDS = (
     CommandEntry("", CONSOLE, "Open the console (as `breakglass` alone does)."),
     CommandEntry(NOW, "triage", "Start here: what is offline, what is lost, what to do."),
-    CommandEntry(NOW, "recover", "Elect the leaders of a plan; resume; freeze the controller."),
+    CommandEntry(NOW, "recover", "Elect the leaders of a plan; resume; turn unclean election off."),
     CommandEntry(NOW, "rescue", "Save the records that an election or a return cuts off."),
     CommandEntry(NOW, "can-start", "Check whether a dead broker may start.", "console.returning"),
     CommandEntry(NOW, "quorum", "Compare copies of the metadata when the controllers are gone."),

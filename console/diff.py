@@ -49,7 +49,7 @@ def diff(
     end: Annotated[int | None, typer.Option("--to", min=0, help="Offset to stop before.")] = None,
     summary: Annotated[bool, typer.Option("--summary", help="Print only the totals.")] = False,
     records: Annotated[
-        int, typer.Option(min=0, help="At most N records from where logs differ.")
+        int, typer.Option(min=0, help="At most N records from the point where logs diverge.")
     ] = SHOWN_RECORDS,
     progress: Progress = None,
     read_all: Annotated[

@@ -48,8 +48,8 @@ def examine(connection: Connection, as_json: AsJson = False) -> None:
     """Check what an incident needs: Java, terminal, locale, space, connections, ACLs, clock.
 
     Each line has one of four states. ok: it is in order. do: something is wrong, and the line says
-    what to do. note: something is not possible here. A question mark: the command could not find
-    it out. The exit code is 1 if there is something to do. Nothing is changed.
+    what to do. note: something is not possible here. ?: the command could not tell.
+    The exit code is 1 if there is something to do. Nothing is changed.
     """
     checks = [*machine_checks(_machine()), *_of_cluster(connection)]
     todo = sum(check.state is CheckState.TODO for check in checks)

@@ -84,9 +84,9 @@ def export(
 
     GET /metrics answers a client that brings the token, which is printed unless --token-file or
     BREAKGLASS_EXPORTER_TOKEN sets it. The exporter listens on this machine only, unless --host and
-    a certificate are given. A source is down if the last look at it failed, or if it was not read
-    for three looks: the exporter leaves out its figures, and source_up says 0. With --once nothing
-    is served: the exit code is 1 if a source could not be read.
+    a certificate are given. If the last read of a source failed, or three reads are overdue, its
+    figures are left out and source_up is 0. With --once nothing is served: the exit code is 1 if a
+    source could not be read.
     """
     need("web")
     if out is not None and not once:

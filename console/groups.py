@@ -64,7 +64,7 @@ def past_end(
     A log that an election cut below a committed offset, and that producers have filled again, is
     recognized by leader epochs, or by the journal of that election. Where two histories fork, the
     log of another leader shows where: a source, a live replica, or what this account read before.
-    Where none does, "at or below" an offset is all that is known.
+    If none does, only an upper bound is known: "at or below" an offset.
     """
     from breakglass.services.recovery.acts.move_groups import past_end_now
 
@@ -100,12 +100,11 @@ def reset(
     consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
 ) -> None:
-    """Set these committed offsets to where the log that the group has read ends.
+    """Move these groups to the offset at which their log ends, or was cut.
 
-    That is the end of the log, or the offset at which an election cut the log. A group is left as
-    it is where that offset is not known; a source may show it. Groups with running consumers are
-    refused. No records are lost. The journal keeps the offsets that were committed before, and
-    `after groups rollback` restores them.
+    A group is left as it is if that offset is not known; a source may show it. Groups with running
+    consumers are refused. No records are lost. The journal keeps the offsets that were committed
+    before, and `after groups rollback` restores them.
     """
     from breakglass.services.recovery.acts.move_groups import MoveGroups, past_end_now
 

@@ -49,17 +49,17 @@ def internal_topics(
     duration: Seconds = SECONDS,
     gone: GoneBrokers = (),
     everything: Annotated[
-        bool, typer.Option("--all", help="Show keys whose loss has no effect, too.")
+        bool, typer.Option("--all", help="Also show keys whose loss has no effect.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what internal topics lose by an election: groups, transactional ids and more.
+    """Show what an election costs internal topics: groups, transactional ids and more.
 
     Before an election, the log of the proposed replica is compared with all other replicas that
     answer. After an election, the log of the leader is compared with the log folder of a dead
     broker, or with a rescue. For each key that differs the command shows what is lost, what is
     left, and what follows. This command only reads. Exits with 1 if nothing is known of a
-    partition, or where a source could not be compared as a whole.
+    partition, or if a source could not be compared as a whole.
     """
     from breakglass.services.recovery.internal_topics.finding import InternalSearch
     from breakglass.services.recovery.transactions.source import open_sources

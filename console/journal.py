@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.timeline.account import Account, Brief, Shelf
 
 app = new_app(
-    "What was done to clusters from here: by whom, when, and how it ended.\n\nJournals are files "
-    "in your state folder. --cluster, or the options for a connection, choose the journals of one "
-    "cluster; only `check` asks that cluster about its partitions. Times are UTC."
+    "Show what was done to clusters from this machine: by whom, when, and how it ended.\n\n"
+    "Journals are files in your state folder. --cluster, or the options for a connection, choose "
+    "the journals of one cluster; only `check` asks that cluster about its partitions. Times are "
+    "UTC."
 )
 
 Journals = Annotated[

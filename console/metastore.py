@@ -119,8 +119,8 @@ def submit(
     """Validate a statement and write it to the command topic, by the transactional protocol.
 
     Only one writer commits at a time; other writers are fenced and start again. A refused statement
-    writes nothing and fences nobody. CREATE STREAM, CREATE TABLE and CREATE TYPE are written with
-    the plan that servers execute; DROP, TERMINATE, PAUSE and RESUME as servers write them. A
+    writes nothing and fences no writer. CREATE STREAM, CREATE TABLE and CREATE TYPE are written
+    with the plan that servers execute; DROP, TERMINATE, PAUSE and RESUME as servers write them. A
     statement that needs more than that, such as CREATE STREAM ... AS SELECT, is refused without
     --server, which lets a ksqlDB server plan and write it; the topic is then read to confirm it.
     Exits with 4 when it is unknown whether the statement was written.

@@ -104,7 +104,7 @@ Journals = Annotated[
     typer.Option(
         "--journals",
         metavar="PATH",
-        help="A colleague's journal, or a folder of journals, that counts as evidence, too "
+        help="A colleague's journal, or a folder of journals, to use as evidence as well "
         "(repeatable; also BREAKGLASS_JOURNALS).",
     ),
 ]
@@ -242,7 +242,7 @@ def waits(shown: str, *, least_ms: int = 1) -> Any:
     """The one option for waits. Its older names are read by `console.help`."""
     return duration(
         "--within",
-        example="30s",
+        example=shown,
         help="How long to wait for brokers, groups or servers.",
         least_ms=least_ms,
         shown=shown,
@@ -251,7 +251,7 @@ def waits(shown: str, *, least_ms: int = 1) -> Any:
 
 Within = Annotated[int, waits("30s")]
 WhileRunning = Annotated[
-    bool, typer.Option("--while-running", help="Read a log folder although its broker runs.")
+    bool, typer.Option("--while-running", help="Read a log folder even if its broker is running.")
 ]
 OlderThan = Annotated[
     int | None,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 app = new_app(
     "Make, read, edit, check and compare recovery plans.\n\nA plan names the leader to elect for "
     "each offline partition, with the evidence for that choice. `breakglass recover PLAN` "
-    "holds the elections of a plan."
+    "runs the elections."
 )
 
 NAMED_OF_A_REASON = 3
@@ -167,7 +167,7 @@ def check(
 ) -> None:
     """Compare a plan with evidence that is read now.
 
-    For each election this says whether it can still be held. This command only reads. Exits with 0
+    For each election, this command says whether it is still possible. It only reads. Exits with 0
     if every partition can be elected as planned or is online already, else with 1.
     """
     from breakglass.console.evidence import appraised

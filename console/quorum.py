@@ -77,10 +77,10 @@ def inspect(
 
     Name every folder that you can read: those of controllers, brokers, and copies of them. The
     folders are only read, and their nodes may run. The command ranks the copies as raft does and
-    compares them batch by batch. Folders with topics are compared with the copy as well: which of
-    them would become strays, and whose ISR, leader epochs or producer ids the copy is too old for.
-    Ends with 0 if each copy is proved a prefix of the best and the data folders agree with it, and
-    with 1 if a copy is damaged, forked or not compared, or something would be lost.
+    compares them batch by batch. If you also name data folders, the command says which partitions
+    would become strays, and where the copy is too old for the ISR, leader epochs or producer ids.
+    Exits with 0 if each copy is proved to be a prefix of the best and the data folders agree with
+    it, and with 1 if a copy is damaged, forked or not compared, or something would be lost.
     """
     from breakglass.services.quorum.inspection import inspect_copies
 

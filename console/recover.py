@@ -117,13 +117,13 @@ def forget_leader(
 def add_replica(
     connection: Connection, *, topics: TopicNames, consent: GivenConsent, as_json: AsJson = False
 ) -> None:
-    """Add a replica on a live broker to partitions with fewer than min.insync.replicas in sync.
+    """Add replicas on live brokers where fewer are in sync than min.insync.replicas demands.
 
-    After an election the high watermark stays where it was until min.insync.replicas are in sync,
-    and consumers read no further. Each such partition gets as many live brokers as it lacks, of
+    Until enough replicas are in sync, the high watermark stays where it was before the election,
+    and consumers read no further. Each such partition gets as many live brokers as it lacks, in
     other racks first, and with room for its log. No replica is taken from an assignment: a
     running broker would delete its log, and a broker that is down would rename it to -stray when it
-    starts. Without --topics, partitions of which a live replica is still copying are left out.
+    starts. Without --topics, a partition that a live replica is still copying is left out.
     Without --write, the command shows what it would do.
     """
     from breakglass.services.recovery.acts.add_replicas import AddReplicas
@@ -174,13 +174,13 @@ def _guarded(
 
 
 app = new_app(
-    "Elect the leaders of a plan, under guard.\n\nWithout PLAN, on a terminal, the command shows "
-    "what is offline and what to start or stop first, makes a plan, shows what it loses, and asks "
-    "for the phrase. Every partition is read again before its "
-    "election. A partition that changed since the plan was made is skipped, with the reason. A "
-    "partition that already has a leader counts as a success. For a file in Kafka's form, the "
-    "command reads evidence now, and shows it before it asks for consent. Elections go in batches, "
-    "and each new leader confirms its own election."
+    "Elect the leaders of a plan, with safeguards and your consent.\n\n"
+    "Without PLAN, on a terminal, the command shows what is offline and what to start or stop "
+    "first, makes a plan, shows what it loses, and asks for the phrase. Every partition is read "
+    "again before its election. A partition that changed since the plan was made is skipped, with "
+    "the reason. A partition that already has a leader counts as a success. A file in Kafka's "
+    "format has no evidence: the command reads the replicas, and shows the loss before it asks for "
+    "consent. Elections go in batches, and each new leader confirms its own election."
 )
 app.info.cls = PlanGroup
 app.info.subcommand_metavar = "[PLAN | COMMAND]"
@@ -431,8 +431,9 @@ def resume_journal(connection: Connection, asked: JournalResumption) -> int:
         )
         if view is None:
             say(
-                "Nothing to resume: no journal of this cluster that can be read is unfinished or "
-                "partly failed."
+                "Nothing to resume: no journal of elections or settings of this cluster that can "
+                "be read is unfinished or partly failed. A restore continues with its own command "
+                "and --resume; `breakglass journal list` lists its journal."
             )
             if asked.as_json:
                 print_json(_resumption_document(electing))

@@ -90,8 +90,8 @@ class RescueRequest:
         size(
             "--max-bytes",
             example="10GiB",
-            help="With --before-return: save about so many bytes at most, of each log the newest "
-            "records first.",
+            help="With --before-return: save at most about this much, the newest records of each "
+            "log first.",
             least=1,
             shown="10GiB",
         ),
@@ -109,7 +109,7 @@ class RescueRequest:
 @app.command()
 @connected
 def rescue(connection: Connection, wanted: RescueRequest) -> None:
-    """Save the records that the elections of a plan will cut off; elect nobody.
+    """Save the records that the elections of a plan will cut off, without an election.
 
     Records are read from the losing replicas and saved as topic backups, in
     DIR/cluster/time/b<broker>; `breakglass backup cat` prints them. The cluster is only read.
@@ -118,8 +118,9 @@ def rescue(connection: Connection, wanted: RescueRequest) -> None:
     It saves the records of these partitions that other replicas hold and that the broker is not
     proved to hold. While its log cannot be read, these are all of them, because a power cut takes
     records that were acknowledged and not yet flushed. Run the command before you start the broker.
-    It exits with 1 if records are left out, if a replica cannot be read, or if an election passed
-    the broker over, because its start then cuts its own log as well.
+    It exits with 1 if records are left out or a replica cannot be read. It also exits with 1 if an
+    election passed the broker over: save its log folders before you start it, because it would
+    truncate its own log as well.
 
     --source log:DIR saves whole partitions from the disk of a broker that is down, without
     contacting a cluster. With --bootstrap-server, only the records that the current leaders do not
@@ -252,7 +253,7 @@ def sentences_of_unread(partitions: Sequence[PartitionEvidence], broker: int) ->
         more = f" and of {len(names) - 1:,} more" if len(names) > 1 else ""
         save = f"save b{other}'s log folders with `breakglass rescue --source log:DIR`"
         cure = (
-            f"b{other} leads, too, if it returns first, so {save}"
+            f"b{other} would lead as well if it returned first, so {save}"
             if leads
             else f"If b{other} can return, let b{other} return first, then run this again; else "
             f"{save}"

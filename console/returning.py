@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
 app = new_app()
 
 
-@app.command("can-start")
-@connected
-def can_start(
-    connection: Connection,
+@dataclass(kw_only=True)
+class StartRequest:
+    """Options of `can-start`."""
+
     source: Annotated[
         list[str],
         typer.Argument(metavar="DIR...", help="Every folder of the broker's log.dirs."),
-    ],
+    ]
     rescued: Annotated[
         list[Path] | None,
         typer.Option(
@@ -39,7 +40,7 @@ def can_start(
             metavar="DIR",
             help="Folder with rescues (repeatable).",
         ),
-    ] = None,
+    ] = None
     beside: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,33 +48,44 @@ def can_start(
             metavar="log:DIR",
             help="Read the replicas of another broker that is down in its log folder (repeatable).",
         ),
-    ] = None,
-    gone: GoneBrokers = (),
-    while_running: WhileRunning = False,
-    as_json: AsJson = False,
-) -> None:
+    ] = None
+    gone: GoneBrokers = ()
+    all_log_dirs: Annotated[
+        bool,
+        typer.Option(
+            "--all-log-dirs",
+            help="The broker has no other log.dirs: a replica in none of them was never made.",
+        ),
+    ] = False
+    while_running: WhileRunning = False
+    as_json: AsJson = False
+
+
+@app.command("can-start")
+@connected
+def can_start(connection: Connection, wanted: StartRequest) -> None:
     """Check what a dead broker would lose if it started now, from its log folders on disk.
 
-    A broker that starts as a follower cuts its logs to those of the current leaders; if it leads
-    as soon as it starts, the other replicas are cut to its log. The broker is safe to start when
-    rescues have every record and every transaction marker that its start cuts. The sentence names
-    the replicas that could not be read. The cluster, the folders and the rescues are only read.
-    Exits with 0 if the broker is safe to start, and with 1 if not.
+    A broker that starts as a follower truncates its logs to match the current leaders'. If it leads
+    as soon as it starts, the other replicas truncate to match its log. The broker is safe to start
+    if rescues have every record and every transaction marker that its start cuts. The result also
+    names the replicas that could not be read. The cluster, the folders and the rescues are only
+    read. Exits with 0 if the broker is safe to start, and with 1 if not.
     """
     from breakglass.services.recovery.remembered.store import ReplicaMemory
-    from breakglass.services.recovery.rescue.return_check import check_return
+    from breakglass.services.recovery.rescue.return_check import NamedDisks, check_return
 
-    folders = _opened(source, while_running=while_running)
-    others = _opened(beside or (), while_running=while_running)
+    folders = _opened(wanted.source, while_running=wanted.while_running)
+    others = _opened(wanted.beside or (), while_running=wanted.while_running)
+    disks = NamedDisks(folders, wanted.all_log_dirs, others, wanted.gone)
     with StopSignal() as stop, connection.reading() as client:
         stop.armed()
-        rescues = [*all_folders(folders[0].cluster_id or ""), *(rescued or [])]
-        lost = gone
+        rescues = [*all_folders(folders[0].cluster_id or ""), *(wanted.rescued or [])]
         memory = ReplicaMemory(folders[0].cluster_id or "")
-        check = check_return(client, folders, rescues, stop.go_on, others, lost, memory)
+        check = check_return(client, disks, rescues, stop.go_on, memory)
     if check.safe and not stop.requested:
         memory.note_checked(check.broker, check.leaders)
-    if as_json:
+    if wanted.as_json:
         print_json(_document(check))
     else:
         rows = (

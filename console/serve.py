@@ -50,7 +50,7 @@ def serve_dashboard(
     records: Annotated[
         bool,
         typer.Option(
-            "--show-records", "--records", help="Show what the records of backups hold, too."
+            "--show-records", "--records", help="Also show what the records of backups hold."
         ),
     ] = False,
     behind_tls: Annotated[

@@ -65,9 +65,9 @@ def triage(
 ) -> None:
     """Judge every offline partition: a verdict, an action, and what each choice loses.
 
-    Start here in an incident; this command only reads. On a terminal rows appear as soon as brokers
-    answer; into a pipe goes the last table alone. The command names each broker that stays silent,
-    and waits for it until --within has passed.
+    Start here in an incident; this command only reads. On a terminal, rows appear as brokers
+    answer; a pipe gets only the final table. The command names each broker that stays silent, and
+    waits for it until --within has passed.
     """
     from breakglass.services.recovery import triage as service
 

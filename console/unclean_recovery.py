@@ -120,15 +120,15 @@ def unclean_recovery(
     consent: GivenConsent,
     as_json: AsJson = False,
 ) -> None:
-    """Recover offline partitions by designated elections (KIP-1275), under guard.
+    """Recover offline partitions by designated elections (KIP-1275), with safeguards.
 
     The options are those of KIP-1275's kafka-unclean-recovery. --automated-recovery also needs
     --write and your consent.
 
-    A partition with the verdict FORK, BOMB or STUCK, or with a barrier, is left to the operator.
-    `breakglass triage` says what to do first. To elect a leader all the same, name it as its
-    designatedLeader in a file, and give that to `breakglass leader-election` with
-    --election-type DESIGNATED --path-to-json-file FILE.
+    A partition with the verdict FORK, BOMB or STUCK is left to the operator, and so is one with a
+    reason against an unattended election. `breakglass triage` says what to do first. To elect a
+    leader all the same, name it as its designatedLeader in a file, and give that to
+    `breakglass leader-election` with --election-type DESIGNATED --path-to-json-file FILE.
     """
     if wanted.automated:
         connection.require_write("--automated-recovery")
@@ -145,10 +145,10 @@ def kafka_unclean_recovery(connection: Connection, wanted: UncleanRecoveryReques
     --automated-recovery is the consent. A broker that reports its log after --recovery-duration-ms
     is not elected.
 
-    A partition with the verdict FORK, BOMB or STUCK, or with a barrier, is left to the operator.
-    `breakglass triage` says what to do first. To elect a leader all the same, name it as its
-    designatedLeader in a file, and give that to kafka-elect-leaders --election-type DESIGNATED
-    --path-to-json-file FILE.
+    A partition with the verdict FORK, BOMB or STUCK is left to the operator, and so is one with a
+    reason against an unattended election. `breakglass triage` says what to do first. To elect a
+    leader all the same, name it as its designatedLeader in a file, and give that to
+    kafka-elect-leaders --election-type DESIGNATED --path-to-json-file FILE.
     """
     armed = connection.armed() if wanted.automated else connection
     raise typer.Exit(recover(armed, wanted, Consent(implied=True)))

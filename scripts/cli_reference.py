@@ -33,7 +33,7 @@ One word stands for one thing in every command:
 - `--store`: a place of backups, a folder or `s3://BUCKET/PREFIX`. The console takes several:
   `--store URL --store checkpoint:URL --store metastore:DIR`.
 - `--source`: what records are read from, in the words of `diff`, such as `log:DIR`. The two sides
-  of `diff` are sources, too.
+  of `diff` are sources as well.
 - `--from`, `--to`: offsets, the first and the one to stop before.
 - `--topics`: `A,B`, or repeated. Kafka's `--topic` with `--partition` stays in `leader-election`.
 - `--key`: where the key of encrypted backups is, `FILE` or `env:NAME`.

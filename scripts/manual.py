@@ -60,7 +60,7 @@ def _lines() -> Iterator[str]:
     yield ".\\\" Written by `make docs` from the commands' own help; do not edit."
     yield f'.TH BREAKGLASS 1 "" "Breakglass {__version__}" "User Commands"'
     yield ".SH NAME"
-    yield "breakglass \\- bring offline Kafka partitions back, losing as little as can be"
+    yield "breakglass \\- bring offline Kafka partitions back, with the least possible loss"
     yield ".SH SYNOPSIS"
     yield from (".B breakglass", ".RI [ command ]", ".RI [ options ]")
     yield ".SH DESCRIPTION"

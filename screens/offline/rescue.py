@@ -442,13 +442,13 @@ class DeadBrokerScreen(TextPage):
         """In a thread."""
         from breakglass.services.recovery.guarded.rescue_choice import all_folders
         from breakglass.services.recovery.rescue.broker_folder import LOG, open_log_folder
-        from breakglass.services.recovery.rescue.return_check import check_return
+        from breakglass.services.recovery.rescue.return_check import NamedDisks, check_return
 
         folders = [open_log_folder(f"{LOG}{folder}") for folder in self._folders]
         cluster_id, state = folders[0].cluster_id or "", self.context.state_folder
         rescues, memory = all_folders(cluster_id, state), ReplicaMemory(cluster_id, state)
         with self.context.reading() as client:
-            return check_return(client, folders, rescues, self._go_on, memory=memory)
+            return check_return(client, NamedDisks(folders), rescues, self._go_on, memory)
 
     def _go_on(self) -> None:
         if self._left.is_set() or self.context.stopping.is_set():

@@ -373,8 +373,8 @@ def _holders(holders: Sequence[ReplicaAhead], what: str) -> Iterator[str]:
         yield f"stop the brokers that still hold {what}: {named(running)}"
     if down:
         they = "it holds" if len(down) == 1 else "they hold"
-        where = "its log folder is" if len(down) == 1 else "their log folders are"
-        yield f"do not start {named(down)} before {where} copied: {they} {what}"
+        whose = "its" if len(down) == 1 else "their"
+        yield f"do not start {named(down)} before {whose} log folders are saved: {they} {what}"
     if cut:
         # ``b1``, ``b1 and b2``, ``b1, b2 and b3``.
         listed = named(cut) if len(cut) == 1 else f"{named(cut[:-1])} and b{cut[-1]}"

@@ -395,13 +395,13 @@ def _restores(rows: Iterable[IncidentRow]) -> tuple[Restorer, ...]:
     absent: set[int] = set()
     first: dict[int, Verb] = {}
     for (verb, restorers), partitions in alike.items():
-        if verb not in (Verb.START, Verb.COPY, Verb.CHECK, Verb.RECONNECT):
+        if verb not in (Verb.START, Verb.SAVE, Verb.CHECK, Verb.RECONNECT):
             continue
         for broker in restorers:
             gain[broker] += partitions
         if verb is not Verb.RECONNECT:
             absent.update(restorers)
-        if verb in (Verb.COPY, Verb.CHECK):
+        if verb in (Verb.SAVE, Verb.CHECK):
             first |= dict.fromkeys(restorers, verb)
     most_first = sorted(gain.items(), key=lambda item: (-item[1], item[0]))
     return tuple(

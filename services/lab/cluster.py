@@ -162,7 +162,7 @@ def _make_archive(kafka: Distribution, archive: Path, base: Path) -> None:
             Node(lambda: layout, FIRST_CONTROLLER, lambda: kafka).start()
             broker = Node(lambda: layout, BROKER, lambda: training)
             broker.start()
-            _wait_until_it_serves(broker)
+            _wait_until_it_serves(broker, layout.cluster_id)
             broker.stop(TRAINING_SECONDS)
         finally:
             end_recorded(node.folder for node in layout.nodes)
@@ -186,14 +186,14 @@ def _base_options(kafka: Distribution, base: Path) -> tuple[str, ...]:
     return (option,) if runs([str(kafka.java), "-Xshare:dump", option]) else ()
 
 
-def _wait_until_it_serves(broker: Node) -> None:
+def _wait_until_it_serves(broker: Node, cluster_id: str) -> None:
     give_up = time.monotonic() + TRAINING_SECONDS
     while time.monotonic() < give_up:
         if not broker.running:
             break
         try:
             with Conversation(broker.address(Listener.LAB), patience.LOOK) as conversation:
-                if read_fenced(conversation).get(BROKER) is False:
+                if read_fenced(conversation, cluster_id).get(BROKER) is False:
                     return
         except Unreachable:
             time.sleep(INITIAL_POLL_SECONDS)
@@ -464,7 +464,8 @@ class Cluster:
 
     def fenced(self, *, via: int | None = None, last: Collection[int] = ()) -> dict[int, bool]:
         """Registered brokers, each with whether it is fenced."""
-        return self.read(read_fenced, via=via, last=last)
+        own = partial(read_fenced, cluster_id=self.layout.cluster_id)
+        return self.read(own, via=via, last=last)
 
     def partitions(self, *topics: str, via: int | None = None) -> tuple[PartitionState, ...]:
         """Partitions of *topics*, of all topics when none is named."""

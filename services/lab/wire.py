@@ -111,15 +111,23 @@ class Conversation:
 NULL_ELR = Unknown("this Kafka has no eligible leader replicas")
 
 
-def read_fenced(node: Conversation) -> dict[int, bool]:
+def read_fenced(node: Conversation, cluster_id: str) -> dict[int, bool]:
     """The registered brokers, each with whether it is fenced.
 
     Before Kafka 4.0 fenced brokers are left out of the answer altogether.
+
+    Raises:
+        LabError: a broker of another cluster than *cluster_id* answers.
     """
     from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 
     request = DescribeClusterRequest(include_fenced_brokers=True)
     answer = node.ask(request, DescribeClusterResponse)
+    if answer.cluster_id != cluster_id:
+        raise LabError(
+            f"Cluster {answer.cluster_id} answers in place of this lab, {cluster_id}: another "
+            "program took its ports. End the other lab, or make this one again."
+        )
     return {broker.broker_id: bool(broker.is_fenced) for broker in answer.brokers}
 
 

@@ -5,8 +5,9 @@ only read. Beside its segments it has snapshots, ``<offset>-<epoch>.checkpoint``
 the cluster by the records before that offset; segments before a snapshot are deleted in time.
 
 A batch's CRC does not cover its offset and its epoch. A batch counts if its CRC is right, it begins
-where the one before it ends, it has a record for each offset, and its epoch is no lower than that
-of the one before it. Reading ends at the first batch that does not count; the copy says why.
+where the one before it ends, its records can be decoded and are one for each offset, and its epoch
+is no lower than that of the one before it. Reading ends at the first batch that does not count; the
+copy says why.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from breakglass.services.errors import BreakglassError, MalformedMessage, Storag
 from breakglass.services.model import Unknown
 from breakglass.services.quorum.records import decode_control
 from breakglass.services.record_batches import (
-    ATTRIBUTES_AT,
     BATCH_HEADER,
     CONTROL_KEY,
     LENGTH_END,
@@ -294,22 +294,21 @@ class _ReadLog:
                 raise MalformedMessage(
                     f"{at}: a batch claims epoch {header.leader_epoch} after {batches.epochs[-1]}"
                 )
+            # A node loads every batch: one that cannot be decoded ends what the copy is good for.
+            batch = decode_batch(content, header, at)
             if header.control:
-                batch = decode_batch(content, header, at)
                 self.voters = _voters_in(batch) or self.voters
             batches.add(header, position)
             self.times[:] = [header.max_timestamp]
 
 
 def _batches(path: Path, position: int = 0) -> Iterator[ScannedBatch]:
-    """The batches of a file from *position* on, each with a CRC that is right.
+    """The batches of a file from *position* on; `decode_batch` checks their CRC.
 
     Raises:
         MalformedMessage: the bytes at a position are not a batch, or not a whole one.
         StorageError: the file cannot be read.
     """
-    import google_crc32c
-
     with storage_errors(str(path)), open_regular(path) as file:
         file.seek(position)
         while head := file.read(BATCH_HEADER.size):
@@ -319,10 +318,6 @@ def _batches(path: Path, position: int = 0) -> Iterator[ScannedBatch]:
             if not found.headers:
                 raise MalformedMessage(f"{at}: the last batch is torn")
             header = found.headers[0]
-            if google_crc32c.value(content[ATTRIBUTES_AT:]) != header.crc:
-                raise MalformedMessage(
-                    f"{at}: the CRC of the batch at offset {header.base_offset:,} is wrong"
-                )
             yield header, content, position
             position += header.size
 
@@ -343,9 +338,9 @@ def _snapshot(path: Path, offset: int, epoch: int) -> MetadataSnapshot:
     kinds: list[ControlType] = []
     try:
         for header, content, _ in _batches(path):
+            batch = decode_batch(content, header, path.name)
             if not header.control:
                 continue
-            batch = decode_batch(content, header, path.name)
             for kind, value in _controls(batch):
                 kinds.append(kind)
                 if kind is ControlType.SNAPSHOT_HEADER:
@@ -399,8 +394,10 @@ def _meta(path: Path) -> Mapping[str, str | Unknown]:
     for folder in (path.parent, path):
         try:
             text = read_regular(folder / META, MOST_BYTES).decode("utf-8", "replace")
-        except OSError:
+        except FileNotFoundError:
             continue
+        except OSError as error:
+            return dict.fromkeys(names, Unknown(f"it cannot be read ({error})"))
         pairs = dict(line.partition("=")[::2] for line in text.splitlines())
         return {name: pairs.get(name, "").strip() or Unknown(f"no {name}") for name in names}
     return dict.fromkeys(names, Unknown("the file is missing"))
@@ -415,6 +412,6 @@ def _quorum_state(path: Path) -> tuple[int | Unknown, object]:
         reason = "it has no leaderEpoch"
     except FileNotFoundError:
         reason = "the file is missing"
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         reason = f"it cannot be read ({error})"
     return Unknown(reason), None

@@ -48,7 +48,7 @@ class Triage:
     contents_due: frozenset[TopicPartition] = frozenset()
     """Partitions whose replicas have all been heard and whose contents are about to be read."""
     passed_over: tuple[PassedOver, ...] = ()
-    """Brokers that an election passed over: their log folders are copied before they start."""
+    """Brokers that an election passed over: their log folders are saved before they start."""
     troubles: tuple[str, ...] = ()
     """What could not be read of journals and memory, or written down, each in a sentence."""
     around: ClusterSnapshot | None = None

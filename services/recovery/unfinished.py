@@ -27,7 +27,7 @@ from breakglass.services.recovery.execution.restore_order import (
     still_ours,
     undo_orders,
 )
-from breakglass.services.recovery.execution.run import Course, Recovery, Rescue
+from breakglass.services.recovery.execution.run import Course, Recovery, Rescue, journalled
 from breakglass.services.recovery.execution.steps import (
     DESIGNATE,
     ELECT,
@@ -197,9 +197,9 @@ def settlements(
     """
     for step in view.unsettled:
         items: dict[TopicPartition, Details] = {
-            partition: {"result": result, "reason": FOUND}
+            partition: found
             for partition in step.unsettled
-            if (result := _settled(step, partition, states.get(partition)))
+            if (found := _settled(step, partition, states.get(partition)))
         }
         if items:
             yield step.request.seq, items
@@ -212,7 +212,7 @@ def confirmations(
     for step in view.unsettled:
         if step.name in _ELECTIONS:
             items: dict[TopicPartition, Details] = {
-                partition: {"result": outcomes[partition].result.value, "reason": FOUND}
+                partition: {**journalled(outcomes[partition]), "reason": FOUND}
                 for partition in step.unsettled
                 if partition in outcomes
             }
@@ -339,11 +339,17 @@ def _priced(part: JournalledPartition) -> bool:
     return part.price not in ("", str(Price(Unknown(""))))
 
 
-def _settled(step: JournalStep, partition: TopicPartition, state: PartitionState | None) -> str:
-    """The result of *step* for *partition*; empty where the metadata does not show it."""
-    item = step.items[partition]
-    if state is None:
-        return ""
+def _settled(step: JournalStep, partition: TopicPartition, state: PartitionState | None) -> Details:
+    """The outcome of *step* for *partition*; empty where the metadata does not show it."""
+    result = "" if state is None else _result(step, step.items[partition], state)
+    if not result or state is None:
+        return {}
+    leader = {"leader": state.leader, "leader_epoch": state.leader_epoch}
+    led = step.name in _ELECTIONS and state.leader is not None
+    return {"result": result, "reason": FOUND, **(leader if led else {})}
+
+
+def _result(step: JournalStep, item: Details, state: PartitionState) -> str:
     if step.name in _ORDERS:
         return "accepted" if tuple(item.get("order", ())) == state.assignment else "not written"
     if step.name == ADD_REPLICAS:

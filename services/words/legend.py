@@ -1,6 +1,6 @@
 """The words of the lists, each in one line: what it means, and what to do.
 
-Screens show these lines, and docs/verdicts.md has the same ones.
+`?` and `:` show these lines.
 """
 
 from __future__ import annotations

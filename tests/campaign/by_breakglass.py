@@ -98,6 +98,8 @@ class Operator:
             if not found.said:
                 return
             acted = self._act_on_brokers(found)
+            if not self.wreck.awake:
+                return
             if acted and number < MOST_ROUNDS - 1:
                 continue
             if self.wreck.incident.midway:

@@ -168,6 +168,8 @@ def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
     if scene.offline and incident.first:
         operator.curable = ()
         operator.recover_first()
+        if not wreck.awake:
+            return _nobody_runs(wreck, shell, operator, scene)
         wreck.settle()
         first = read_rescues(shell.state / "rescue")
         unrecovered = {name for name in scene.offline if name not in operator.elected}
@@ -194,8 +196,8 @@ def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
         resumed=operator.resumed,
     )
     if not wreck.awake:
-        # The last that ran was to be stopped, and none can be started: none has cut anything.
-        return replace(left, findings=(*earlier, *_said(wreck, operator, shell), *_hung(shell)))
+        ended = _nobody_runs(wreck, shell, operator, scene)
+        return replace(left, findings=(*earlier, *ended.findings))
     wreck.settle()
     saved = read_rescues(shell.state / "rescue")
     kept = {name: {*first.get(name, ()), *saved.get(name, ())} for name in {*first, *saved}}
@@ -228,6 +230,18 @@ def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
         phrases=shell.phrases,
         resumed=operator.resumed,
         findings=tuple(findings),
+    )
+
+
+def _nobody_runs(wreck: Wreck, shell: Shell, operator: Operator, scene: _Scene) -> Outcome:
+    """The last that ran was to be stopped, and none can be started: none has cut anything."""
+    return Outcome(
+        wreck.incident.way,
+        offline=len(scene.offline),
+        left=len(scene.offline),
+        elected=len(operator.elected),
+        commands=shell.commands,
+        findings=(*_said(wreck, operator, shell), *_hung(shell)),
     )
 
 

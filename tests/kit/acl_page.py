@@ -11,8 +11,8 @@ from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, granted
 from tests.kit.program import Ended, breakglass
 
 PAGE = Path(__file__).parents[2] / "docs" / "acls.md"
-ROW = re.compile(r"^\| `([^`]+)` \|([^|]*)\|([^|]*)\|([^|]*)\|$")
-"""Command; operations on its topics, on CLUSTER, on groups."""
+ROW = re.compile(r"^\| (`[^|]+`) \|([^|]*)\|([^|]*)\|([^|]*)\|$")
+"""Commands; operations on its topics, on CLUSTER, on groups."""
 WEAKER = {
     Operation.READ: Operation.DESCRIBE,
     Operation.ALTER: Operation.DESCRIBE,
@@ -32,7 +32,7 @@ class Needs:
 
 
 def needs_of_commands() -> dict[str, Needs]:
-    """The page's first table, by command."""
+    """The page's table, by command."""
     return {row.command: row for row in _rows()}
 
 
@@ -66,5 +66,6 @@ def all_but(acls: list[Acl], gone: Acl) -> list[Acl]:
 def _rows() -> Iterator[Needs]:
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if row := ROW.match(line):
-            command, *cells = row.groups()
-            yield Needs(command, *(tuple(re.findall(r"[A-Z_]+", cell)) for cell in cells))
+            commands, *cells = row.groups()
+            needs = [tuple(re.findall(r"[A-Z_]+", cell)) for cell in cells]
+            yield from (Needs(command, *needs) for command in re.findall(r"`([^`]+)`", commands))

@@ -1,6 +1,6 @@
 """The faults that whatever follows a cluster goes on through, and the lab that they are done to.
 
-`TABLE` is that of docs/watch.md: each command under each fault, and how it is reported.
+`TABLE` has each command under each fault, and how it is reported.
 """
 
 import subprocess

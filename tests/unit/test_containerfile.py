@@ -58,8 +58,11 @@ def test_the_python_of_the_recipe_is_one_that_breakglass_runs_on() -> None:
     assert f"Programming Language :: Python :: {version[1]}" in project["classifiers"]
 
 
+PAGES = [ROOT / "docs" / "kubernetes.md", *(ROOT / "docs" / "monitoring").glob("*.yaml")]
+
+
 def test_the_volume_the_manifests_and_the_page_name_the_same_folder() -> None:
-    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    page = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     volume = stages(TEXT)[-1].last("VOLUME")
     assert volume is not None
     assert volume.command() == [VOLUME]
@@ -70,7 +73,7 @@ def test_the_volume_the_manifests_and_the_page_name_the_same_folder() -> None:
 
 
 def test_the_commands_of_the_manifests_exist() -> None:
-    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    page = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     given = [shlex.join(json.loads(words)) for words in re.findall(r"args: (\[.*\])", page)]
     given += re.findall(r"exec -it breakglass -- (?:env \S+ )?breakglass (.*)", page)
     assert len(given) == 3

@@ -115,7 +115,7 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
                 front.tell(outcome)
             for line in topic.remarks():
                 front.tell(ActStep(line))
-        return replace(ended(done), text=how_it_ended(done))
+        return replace(ended(done), text=how_it_ended(done, plan.earlier))
 
 
 def groups_in(plan: CheckpointPlan) -> list[str]:
@@ -124,13 +124,18 @@ def groups_in(plan: CheckpointPlan) -> list[str]:
     return sorted({name for groups in by_partition for name in groups})
 
 
-def how_it_ended(done: Sequence[TopicRestored]) -> str:
-    """Whether members may be started, and what that rests on."""
+def how_it_ended(done: Sequence[TopicRestored], earlier: Sequence[str] = ()) -> str:
+    """Whether members may be started, and what that rests on.
+
+    *earlier* are topics that an earlier run restored.
+    """
     torn = [topic.target for topic in done if not topic.complete]
     if not torn:
-        compared = all(topic.verified for topic in done)
-        condition = "" if compared else ", but not every topic was compared"
-        return f"Restored completely{condition}: members of the groups may be started."
+        notes = [] if all(topic.verified for topic in done) else ["not every topic was compared"]
+        if earlier:
+            notes.append(f"this run did not compare {', '.join(earlier)}, as an earlier run did")
+        but = f", but {' and '.join(notes)}" if notes else ""
+        return f"Restored completely{but}: members of the groups may be started."
     return (
         f"Not restored completely: {', '.join(torn)}. Start no members; follow each topic's "
         "advice, then run the restore again with --resume."

@@ -95,6 +95,11 @@ class CheckpointPlan:
     """By old name: the folder with the progress of each topic."""
 
     @property
+    def earlier(self) -> list[str]:
+        """Targets that an earlier run restored; this one does not compare them again."""
+        return sorted({*self.targets.values()} - {topic.target for topic in self.plan.topics})
+
+    @property
     def phrase(self) -> str:
         """The phrase to type: ``restore checkpoint 3 with 1,000 records into bank``."""
         names = sorted(self.targets.values())
@@ -116,8 +121,8 @@ def make_plan(
 
     Raises:
         UsageError: as `target_names` and `existing`.
-        Refused: it is not completed; a target holds records, or has other partitions; a group has
-            members.
+        Refused: it is not completed; a target holds records, has other partitions, or lacks what an
+            earlier run restored into it; a group has members.
         StorageError: a copy differs from what was committed.
     """
     id = found.id
@@ -295,6 +300,8 @@ def _topic(
     source = f"{first.store.address}#{first.found.id}"
     begun = _begun(state_folder, source, target, now, asked)
     if begun is not None and begun.ended:
+        if now is not None:
+            _require_kept(now, begun)
         return None
     if now is not None:
         there = partition_count(now)
@@ -327,6 +334,28 @@ def _topic(
         resumed=begun is not None,
         stored=stored,
     )
+
+
+def _require_kept(now: TopicSource, state: RestoreState) -> None:
+    """Return if the logs still reach over all that an earlier run restored.
+
+    Raises Refused: records were removed since, or a log cannot be read.
+    """
+    for live in now.partitions:
+        number = live.partition.partition
+        kept = OffsetMap(read_log(state.log_of(number)).runs, ())
+        if kept.runs and not live.log_start <= kept.start <= kept.end <= live.high_watermark:
+            raise Refused(
+                f"an earlier run restored offsets {kept.start} to {kept.end - 1} of "
+                f"{live.partition}, and its log now has {live.log_start} to "
+                f"{live.high_watermark - 1}: delete topic {now.name} and restore it again"
+            )
+    if now.unread:
+        number, reason = min(now.unread.items())
+        raise Refused(
+            f"an earlier run restored {now.name}-{number}, which cannot be read now ({reason}): "
+            "bring its leader back, then run this again"
+        )
 
 
 def _begun(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -55,7 +56,13 @@ def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:
     )
     if len({broker.id for broker in brokers}) < len(brokers) or not all(map(_possible, brokers)):
         raise unbelievable(sender.name(ANY_BROKER), "lists a broker twice, or one that cannot be")
+    if not _CLUSTER_ID.fullmatch(answer.cluster_id):
+        raise unbelievable(sender.name(ANY_BROKER), "names a cluster id that cannot be")
     return ClusterDescription(answer.cluster_id, brokers, names_fenced)
+
+
+_CLUSTER_ID = re.compile(r"(?!\.{1,2}$)[!-~]{1,64}", re.ASCII)
+"""Usually 22 characters of base64; `kafka-storage format` takes others. State folders have it."""
 
 
 def _possible(broker: Broker) -> bool:

@@ -19,6 +19,7 @@ from breakglass.services.errors import LabError, Unreachable
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.controller_link import ControllerLink
 from breakglass.services.lab.incidents.incident import Happening, LabIncident, LabTopic, Step
+from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.node import fail_log_dir
 from breakglass.services.lab.scenarios.damage import (
     bring_back_empty,
@@ -236,9 +237,13 @@ class Wreck:
 
     def _to_the_dead(self, step: Step) -> bool:
         down = [node for node in map(self.cluster.broker, step.brokers) if not node.running]
+        if step.act is Happening.UNREGISTER and not self.awake:
+            return False
         for node in down:
             if step.act is Happening.UNREGISTER:
-                named = ("--bootstrap-server", self.cluster.lab_bootstrap, "--id", str(node.id))
+                # Kafka's tool may ask a hung broker, and no other, until its time is over.
+                address = self.cluster.broker(min(self.awake)).address(Listener.LAB)
+                named = ("--bootstrap-server", str(address), "--id", str(node.id))
                 run_tool(self.cluster.kafka, CLUSTER, ["unregister", *named]).check()
                 self.cluster.wait_unregistered(node.id)
                 continue

@@ -114,6 +114,8 @@ class RestorePlan:
 
     cluster_id: str
     topics: tuple[TopicPlan, ...]
+    internal: str = ""
+    """Why saved records of Kafka's own topics are not put back; empty without any."""
 
     def document(self) -> dict[str, object]:
         return {

@@ -26,7 +26,7 @@ from breakglass.services.clock import now_ms
 from breakglass.services.errors import Refused, UsageError, WrongCluster
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import EpochHistory, TopicPartition, Unknown
+from breakglass.services.model import INTERNAL_TOPICS, EpochHistory, TopicPartition, Unknown
 from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.restore.options import expired_at_once
 from breakglass.services.pipeline.restore.plan import require_manifest
@@ -257,8 +257,8 @@ def tail_plan(
     Raises:
         UsageError: the plan or the folder has nothing of the requested topics.
         WrongCluster: the plan or the backup is of another cluster.
-        Refused: a partition has no leader until the deadline, its topic was recreated, or an
-            earlier run is unfinished.
+        Refused: a partition has no leader until the deadline, its topic was recreated or is one of
+            Kafka's own, or an earlier run is unfinished.
         MalformedInput, UnsupportedSchema, DamagedBackup: the stored records cannot be read.
         ClusterError, Unreachable: an elected log cannot be read.
     """
@@ -273,9 +273,17 @@ def tail_plan(
     ]
     if not found:
         raise UsageError("the plan elects no such partition: check --topics and --partitions.")
-    wanted = found
+    # No client may write to them: settings would be changed for records that no broker takes.
+    wanted = [partition for partition in found if partition.topic not in INTERNAL_TOPICS]
+    sources = tail_sources(store)
+    internal = sorted(
+        {partition.topic for partition in found if partition not in wanted}
+        & ({source.one.topic for source in sources} | {*options.topics})
+    )
+    if internal and (not wanted or {*internal} & {*options.topics}):
+        raise Refused(internal_left_out(internal))
     elected = {partition.topic for partition in wanted}
-    sources = [source for source in tail_sources(store) if source.one.topic in elected]
+    sources = [source for source in sources if source.one.topic in elected]
     # Of the other topics that the plan elects, nothing was saved.
     topics = sorted({source.one.topic for source in sources})
     absent = sorted((set(options.topics) & elected if topics else elected) - set(topics))
@@ -296,7 +304,17 @@ def tail_plan(
             [source for source in sources if source.one.topic == topic], wanted
         )
     ]
-    return RestorePlan(cluster_id, tuple(plans))
+    return RestorePlan(cluster_id, tuple(plans), internal_left_out(internal) if internal else "")
+
+
+def internal_left_out(topics: Sequence[str]) -> str:
+    """Why nothing is put back into Kafka's own *topics*, and which commands act in its place."""
+    return (
+        f"{', '.join(topics)}: no client can write to Kafka's own topics, so none of their records "
+        "are put back: `breakglass after groups set --source rescue:DIR` sets groups to the "
+        "offsets that the election lost, and `breakglass after transactions finish --source "
+        "rescue:DIR` ends transactions as they had ended"
+    )
 
 
 def led_targets(

@@ -108,7 +108,7 @@ def waits_for(outcomes: Iterable[PartitionOutcome], act: str = "") -> Iterator[s
         which = f"--topics {','.join(topics)} " if len(topics) <= NAMED else ""
         command = f"`breakglass after add-replica {which}--write`"
         add = act or f"add a replica on a live broker: {command}"
-        back = f", or bring back {named(away)} once its log folder is copied" if away else ""
+        back = f", or bring back {named(away)} once its log folders are saved" if away else ""
         to_do = f"{named(live)} copies them; if it does not come in sync, {add}"
         yield f"{behind_text(found)}: {until}; {to_do if live else add + back}"
 

@@ -66,8 +66,8 @@ class Verb(StrEnum):
     __hash__ = str.__hash__
 
     START = "start"
-    COPY = "copy"
-    """Copy its log folder, then start the broker: an election passed it over (R27)."""
+    SAVE = "save"
+    """Save its log folders, then start the broker: an election passed it over (R27)."""
     CHECK = "check"
     """Read its disk, then start the broker: an election may have passed it over (R46)."""
     RECONNECT = "reconnect"
@@ -95,7 +95,7 @@ class Action:
     def __str__(self) -> str:
         if self.broker is None:
             return self.verb.value
-        if self.verb in (Verb.COPY, Verb.CHECK):
+        if self.verb in (Verb.SAVE, Verb.CHECK):
             return f"{self.verb.value} b{self.broker} first"
         # An election may come at any moment; its latest moment is unknown.
         now = " NOW" if self.verb is Verb.STOP else ""

@@ -32,7 +32,7 @@ from breakglass.services.recovery.judgement.lineage import (
     count_distinct,
 )
 from breakglass.services.recovery.judgement.loss import Drop, drops_of
-from breakglass.services.recovery.judgement.ranking import BROKERS_KNOWN, holds_records
+from breakglass.services.recovery.judgement.ranking import BROKERS_KNOWN, holds_records, live
 from breakglass.services.recovery.judgement.succession import rescue_before
 
 
@@ -82,19 +82,24 @@ def cut_by_return(evidence: PartitionEvidence, broker: int) -> CutByReturn | Non
     if returning is None:
         return None
     approximate = evidence.settings.compacted is not False
+    rest = [replica for replica in evidence.replicas if replica.broker != broker]
+    # A live one can still be asked. Nothing can be saved of one that is down, before or after.
+    unread = [one for one in rest if isinstance(one.log_end, Unknown) and live(one)]
     if isinstance(returning.log_end, int):
-        return _exact(evidence, returning, returning.log_end, approximate)
-    others = [
-        replica
-        for replica in evidence.replicas
-        if replica.broker != broker and isinstance(replica.log_end, int) and holds_records(replica)
-    ]
-    if not others:
-        return None
-    holders = tuple([replica.broker for replica in others])
-    return CutByReturn(
-        broker, holders, unread_log(broker), _bound(evidence, returning, others), approximate
-    )
+        found = _exact(evidence, returning, returning.log_end, approximate)
+        if not unread:
+            return found
+        holders = () if found is None else found.holders
+        unknown, at_least = unread_log(unread[0].broker), 0 if found is None else found.at_least
+    else:
+        others = [one for one in rest if isinstance(one.log_end, int) and holds_records(one)]
+        if not others and not unread:
+            return None
+        holders = tuple([one.broker for one in others])
+        unknown, at_least = unread_log(broker), _bound(evidence, returning, others)
+    either = {*holders, *(one.broker for one in unread)}
+    named = tuple([one.broker for one in rest if one.broker in either])
+    return CutByReturn(broker, named, unknown, at_least, approximate)
 
 
 def _bound(evidence: PartitionEvidence, returning: ReplicaLog, others: Sequence[ReplicaLog]) -> int:

@@ -46,14 +46,14 @@ IF_AS_IT_WAS = f"if {AS_IT_WAS}"
 IF_AS_THEY_WERE = "if their unread disks lost nothing"
 
 COPY_FIRST = "breakglass rescue --source log:DIR"
-"""Saves what a copied log folder holds."""
+"""Saves what a log folder has."""
 SAFE_WHEN = "breakglass can-start DIR"
 """Says what would be lost."""
 
 
 def do_not_start(broker: int) -> str:
     """That *broker*, once it starts, truncates its logs to those of the leaders."""
-    return f"do not start b{broker} before its log folder is copied: {COPY_FIRST}"
+    return f"do not start b{broker} before its log folders are saved: {COPY_FIRST}"
 
 
 def check_first(broker: int) -> str:
@@ -63,7 +63,7 @@ def check_first(broker: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """A broker that is not to be started before its log folder is copied, or read."""
+    """A broker that is not to be started before its log folders are saved, or read."""
 
     broker: int
     partitions: tuple[TopicPartition, ...]
@@ -119,7 +119,7 @@ class Circumstances:
     """
 
     copy_first: Mapping[int, PassedOver] = field(default_factory=dict)
-    """Brokers whose log folder is copied, or read, before they are started: an election passed them
+    """Brokers whose log folders are saved, or read, before they start: an election passed them
     over, or may have, and their start cuts logs in partitions that have a leader (R27, R46)."""
 
     @property

@@ -167,7 +167,7 @@ def none_offline(quorum: Quorum | Unknown | None) -> str:
 
 def _restoring(found: tuple[Judged, ...], led_without: LedWithout) -> tuple[str, int | None] | None:
     """The broker whose start brings back most; that broker if records are saved before."""
-    verbs = (Verb.START, Verb.COPY, Verb.CHECK, Verb.RECONNECT)
+    verbs = (Verb.START, Verb.SAVE, Verb.CHECK, Verb.RECONNECT)
     waiting = [
         conclusion
         for conclusion in found
@@ -204,7 +204,7 @@ def _restoring(found: tuple[Judged, ...], led_without: LedWithout) -> tuple[str,
 
 
 _BEFORE = {
-    Verb.COPY: (do_not_start, "an election passed it over"),
+    Verb.SAVE: (do_not_start, "an election passed it over"),
     Verb.CHECK: (check_first, "an election may have passed it over"),
 }
 """What is said first of a broker that is not to be started as it is, and why."""

@@ -457,7 +457,7 @@ def _cure_of(case: Case, replica: ReplicaLog) -> tuple[Verb, str]:
         if replica.reachable:
             return Verb.RECONNECT, "it runs but is fenced, so restore its way to the controllers"
         return Verb.START, "start it, or declare it gone if its disk was lost or replaced"
-    return Verb.COPY if passed.proved else Verb.CHECK, passed.advice
+    return Verb.SAVE if passed.proved else Verb.CHECK, passed.advice
 
 
 def _stuck(case: Case) -> _Finding | None:
@@ -509,11 +509,17 @@ def _way_to_hear(case: Case, replica: ReplicaLog) -> tuple[Verb, str, str]:
     if not case.circumstances.deadline_passed and live(replica):
         return Verb.AWAIT, "has not answered yet", "wait until the recovery duration has passed"
     verb, cure = _cure_of(case, replica)
-    if verb in (Verb.COPY, Verb.CHECK):
+    if verb in (Verb.SAVE, Verb.CHECK):
         return verb, "is unread", cure
     if verb is Verb.RECONNECT or replica.fenced is False:
         return verb, "is unread", f"{cure} (or declare it gone)"
-    return verb, "is down", "start it (or declare it gone)"
+    return verb, "is down", "start it, read again, then elect (or declare it gone)"
+
+
+_NONE_LEFT = (
+    "each is declared gone or kept down, so withdraw the --gone of a broker whose disk can still "
+    "be read, or restore the partition from a backup"
+)
 
 
 def _nobody(case: Case) -> _Finding:
@@ -522,10 +528,12 @@ def _nobody(case: Case) -> _Finding:
     if not any(isinstance(replica.log_end, int) for replica in replicas):
         copied = case.circumstances.copy_first
         assignment = case.evidence.state.assignment
-        start = [broker for broker in assignment if broker not in copied]
-        acts = [f"start one of {named(start)}"] if start else []
-        acts += [copied[broker].advice for broker in assignment if broker in copied]
-        reason = f"no replica answers: {', and '.join(acts)}"
+        gone = case.circumstances.ruled_out
+        able = [broker for broker in assignment if broker not in gone]
+        start = [broker for broker in able if broker not in copied]
+        acts = [f"start {'one of ' * (len(start) > 1)}{named(start)}"] if start else []
+        acts += [copied[broker].advice for broker in able if broker in copied]
+        reason = f"no replica answers: {', and '.join(acts or [_NONE_LEFT])}"
         return _Finding(Verdict.STUCK, action_of(Verb.NO_ANSWER), reason)
     why = "; ".join([candidate.eligibility.reason for candidate in case.ranking.candidates])
     return _Finding(Verdict.STUCK, action_of(Verb.INELIGIBLE), f"no electable replica: {why}")

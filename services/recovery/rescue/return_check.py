@@ -132,12 +132,18 @@ class ReturnCheck:
             for folder in self.folders
             for one in folder.replicas
         )
+        never_made = sum(replica.log is None for replica in self.replicas)
         written = time_text(max((one.written_ms for one in folders), default=0))
         conditions = [
             f"the folders that were read are the {are.format(_names(read))} now (last written "
             f"{written})",
             *([f"the unread logs of {_names(unread)} hold no more"] if unread else ()),
             *([f"the log cleaner made the gaps in {partitions_text(gaps)}"] if gaps else ()),
+            *(
+                [f"these are all its log.dirs, with no log of {partitions_text(never_made)}"]
+                if never_made
+                else ()
+            ),
         ]
         yield (
             f"b{self.broker} is safe to start if {' and '.join(conditions)}: "
@@ -177,21 +183,31 @@ def _rescue_of(folders: Sequence[BrokerFolder]) -> str:
     return f"breakglass rescue {sources} --bootstrap-server HOST:PORT"
 
 
+@dataclass(frozen=True, slots=True)
+class NamedDisks:
+    """What an operator says of the disks of brokers that are down."""
+
+    folders: Sequence[BrokerFolder]
+    """Folders of the broker that is to start."""
+    all_log_dirs: bool = False
+    """It has no other folder."""
+    beside: Sequence[BrokerFolder] = ()
+    """Folders of other brokers: their replicas are read there (R47)."""
+    gone: Collection[int] = ()
+    """Brokers whose disks are lost, and with them whatever they had."""
+
+
 def check_return(
     client: ReadClient,
-    folders: Sequence[BrokerFolder],
+    disks: NamedDisks,
     rescues: Sequence[Path],
     go_on: Callable[[], None] = lambda: None,
-    others: Sequence[BrokerFolder] = (),
-    gone: Collection[int] = (),
     memory: ReplicaMemory | None = None,
 ) -> ReturnCheck:
-    """What the broker of *folders* loses by starting; *rescues* are folders of rescues.
+    """What the broker of *disks* loses by starting; *rescues* are folders of rescues.
 
-    *others* are folders of other brokers that are down: their replicas are read there (R47). The
-    disks of brokers of *gone* are lost, and with them whatever they had. By *memory*, a
-    folder whose log ends earlier than was heard may be an older copy, and one that was written
-    last well before its broker was heard is one.
+    By *memory*, a folder whose log ends earlier than was heard may be an older copy, and one that
+    was written last well before its broker was heard is one.
     *go_on* is called now and then; an exception that it raises ends the reading.
 
     Raises:
@@ -200,6 +216,7 @@ def check_return(
         Refused: the broker runs.
         Unreachable: no broker serves the cluster's metadata.
     """
+    folders, others = disks.folders, disks.beside
     broker, cluster_id = _one_broker(folders)
     snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT))
     _require_down(snapshot, broker, cluster_id)
@@ -238,7 +255,7 @@ def check_return(
             go_on,
             hidden.get(replica.partition.topic, ""),
             beside.get(replica.partition),
-            gone,
+            disks.gone,
         )
         for replica in replicas
     ]
@@ -250,13 +267,17 @@ def check_return(
         or state.leader is not None
         or state.topic_id == replica.topic_id
     }
+    memory = memory or ReplicaMemory(cluster_id)
     missing = [
-        absent(broker, state)
+        absent(
+            broker,
+            state,
+            never_made=disks.all_log_dirs and broker not in memory.heard(key_of(state)),
+        )
         for name, state in sorted(states.items())
         if broker in state.assignment and name not in there
     ]
     leaders = leaders_of(broker, snapshot.partitions)
-    memory = memory or ReplicaMemory(cluster_id)
     together, read = (*found, *missing), (*folders, *others)
     ended = [one for folder in read for one in ends_in(folder, states)]
     older = (*heard_longer(ended, memory.heard), *older_copies(read, memory.last_heard))

@@ -163,12 +163,20 @@ def returning(
         return replace(fallback, why=str(error))
 
 
-def absent(broker: int, state: PartitionState) -> ReturningReplica:
-    """A replica that is assigned to *broker* and is in none of the broker's folders."""
+def absent(broker: int, state: PartitionState, *, never_made: bool = False) -> ReturningReplica:
+    """A replica that is assigned to *broker* and is in none of the broker's folders.
+
+    *never_made*: the folders are all that the broker has, and nothing was heard of such a log.
+    """
+    if never_made and state.leader not in (None, broker):
+        why = f"b{broker} has no log of it, and copies that of b{state.leader}"
+        return ReturningReplica(state.partition, ReturnFate.KEPT, why, leader=state.leader)
     role = state.role(broker)
     why = "it is in none of these folders: name each of the broker's log.dirs"
     if state.leader is None and role is not Role.STALE:
         why = f"{why}; were it not there, b{broker} would be elected EMPTY"
+    elif state.leader is not None:
+        why = f"{why}, or add --all-log-dirs if these are all"
     return ReturningReplica(state.partition, ReturnFate.UNKNOWN, why, leader=state.leader)
 
 

@@ -6,11 +6,13 @@ from breakglass.services.errors import Refused
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.model import TopicPartition
 from tests.kit.waiting import wait_until
 from tests.lab.backup.independent import contents
 from tests.lab.backup.producing import committed_messages, delete, make, numbered, produce
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking
+from tests.lab.recover.incident.beside import delete_records
 
 PARTITIONS = 2
 
@@ -57,6 +59,10 @@ def test_participants_are_told_of_no_topic_before_all_are_whole(
     told = {taking.topic_id(text) for text in renamed.values()}
     assert taking.told().restored.keys() == told
     require_same(whole_broker, renamed[filled], filled)
+    assert taking.plan(id, renamed, resume=True).earlier == sorted(renamed.values())
+    delete_records(whole_broker, TopicPartition(renamed[filled], 1), 4)
+    with pytest.raises(Refused, match=f"of {renamed[filled]}-1, and its log now has 4 to"):
+        taking.plan(id, renamed, resume=True)
 
 
 def test_a_restore_that_is_killed_midway_goes_on_and_every_record_is_there_once(

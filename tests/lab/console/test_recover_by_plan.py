@@ -275,5 +275,5 @@ def test_r16_an_unreachable_replica_is_elected_on_a_consent_of_its_own(
     assert "unreachable-0  unknown: b2 was elected but does not answer" in ended.err
     last, before = ended.said[-1], ended.said[-2]
     assert last.startswith("exit 4: 1 unknown of 1; `breakglass journal check ")
-    assert before.startswith("do not start b3 before its log folder is copied"), "it may have"
+    assert before.startswith("do not start b3 before its log folders are saved"), "it may have"
     assert leader(broken, "unreachable") == 2

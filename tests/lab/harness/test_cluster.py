@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -38,7 +39,7 @@ def test_down_leaves_neither_process_nor_file(tmp_path: Path) -> None:
     assert not state_dir.exists()
 
 
-def test_data_can_be_kept(tmp_path: Path) -> None:
+def test_data_can_be_kept_and_another_cluster_at_its_ports_is_named(tmp_path: Path) -> None:
     state_dir = tmp_path / "lab"
     cluster = Cluster.up(state_dir, brokers=1, tethered=True)
     create_topic(cluster, "orders", [[1]])
@@ -47,6 +48,9 @@ def test_data_can_be_kept(tmp_path: Path) -> None:
     with Cluster.load(state_dir) as again:
         again.start()
         assert produce(again, "orders", 0, 1).offsets == (5,)
+        again.layout = replace(again.layout, cluster_id="another")
+        with pytest.raises(LabError, match="took its ports"):
+            again.wait_ready()
 
 
 def test_a_node_that_cannot_start_stops_the_whole_lab(tmp_path: Path) -> None:
@@ -81,6 +85,7 @@ def test_another_process_with_a_recorded_pid_is_never_signalled(tmp_path: Path) 
 STARTER = """
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from breakglass.services.lab.cluster import Cluster
 

@@ -136,6 +136,7 @@ def test_a_restore_is_complete_only_if_no_step_failed_and_what_was_not_compared_
         assert "Start no members" in how_it_ended([whole, torn])
     assert how_it_ended([whole]) != how_it_ended([whole, unread])
     assert "not every topic was compared" in how_it_ended([whole, unread])
+    assert "did not compare earlier-back" in how_it_ended([whole], ["earlier-back"])
 
 
 def test_an_empty_folder_is_a_store_and_one_that_is_not_there_is_none(tmp_path: Path) -> None:
@@ -263,7 +264,7 @@ def test_a_worker_that_is_killed_keeps_nobody_out(tmp_path: Path, locks: Path) -
 
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "checkpoints-protocol.md"
+PAGE = ROOT / "tests" / "lab" / "checkpoint" / "README.md"
 CODE = ROOT / "services" / "checkpoint"
 ROW = re.compile(
     r"^\| (?P<term>.+?) \| .+ \| `(?P<module>[a-z_/]+\.py)` \| `(?P<test>test_\w+)` \|$"

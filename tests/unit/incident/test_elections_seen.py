@@ -146,7 +146,7 @@ def test_r02_the_alarm_says_who_leads_what_is_missing_and_who_still_holds_it() -
         "been truncated",
         "orders-3 was elected by somebody else, seen at 23:02:51Z: b2 leads with 70 records, "
         "b1 had 103; 33 records are only on b1, not truncated yet; do not start b1 before its "
-        "log folder is copied: it holds them",
+        "log folders are saved: it holds them",
         "orders-3 was elected by somebody else, seen at 23:02:51Z: b2 leads with 70 records, "
         "b1 had 103; 33 records are only on b1, not truncated yet; stop the brokers that still "
         "hold them: b1",

@@ -347,6 +347,14 @@ class TestImpossibleAnswers:
         with pytest.raises(MalformedMessage, match=str(cluster.brokers[1].endpoint)):
             client.snapshot(ample())
 
+    @pytest.mark.parametrize("name", ["", "..", "\x1b[2J", "two words", "n" * 1_000_000])
+    def test_s22_a_cluster_id_that_cannot_be_is_its_brokers_fault(
+        self, cluster: FakeCluster, client: ReadClient, name: str
+    ) -> None:
+        cluster.story.cluster_id = name
+        with pytest.raises(MalformedMessage, match=str(cluster.brokers[1].endpoint)):
+            client.describe(ample())
+
     def test_s22_pages_that_lead_nowhere_end(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:

@@ -82,7 +82,7 @@ def test_nothing_is_skipped(key: bytes, value: bytes | None) -> None:
     assert replay.metastore.digest == before
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "ksqldb.md"
+PAGE = Path(__file__).parents[3] / "tests" / "lab" / "ksql" / "README.md"
 
 
 def test_each_rule_is_shown_where_the_table_says() -> None:

@@ -48,8 +48,7 @@ def test_every_metric_of_rules_dashboard_and_page_is_exported() -> None:
         assert set(NAME.findall(text)) - NAMES == set()
 
 
-def test_every_metric_is_on_the_page_and_in_a_rule_or_a_panel() -> None:
-    assert NAMES - set(NAME.findall(PAGE.read_text("utf-8"))) == set()
+def test_every_metric_is_in_a_rule_or_a_panel() -> None:
     used = NAME.findall(RULES.read_text("utf-8") + " ".join(of_dashboard()))
     # Both tell which cluster or release it is, and when evidence was read; nothing alarms of them.
     quiet = {"cluster_info", "build_info", "evidence_timestamp_seconds", "backup_verified"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
@@ -170,6 +171,54 @@ def test_records_that_a_batch_lacks_are_damage(tmp_path: Path) -> None:
     copy = read(log, tmp_path)
     assert copy.end.offset == log.offset
     assert "lacks records of its offsets" in str(copy.damage)
+
+
+def _forged(log: MetadataLog, attributes: int | None = None, count: int | None = None) -> bytes:
+    """A batch with a right CRC that no node can load."""
+    one = bytearray(batch(log.offset, 1, [noop(), noop()]))
+    if attributes is not None:
+        struct.pack_into(">h", one, 21, attributes)
+    if count is not None:
+        struct.pack_into(">i", one, 23, count - 1)
+        struct.pack_into(">i", one, BATCH_HEADER.size - 4, count)
+    struct.pack_into(">I", one, 17, crc32c(bytes(one[21:])))
+    return bytes(one)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [{"attributes": codec} for codec in (1, 2, 3, 4, 7)] + [{"count": 1}, {"count": 2_000_000_000}],
+    ids=str,
+)
+def test_q08_a_batch_that_cannot_be_decoded_ends_the_log_however_right_its_crc(
+    forged: dict[str, int], tmp_path: Path
+) -> None:
+    log = small_log()
+    end = log.offset
+    log.batches.append(_forged(log, **forged))
+    copy = read(log, tmp_path)
+    assert copy.end.offset == end
+    assert [one.file for one in copy.damage] == [f"{0:020}.log"]
+
+
+@pytest.mark.parametrize("name", ["meta.properties", "quorum-state"])
+def test_q08_a_file_that_cannot_be_read_is_damage_and_not_missing(
+    name: str, tmp_path: Path
+) -> None:
+    folder = small_log().save(tmp_path, 101)
+    file = (folder if name == "quorum-state" else tmp_path) / name
+    file.unlink()
+    os.mkfifo(file)
+    (damage,) = read_copy(folder).damage
+    assert damage.file == name
+    assert "missing" not in damage.reason
+
+
+def test_q08_deep_json_is_damage_of_its_file_alone(tmp_path: Path) -> None:
+    folder = small_log().save(tmp_path, 101)
+    (folder / "quorum-state").write_text("[" * 200_000)
+    (damage,) = read_copy(folder).damage
+    assert damage.file == "quorum-state"
 
 
 def test_a_record_that_nobody_knows_does_not_end_the_log(tmp_path: Path) -> None:

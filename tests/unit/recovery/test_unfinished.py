@@ -31,6 +31,8 @@ from breakglass.services.recovery.execution.target import (
     PartitionOutcome,
     RecoveryResult,
 )
+from breakglass.services.recovery.group_standing import cuts_in
+from breakglass.services.recovery.remembered.recollection import abandonments_in, elections_in
 from breakglass.services.recovery.rescue.rescue import SAVED
 from breakglass.services.recovery.unfinished import (
     JournalSurvey,
@@ -205,7 +207,7 @@ def assert_led_in_its_order(bench: Bench, targets: Sequence[ElectionTarget]) -> 
 
 @pytest.mark.parametrize("announced", [True, False], ids=["announced", "answered"])
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_at_any_step_it_ends_in_the_planned_state(
+def test_r37_killed_at_any_step_it_ends_in_the_planned_state_and_the_journal_names_every_cut(
     bench: Bench, step: str, announced: bool
 ) -> None:
     targets = bench.offline(count=4)
@@ -216,6 +218,10 @@ def test_killed_at_any_step_it_ends_in_the_planned_state(
     assert all(outcome.succeeded for outcome in outcomes)
     assert_led_in_its_order(bench, targets)
     assert ended(bench) == ("succeeded", ())
+    journal = bench.written()
+    assert sorted(cut.partition for cut in cuts_in(journal)) == partitions
+    assert sorted(one.partition for one in abandonments_in(journal)) == partitions
+    assert sorted(partition for _, partition, _ in elections_in(journal)) == partitions
 
 
 def test_killed_before_the_first_step_all_of_it_is_done(bench: Bench) -> None:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -181,19 +180,15 @@ def test_a_text_that_is_cut_says_so(text: str, limit: int, shown: str) -> None:
     assert bounded(text, limit) == shown
 
 
-VERDICTS_PAGE = Path(__file__).parents[3] / "docs" / "verdicts.md"
 ROOM = 66
 """Characters beside the longest word in 80 columns."""
 
 
-def test_every_verdict_and_role_is_explained_in_a_line_of_80_columns_and_on_the_page() -> None:
+def test_every_verdict_and_role_is_explained_in_a_line_of_80_columns() -> None:
     words = {term.word for term in LEGEND}
     assert {verdict.value for verdict in Verdict} <= words
     assert {role.value for role in Role} - {Role.ISR.value} <= words
-    page = VERDICTS_PAGE.read_text(encoding="utf-8")
-    for term in LEGEND:
-        assert len(term.meaning) <= ROOM, term
-        assert f"| `{term.word}` | {term.meaning} |" in page, term
+    assert [term for term in LEGEND if len(term.meaning) > ROOM] == []
 
 
 MOST_CALLS = 400_000

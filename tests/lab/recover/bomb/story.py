@@ -1,7 +1,6 @@
 """Incidents 1 and 2 on real brokers, as an operator's terminal shows them, screen by screen.
 
-A broker is back with an empty disk: stopped in time, and then, in a second incident, not. `page`
-writes the screens of `docs/recover.md`.
+A broker is back with an empty disk: stopped in time, and then, in a second incident, not.
 """
 
 import asyncio

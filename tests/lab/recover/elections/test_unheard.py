@@ -33,7 +33,7 @@ SHARED, ON_B1_AND_B2, ON_B1 = 100, 20, 10
 PAY = TopicPartition("pay", 0)
 ORDERS = tuple(TopicPartition("orders", number) for number in range(3))
 DO_NOT_START = (
-    "do not start b{0} before its log folder is copied: breakglass rescue --source log:DIR"
+    "do not start b{0} before its log folders are saved: breakglass rescue --source log:DIR"
 )
 SAFE_WHEN = "; breakglass can-start DIR says when it is safe"
 
@@ -107,7 +107,8 @@ class TestAStaleReplicaThatIsDown:
         assert found["loses"]["records"] == 0
         assert (found["unheard"], found["gone"]) == ([2], [1])
         assert found["reasons"][0] == (
-            "b2 is down and may hold more than b3: start it (or declare it gone)"
+            "b2 is down and may hold more than b3: start it, read again, "
+            "then elect (or declare it gone)"
         )
         shown = on(broken, "triage", "--topics", "pay", "--gone", 1)
         assert "Start b2: it may hold more of 1 partition." in shown.said

@@ -128,13 +128,13 @@ def test_r27_a_broker_that_an_election_passed_over_is_not_to_be_started_before_i
     assert leader(broken, PASSED.topic) == 2
 
     found = on(broken, "triage", "--json")
-    assert judged(found, POWER.topic)["action"] == "copy b1 first"
+    assert judged(found, POWER.topic)["action"] == "save b1 first"
     assert [(each["broker"], each["partitions"]) for each in found.document["passed_over"]] == [
         (1, [{"topic": PASSED.topic, "partition": 0}])
     ]
     shown = on(broken, "triage")
     assert any(
-        line.startswith("Do not start b1 before its log folder is copied") for line in shown.said
+        line.startswith("Do not start b1 before its log folders are saved") for line in shown.said
     )
     saving = on(broken, "rescue", "--before-return", 1, "--to", tmp_path, "--json")
     assert saving.code == 1

@@ -1,15 +1,30 @@
 """What a rescue saved, put back behind the log that was elected: each record once."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.model import TRANSACTION_STATE
+from tests.kit.program import breakglass
 from tests.lab.backup.producing import LOG
 from tests.lab.console.commands import agreeing, on
-from tests.lab.recover.rescue.conftest import ABORTED, COMMITTED, OPEN, REFUNDS, SECONDS, SHARED
+from tests.lab.recover.rescue.conftest import (
+    ABORTED,
+    COMMITTED,
+    COORDINATOR,
+    OPEN,
+    REFUNDS,
+    SECONDS,
+    SHARED,
+)
+from tests.lab.recover.rescue.test_from_log import folder_of
 from tests.lab.recover.rescue.test_rescue import cat, elect, elections, only_place
 from tests.lab.scenarios.damaged import Damaged
 
@@ -41,7 +56,9 @@ def records(cluster: Cluster) -> list[tuple[bytes | None, int]]:
 
 
 @pytest.mark.main
-def test_what_was_rescued_is_put_back_once(lab: Damaged, tmp_path: Path) -> None:
+def test_what_was_rescued_is_put_back_once_and_kafkas_own_topics_are_left_as_they_are(
+    lab: Damaged, tmp_path: Path
+) -> None:
     plan = elections(tmp_path, refunds_0=2)
     ended = elect(lab.cluster, plan, "--store", tmp_path / "saved")
     assert ended.code == 0, ended.err
@@ -73,3 +90,27 @@ def test_what_was_rescued_is_put_back_once(lab: Damaged, tmp_path: Path) -> None
     assert ended.code == 0
     assert ended.said[-1] == "Nothing is to be put back."
     assert records(lab.cluster) == now
+
+    _save_of_the_coordinator(lab, place.parents[2])
+    file = json.loads(plan.read_text())
+    named = {"topic": TRANSACTION_STATE, "partition": 0, "designatedLeader": COORDINATOR}
+    plan.write_text(json.dumps({"partitions": [*file["partitions"], named]}))
+    ended = on(lab.cluster, *words)
+    assert (ended.code, ended.said[-1]) == (0, "Nothing is to be put back.")
+    assert f"{TRANSACTION_STATE}: no client can write to Kafka's own topics" in ended.err
+    ended = on(lab.cluster, *words, "--topics", TRANSACTION_STATE, "--write")
+    assert (ended.code, TRANSACTION_STATE in ended.err) == (3, True)
+    admin = AdminClient({"bootstrap.servers": lab.cluster.bootstrap_servers}, logger=LOG)
+    internal = ConfigResource(ConfigResource.Type.TOPIC, TRANSACTION_STATE)
+    settings = admin.describe_configs([internal])[internal].result(SECONDS)
+    assert settings["retention.ms"].value != "-1", "its settings are as they were"
+
+
+def _save_of_the_coordinator(lab: Damaged, root: Path) -> None:
+    """Beside what was rescued under *root*: what the coordinator's log has."""
+    saved = root.parent / "internal"
+    named = ("--topics", TRANSACTION_STATE, "--while-running", "--rescue-to", saved)
+    ended = breakglass("rescue", "--source", f"log:{folder_of(lab, COORDINATOR)}", *named)
+    assert ended.code == 0, ended.err
+    (found,) = saved.glob(f"*/*/b{COORDINATOR}/{TRANSACTION_STATE}")
+    shutil.copytree(found, root / found.parent.name / found.name)

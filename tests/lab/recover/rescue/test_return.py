@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
+from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
@@ -31,6 +34,7 @@ from breakglass.services.model import TopicPartition
 from tests.kit.clusters import access_to
 from tests.kit.incidents import incident_of
 from tests.kit.program import Ended, breakglass
+from tests.lab.backup.producing import LOG
 from tests.lab.recover.incident.beside import delete_records
 from tests.lab.scenarios.damaged import Damaged
 from tests.screens.consoles import console_on
@@ -41,7 +45,8 @@ SHARED, OWN, SINCE = 40, 7, 3
 CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 TAILS = tuple(f"tail-{codec}" for codec in CODECS)
 KEPT, ALONE, DELETED, ERASED = "kept", "alone", "deleted", "erased"
-HALF_A_BATCH = 70
+MADE_SINCE = "made-since"
+HALF_A_BATCH, SECONDS = 70, 120.0
 
 
 def _script(stage: Stage) -> Script:
@@ -74,6 +79,8 @@ class Course(NamedTuple):
 
     before: Ended
     one_directory: Ended
+    made_since: Ended
+    """A topic was made while b3 was down, and all of its log.dirs are said to be named."""
     rescued: Ended
     after: Ended
     running: Ended
@@ -116,13 +123,25 @@ def course(
         after = check(lab, "--rescued", to)
         screens["after"] = asyncio.run(on_screen(lab, state, "b3 is safe to start"))
         untouched = everything(lab) == files
+        make(cluster, MADE_SINCE, [[1, 3]])
+        made_since = check(lab, "--rescued", to, "--all-log-dirs")
         cluster.broker(3).start()
         for topic in TAILS:
             cluster.wait_partition(topic, 0, lambda state: 3 in state.isr, "b3 to follow")
         running = check(lab, "--rescued", to, "--while-running")
         stray = any(folder.name.endswith("-stray") for folder in all_folders(lab))
         yield Course(
-            before, one, rescued, after, running, screens, disk, logs(lab), untouched, stray
+            before,
+            one,
+            made_since,
+            rescued,
+            after,
+            running,
+            screens,
+            disk,
+            logs(lab),
+            untouched,
+            stray,
         )
 
 
@@ -198,6 +217,14 @@ def delete(lab: Damaged, topic: str) -> None:
     )
 
 
+def make(cluster: Cluster, topic: str, assignment: list[list[int]]) -> None:
+    """Make a topic although a broker of *assignment* is down."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}, logger=LOG)
+    new = NewTopic(topic, num_partitions=1, replica_assignment=assignment)
+    admin.create_topics([new])[topic].result(SECONDS)
+    cluster.wait_partition(topic, 0, lambda state: state.leader == 1, "b1 to lead")
+
+
 def told(ended: Ended) -> dict[str, dict[str, Any]]:
     return {one["topic"]: one for one in ended.document["partitions"]}
 
@@ -249,6 +276,15 @@ def test_a_replica_in_none_of_the_folders_is_not_known_to_be_safe(course: Course
     for topic in missing:
         assert part[topic]["fate"] == "unknown"
         assert part[topic]["why"].startswith("it is in none of these folders")
+
+
+def test_a_topic_that_was_made_while_the_broker_was_down_is_safe_if_all_its_log_dirs_were_named(
+    course: Course,
+) -> None:
+    one = told(course.made_since)[MADE_SINCE]
+    assert (one["fate"], one["log"]) == ("kept", None)
+    assert course.made_since.code == course.after.code
+    assert "these are all its log.dirs, with no log of 1 partition" in course.made_since.err
 
 
 def test_once_rescued_it_is_safe_to_start_and_all_was_only_read(course: Course) -> None:

@@ -86,11 +86,11 @@ def test_r30_partitions_that_wait_for_the_same_are_counted_together() -> None:
     assert len(list(waits_for([*alike, elected(39, minimum=3)]))) == 2
 
 
-def test_r30_a_broker_that_is_away_is_brought_back_only_once_its_folder_is_copied() -> None:
+def test_r30_a_broker_that_is_away_is_brought_back_only_once_its_folders_are_saved() -> None:
     """It may have been passed over, and would truncate (R27)."""
     (away,) = waits_for([elected(39)])
     assert "b2" in away.partition("bring back ")[2]
-    assert "copied" in away
+    assert "saved" in away
     (live,) = waits_for([elected(39, live=(2, 3))])
     assert "bring back" not in live
 
