@@ -19,14 +19,7 @@ from breakglass.services.pipeline.part_writer import RecordChunk, exact_chunks
 from breakglass.services.record_batches import Compression
 from breakglass.services.session import ReadAccess
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.lab.backup.producing import (
-    FOR_EVER,
-    Values,
-    committed_bytes,
-    producer,
-    put,
-    shapes,
-)
+from tests.lab.backup.producing import FOR_EVER, Values, committed_bytes, producer, put, shapes
 
 SECONDS = DEADLINE_SECONDS
 FIVE_BATCHES = 10_000
