@@ -1,7 +1,7 @@
 """The command `breakglass checkpoint`: consistent checkpoints of topics and groups (ZEP-008).
 
-`explain` tells who writes, and which promise holds. `verify` asks no broker; `prune` is under guard,
-because nothing brings them back.
+`explain` tells which promise holds. `verify` asks no broker; `prune` is under guard, because
+nothing brings them back.
 """
 
 from __future__ import annotations
