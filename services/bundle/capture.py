@@ -74,8 +74,8 @@ from breakglass.services.divergence.replica_source import (
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import BreakglassError, TimedOut
 from breakglass.services.guard.lock import file_name
-from breakglass.services.health.answers import AT_ONCE, LANE, ask_brokers
 from breakglass.services.health.backups import BackupGlance
+from breakglass.services.health.brokers import AT_ONCE, LANE, ask_brokers
 from breakglass.services.health.counts import topics_to_judge
 from breakglass.services.incident.elections_seen import Observations
 from breakglass.services.incident.incident import Incident

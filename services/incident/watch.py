@@ -35,7 +35,7 @@ from breakglass.services.kafka.wire.native_rpc import NativeRpc
 from breakglass.services.kafka.wire.sender import ANY_BROKER
 from breakglass.services.model import LogContents, PartitionEvidence, ReplicaLog, TopicPartition
 from breakglass.services.recovery.evidence.contents import ContentsReading
-from breakglass.services.recovery.evidence.gather import Evidence, Wait, next_report
+from breakglass.services.recovery.evidence.gather import Wait, next_report
 from breakglass.services.recovery.judgement.succession import Circumstances, PassedOver
 from breakglass.services.recovery.remembered.recollection import Recollection, merged
 from breakglass.services.recovery.triage import offered_native
@@ -378,7 +378,7 @@ class IncidentWatch:
             self._presence,
             native,
             reading,
-            self._circumstances,
+            lambda found: self._incident(found.snapshot, (), found.awaited).circumstances,
             lambda: self._closed,
         ):
             if self._closed:
@@ -395,9 +395,6 @@ class IncidentWatch:
                     break
         self._pending.spent(self._clock() - began)
         yield self._told(snapshot, rows)
-
-    def _circumstances(self, evidence: Evidence) -> Circumstances:
-        return self._incident(evidence.snapshot, (), evidence.awaited).circumstances
 
     def _take(self, rows: list[IncidentRow], places: list[int], go: Go) -> None:
         """Put the rows of one go in their places, which come first in *places*."""

@@ -23,11 +23,7 @@ from breakglass.services.recovery.plan.edit import (
 )
 from breakglass.services.recovery.plan.file import fingerprint, parse_plan, write_plan
 from breakglass.services.recovery.plan.make import as_recommended, make_plan
-from breakglass.services.recovery.plan.partition_file import (
-    Election,
-    digest_of,
-    read_elections,
-)
+from breakglass.services.recovery.plan.partition_file import Election, digest_of, read_elections
 from tests.kit.plans import render_plan
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import CLUSTER, FORK, GONE, LOSS, MADE_AT_MS, SAFE, planned
