@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from breakglass.console.backup_status import passed_over
-from breakglass.console.exits import StopSignal
+from breakglass.console.exits import StopSignal, say_ready
 from breakglass.console.option_values import names_in, store_of
 from breakglass.console.options import (
     AsJsonLines,
@@ -174,6 +174,7 @@ def run(
 
             if continuous:
                 stop.armed()
+                say_ready()
                 followed = follow(
                     begin,
                     wanted,

@@ -12,7 +12,7 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.evidence import say_acls
-from breakglass.console.exits import StopSignal
+from breakglass.console.exits import StopSignal, say_ready
 from breakglass.console.option_values import names_in
 from breakglass.console.options import (
     SECONDS,
@@ -135,9 +135,13 @@ def capture(
         if watch:
             from breakglass.services.bundle.following import BundleFolder, follow
 
+            def told(sentence: str) -> None:
+                say(sentence)
+                say_ready()
+
             ended = threading.Event()
             with BundleFolder(out, Keeping(keep, keep_bytes)) as folder, StopSignal():
-                follow(capturing, folder, every_ms / 1000, ended.wait, say)
+                follow(capturing, folder, every_ms / 1000, ended.wait, told)
         else:
             _once(capturing, out, as_json=as_json)
     finally:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.exits import StopSignal
+from breakglass.console.exits import StopSignal, say_ready
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.metastore_log import (
     BackupFile,
@@ -299,6 +299,7 @@ def _telling(*, as_json: bool) -> Callable[[Event], None]:
             sys.stdout.flush()
         else:
             say(f"{'ALARM: ' if event.kind == 'alarm' else ''}{event}")
+        say_ready()
 
     return tell
 
