@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,8 +16,10 @@ from breakglass.console.evidence import say_acls
 from breakglass.console.exits import StopSignal, say_ready
 from breakglass.console.option_values import names_in
 from breakglass.console.options import (
+    NO_EVENTS,
     SECONDS,
     AsJson,
+    EventOptions,
     GoneBrokers,
     Seconds,
     VerifyContents,
@@ -106,6 +109,7 @@ def capture(
             shown="1GB",
         ),
     ] = GIGABYTE,
+    on_event: EventOptions = NO_EVENTS,
     as_json: AsJson = False,
 ) -> None:
     """Save what is known of the cluster in one file, for `breakglass bundle open`; only reads.
@@ -130,10 +134,23 @@ def capture(
         records_each=records,
     )
     access = replace(connection.noted_access(), contents=verify_contents)
-    capturing = Capture(access, asked)
-    try:
+    with ExitStack() as opened:
+        events = opened.enter_context(on_event.sending("bundle capture", lasting=watch))
+        capturing = Capture(access, asked)
+        opened.callback(capturing.close)
         if watch:
             from breakglass.services.bundle.following import BundleFolder, follow
+            from breakglass.services.incident.incident import Incident
+            from breakglass.services.lag import LagAlarm
+
+            lag = LagAlarm(lambda change: events.lag("cluster", change))
+
+            def seen(found: Incident | BreakglassError) -> None:
+                if isinstance(found, Incident):
+                    lag.up_to_date()
+                    events.incident(found)
+                else:
+                    lag.behind(found)
 
             def told(sentence: str) -> None:
                 say(sentence)
@@ -141,11 +158,9 @@ def capture(
 
             ended = threading.Event()
             with BundleFolder(out, Keeping(keep, keep_bytes)) as folder, StopSignal():
-                follow(capturing, folder, every_ms / 1000, ended.wait, told)
+                follow(capturing, folder, every_ms / 1000, ended.wait, told, seen)
         else:
             _once(capturing, out, as_json=as_json)
-    finally:
-        capturing.close()
 
 
 def _places(connection: Connection, stores: Sequence[str]) -> BackupPlaces:

@@ -37,8 +37,10 @@ from breakglass.console.metastore_log import (
 from breakglass.console.metastore_restore import restore
 from breakglass.console.options import (
     NO_CONSENT,
+    NO_EVENTS,
     AsJson,
     AsJsonLines,
+    EventOptions,
     GivenConsent,
     connected,
     connected_for_writing,
@@ -247,6 +249,7 @@ def backup(
             help="When topic and backup differ: begin a new file, or fail as ksqlDB does."
         ),
     ] = OnDivergence.NEW_FILE,
+    on_event: EventOptions = NO_EVENTS,
     as_json: AsJsonLines = False,
 ) -> None:
     """Back up a command topic, one line of key:value for each command (KLIP-31).
@@ -260,6 +263,7 @@ def backup(
     """
     from breakglass.services.metastore.backup_run import BackupJob, run_backup
     from breakglass.services.metastore.settings import default_folder, local_folder
+    from breakglass.services.monitoring.events import EventKind
 
     settings = service_settings(service_id, config)
     if not settings.enabled:
@@ -268,12 +272,18 @@ def backup(
             print(json.dumps({"schema": 1, "topic": settings.topic, "enabled": False}))
         say(told)
         return
-    tell = _telling(as_json=as_json)
+    print_event = _telling(as_json=as_json)
     folder = settings.location or default_folder() if store is None else local_folder(store)
     fail = on_divergence is OnDivergence.FAIL
     job = BackupJob(settings.topic, folder, settings.style, follow, fail)
     access = reaching(connection, config).access()
-    with StopSignal() as stop:
+    with on_event.sending("ksql backup", lasting=follow) as events, StopSignal() as stop:
+
+        def tell(event: Event) -> None:
+            print_event(event)
+            if event.kind in (EventKind.BEHIND, EventKind.CAUGHT_UP, EventKind.ALARM):
+                events.send(EventKind(event.kind), str(event), source=settings.topic)
+
         stop.armed()
         outcome = run_backup(access, job, tell, lambda: stop.requested)
     if as_json:
