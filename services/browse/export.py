@@ -1,12 +1,15 @@
-"""Writes records that were marked: as JSON lines, or as a backup in the Kafka Backup format."""
+"""Writes records that were marked: as JSON lines, JSON, CSV, or as a Kafka Backup."""
 
 from __future__ import annotations
 
+import base64
+import csv
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 from breakglass.services.browse.query import WHOLE
 from breakglass.services.divergence.entry import Content, RecordEntry
@@ -16,10 +19,16 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import BytesAs, as_json
+from breakglass.services.topic_backup.record import BytesAs, as_json, is_text
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
-JSON_LINES = (".jsonl", ".ndjson")
+COLUMNS = (
+    *("offset", "timestamp_type", "timestamp", "key", "key_encoding"),
+    *("value", "value_encoding", "headers"),
+)
+"""Of a CSV file; the headers are JSON."""
+FORMULA = ("=", "+", "-", "@")
+"""Spreadsheets execute text that begins with one of these."""
 
 
 def export(
@@ -27,8 +36,8 @@ def export(
 ) -> int:
     """Write the records at the offsets *marked* to *to*; return how many were written.
 
-    A file name that ends like one of JSON lines makes a JSON lines file, in which bytes that are
-    not UTF-8 are base64. Any other name is the folder of a new backup.
+    The end of a file name chooses JSON lines, JSON or CSV, in which bytes that are not UTF-8 are
+    base64, marked as such. Any other name is the folder of a new backup.
 
     Raises:
         UsageError: *to* exists already.
@@ -37,13 +46,14 @@ def export(
     if os.path.lexists(to):
         raise UsageError(f"{to} is there already: name another file or folder.")
     records = records_at(source, marked, reading)
-    if to.suffix in JSON_LINES:
+    form = FORMS.get(to.suffix)
+    if form is not None:
         number = 0
         with storage_errors(str(to)):
             descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                for number, record in enumerate(records, 1):  # noqa: B007 -- used after the loop
-                    file.write(json.dumps(_document(record)) + "\n")
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+                for number in form(file, records):  # noqa: B007 -- used after the loop
+                    pass
         return number
     with TopicWriter(to, TopicIdentity(partition.topic)) as writer:
         written = writer.partition(partition.partition)
@@ -54,6 +64,73 @@ def export(
     return number
 
 
+def _json_lines(file: TextIO, records: Iterator[Record]) -> Iterator[int]:
+    """Write each record, and yield how many were written."""
+    for number, record in enumerate(records, 1):
+        file.write(json.dumps(_document(record)) + "\n")
+        yield number
+
+
+def _json(file: TextIO, records: Iterator[Record]) -> Iterator[int]:
+    """The same as one array, in which each key and value has its own encoding."""
+    file.write("[")
+    for number, record in enumerate(records, 1):
+        file.write(f"{',' if number > 1 else ''}\n{json.dumps(_plain(record, lambda _: True))}")
+        yield number
+    file.write("\n]\n")
+
+
+def _csv(file: TextIO, records: Iterator[Record]) -> Iterator[int]:
+    """The same as a table. Text that could act in a terminal or a spreadsheet is base64."""
+    table = csv.DictWriter(file, COLUMNS)
+    table.writeheader()
+    for number, record in enumerate(records, 1):
+        row = _plain(record, _harmless)
+        table.writerow({**row, "headers": json.dumps(row["headers"])})
+        yield number
+
+
+FORMS: dict[str, Callable[[TextIO, Iterator[Record]], Iterator[int]]] = {
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".json": _json,
+    ".csv": _csv,
+}
+"""By the end of a file's name."""
+
+
+def _harmless(text: str) -> bool:
+    shown = text.replace("\n", "").replace("\t", "")
+    return shown.isprintable() and not text.lstrip().startswith(FORMULA)
+
+
+def _plain(record: Record, shown: Callable[[str], bool]) -> dict[str, object]:
+    """*record*, each content with its encoding; those that are not *shown* as text are base64."""
+
+    def encoded(name: str, content: bytes | None) -> dict[str, str | None]:
+        if content is None:
+            return {name: None, f"{name}_encoding": None}
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            pass
+        else:
+            if shown(text):
+                return {name: text, f"{name}_encoding": BytesAs.UTF8}
+        return {name: base64.b64encode(content).decode(), f"{name}_encoding": BytesAs.BASE64}
+
+    return {
+        "offset": record.offset,
+        "timestamp_type": record.timestamp_type.name.lower(),
+        "timestamp": record.timestamp,
+        **encoded("key", record.key),
+        **encoded("value", record.value),
+        "headers": [
+            {**encoded("key", key), **encoded("value", value)} for key, value in record.headers
+        ],
+    }
+
+
 def record_text(entry: RecordEntry) -> str | None:
     """*entry* as a JSON line has it; None for a marker, and where only its beginning is kept."""
     parts = (entry.key, entry.value, *(part for pair in entry.headers.kept for part in pair))
@@ -62,7 +139,7 @@ def record_text(entry: RecordEntry) -> str | None:
 
 
 def _document(record: Record) -> dict[str, object]:
-    form = BytesAs.UTF8 if _is_text(record) else BytesAs.BASE64
+    form = BytesAs.UTF8 if is_text(record) else BytesAs.BASE64
     return {"bytes": form.value, **as_json(record, form)}
 
 
@@ -96,13 +173,3 @@ def _record(entry: RecordEntry) -> Record:
 
 def _bytes(content: Content | None) -> bytes | None:
     return None if content is None else content.kept
-
-
-def _is_text(record: Record) -> bool:
-    parts = [record.key, record.value, *(part for pair in record.headers for part in pair)]
-    try:
-        for one in parts:
-            (one or b"").decode()
-    except UnicodeDecodeError:
-        return False
-    return True
