@@ -4,6 +4,7 @@ import base64
 import csv
 import json
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -242,7 +243,7 @@ def test_json_lines_hold_records_for_the_owner_alone(source: BackupSource, tmp_p
 
 def contents(found: dict[str, Any]) -> list[bytes | None]:
     """The key and the value of an exported record or header, as its encodings say."""
-    decode = {"utf8": str.encode, "base64": base64.b64decode}
+    decode: dict[str, Callable[[str], bytes]] = {"utf8": str.encode, "base64": base64.b64decode}
     return [
         decode[found[f"{name}_encoding"]](found[name]) if found[f"{name}_encoding"] else None
         for name in ("key", "value")
