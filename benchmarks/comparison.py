@@ -21,12 +21,7 @@ from benchmarks._many import in_memory
 from benchmarks._measure import Options, Program, kafka_tool, meets, ours, print_load, reaches, run
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic, wait_in_sync
-from breakglass.services.record_batches import (
-    ATTRIBUTES_AT,
-    Record,
-    TimestampType,
-    read_headers,
-)
+from breakglass.services.record_batches import ATTRIBUTES_AT, Record, TimestampType, read_headers
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 

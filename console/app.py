@@ -11,13 +11,16 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
+from textual.cache import LRUCache
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
@@ -52,7 +55,6 @@ from breakglass.screens.messages import (
 from breakglass.screens.page import FilterField, Page
 from breakglass.screens.refreshing import Refresher
 from breakglass.screens.screenshot import hide_records, save_screenshot
-from breakglass.screens.stylesheet import KeptStylesheet
 from breakglass.screens.widgets.key_bar import KeyBar
 from breakglass.services.errors import StorageError
 from breakglass.services.recovery.judgement.succession import rescue_before
@@ -84,6 +86,41 @@ if TYPE_CHECKING:
         | MetastoreScreen
         | CheckpointsScreen
     )
+
+THEMES = 8
+"""Of so many themes, the latest, what was parsed is kept: each has variables of its own."""
+SOURCES = 256
+"""More than there are kinds of widgets, each of which has one."""
+
+Parsed = LRUCache[tuple[object, ...], list[RuleSet]]
+
+
+class KeptStylesheet(Stylesheet):
+    """Parses a source once for each theme, whatever screens are opened and themes tried."""
+
+    def __init__(self, *, variables: dict[str, str] | None = None) -> None:
+        super().__init__(variables=variables)
+        self._parse_cache = _parsed_with(frozenset(self._variables.items()))
+
+    @override
+    def set_variables(self, variables: dict[str, str]) -> None:
+        if variables == self._variables:
+            return
+        # What is emptied now would be that of the theme before.
+        self._parse_cache = LRUCache(1)
+        super().set_variables(variables)
+        self._parse_cache = _parsed_with(frozenset(variables.items()))
+
+    @override
+    def reparse(self) -> None:
+        self.parse()
+
+
+@lru_cache(maxsize=THEMES)
+def _parsed_with(variables: frozenset[tuple[str, str]]) -> Parsed:  # noqa: ARG001 - kept by it
+    """What was parsed with these *variables*, by source."""
+    return LRUCache(SOURCES)
+
 
 MODES = {
     "overview": "breakglass.screens.overview:OverviewScreen",

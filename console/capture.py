@@ -26,7 +26,7 @@ from breakglass.console.options import (
 )
 from breakglass.console.output import print_json, print_lines, say
 from breakglass.console.wiring import Connection
-from breakglass.services.errors import BreakglassError, Unreachable, UsageError
+from breakglass.services.errors import BreakglassError, TimedOut, Unreachable, UsageError
 from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _once(capturing: Capture, out: Path, *, as_json: bool) -> None:
     try:
         found = capturing.settle(say)
     except Unreachable as error:
-        if not error.retriable:
+        if not (error.retriable or isinstance(error, TimedOut)):
             raise
         found = error
     maker = capturing.bundle(found)

@@ -17,8 +17,13 @@ from breakglass.services.incident.row import unread_reason
 from breakglass.services.recovery.judgement.assessment import Verb
 from breakglass.services.recovery.judgement.succession import SAFE_WHEN
 from breakglass.services.session import Effort
-from breakglass.services.words.contents import contents_text
-from breakglass.services.words.figures import count, epochs_text, loss_text, partitions_text
+from breakglass.services.words.figures import (
+    contents_text,
+    count,
+    epochs_text,
+    loss_text,
+    partitions_text,
+)
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:

@@ -11,12 +11,7 @@ import typer
 
 from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand
-from breakglass.console.metastore_log import (
-    BackupFile,
-    ServerConfig,
-    SkipTerminate,
-    reaching,
-)
+from breakglass.console.metastore_log import BackupFile, ServerConfig, SkipTerminate, reaching
 from breakglass.console.options import (
     NO_CONSENT,
     AsJson,

@@ -34,7 +34,10 @@ def open_file(
         Path, typer.Argument(metavar="FILE", help="A bundle of `breakglass bundle capture`.")
     ],
     listing: Annotated[
-        bool, typer.Option("--list", help="Print what is in the bundle, and what is not.")
+        bool,
+        typer.Option(
+            "--list", help="Check the files' hashes; print what the bundle has, and what it lacks."
+        ),
     ] = False,
     as_json: AsJson = False,
     *,
@@ -77,6 +80,11 @@ def _list(manifest: BundleManifest, *, as_json: bool) -> None:
             (entry.name, entry.size, time_text(entry.read_at_ms), entry.sha256)
             for entry in manifest.entries
         ],
+    )
+    files = len(manifest.entries)
+    say(
+        f"Checked: the SHA-256 of {files:,} file{'s' * (files != 1)}. Their contents are read when "
+        "the bundle is opened."
     )
     for part in manifest.unread:
         say(f"? {part}")

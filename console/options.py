@@ -277,6 +277,11 @@ def _seconds(within: Within = DURATION_MS) -> float:
     return within / 1000
 
 
+def bound_of(duration: float, contents: Effort) -> float | None:
+    """The seconds within which all is read; None where the whole of logs is, however long."""
+    return None if contents is Effort.FULL else duration
+
+
 def _kip_seconds(recovery_duration_ms: Duration = DURATION_MS) -> float:
     return recovery_duration_ms / 1000
 

@@ -19,6 +19,7 @@ from breakglass.console.options import (
     Seconds,
     TopicNames,
     VerifyContents,
+    bound_of,
     connected,
 )
 from breakglass.console.output import columns, print_json, print_table, say
@@ -90,7 +91,7 @@ def make(
     brokers_gone = gone
     if out is not None and out.exists():
         raise UsageError(f"{out} exists already and is kept: name another file.")
-    with connection.reading() as client:
+    with connection.reading(within=bound_of(duration, verify_contents)) as client:
         found = final(
             triage(
                 client,
@@ -173,7 +174,7 @@ def check(
     from breakglass.console.evidence import appraised
 
     read = plan_edits.opened(path).plan
-    with connection.reading() as client:
+    with connection.reading(within=duration) as client:
         appraisal, found = appraised(client, read, str(path), duration, connection.native_rpc)
     if as_json:
         from breakglass.console.plan_table import check_document

@@ -192,7 +192,7 @@ def approve(
 ) -> None:
     """Record that you approve a plan as it is.
 
-    An approval holds for one digest: any edit of the plan voids it.
+    An approval is of all that `plan show` prints: any edit of the plan voids it, a note as well.
     """
     from breakglass.services.guard.lock import operator
     from breakglass.services.recovery.plan.edit import approve as agree

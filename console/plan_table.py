@@ -106,7 +106,7 @@ def _facts(plan: Plan) -> Iterable[tuple[str, str]]:
         yield "approved", f"{approval.by}, {time_text(approval.at_ms)}"
     void = len(evidence.approvals) - len(plan.approvals)
     if void:
-        yield "void", f"{void} approval{'' if void == 1 else 's'} of another digest"
+        yield "void", f"{void} approval{'' if void == 1 else 's'} of the plan as it was before"
     for note in evidence.notes:
         yield "note", note
     elections = (

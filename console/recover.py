@@ -370,7 +370,7 @@ def _show(appraisal: Appraisal, read: Plan) -> None:
     if read.approvals:
         approvals = f", approved by {', '.join(approval.by for approval in read.approvals)}"
     elif read.breakglass is not None and read.breakglass.approvals:
-        approvals = ", which nobody approved: the approvals are of another digest"
+        approvals = ", which has no approval: those in the file are of the plan as it was before"
     say(f"digest: {appraisal.plan.spoken_digest}{approvals}")
 
 

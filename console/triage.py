@@ -29,6 +29,7 @@ from breakglass.console.options import (
     ShowReplicas,
     TopicNames,
     VerifyContents,
+    bound_of,
     connected,
 )
 from breakglass.console.output import columns, print_json_stream, print_table, say
@@ -73,7 +74,7 @@ def triage(
 
     if brief and not as_json:
         raise UsageError("--brief shortens the document of --json: give both")
-    with connection.reading() as client:
+    with connection.reading(within=bound_of(duration, verify_contents)) as client:
         for found in service.triage(
             client,
             duration,

@@ -116,7 +116,8 @@ def wrong_losses(assessments: Iterable[Assessment], truth: Truth) -> Iterator[st
     """A sentence for each partition whose loss is not the truth's, record by record."""
     found = {assessment.partition: assessment for assessment in assessments}
     for expected in truth.partitions:
-        said, true = _loss(found.get(expected.partition)), true_loss(expected)
+        assessment, true = found.get(expected.partition), true_loss(expected)
+        said = assessment.loss.total if assessment and assessment.loss else None
         if said != true:
             yield f"{expected.partition}: said to lose {said}, true is {true}"
 
@@ -223,7 +224,3 @@ def true_loss(expected: PartitionTruth) -> int | None:
         return None
     choice = expected.choice(designee)
     return choice.committed + choice.uncommitted
-
-
-def _loss(assessment: Assessment | None) -> object:
-    return None if assessment is None or assessment.loss is None else assessment.loss.total

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from breakglass.console.output import say
+from breakglass.services import patience
 from breakglass.services.errors import ReadOnly, UsageError
 from breakglass.services.state_folder import state_folder
 
@@ -96,14 +97,18 @@ class Connection:
         return access
 
     @contextmanager
-    def reading(self, client_id: str | None = None) -> Iterator[ReadClient]:
-        """A client that can read, closed at the end.
+    def reading(
+        self, client_id: str | None = None, *, within: float | None = None
+    ) -> Iterator[ReadClient]:
+        """A client that can read, closed at the end; all its answers come *within* these seconds.
 
-        One of a *client_id* of its own is a second one, so what the settings give to note was
-        said before.
+        What follows the last of them has a little more. With a *client_id* of its own it is a
+        second client, and the notes on the settings are not repeated.
         """
         access = self.noted_access() if client_id is None else self.access()
         with access.reading(client_id) as client:
+            if within is not None:
+                client.sender.finish_by(deadline_after(within + patience.GRACE))
             yield client
 
     def cluster_id(self, seconds: float) -> str:

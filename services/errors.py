@@ -31,6 +31,7 @@
     │   │   └── SessionClosing                       not retriable
     │   ├── AuthenticationFailed                     not retriable
     │   └── TimedOut                                 a read that did not answer in time
+    │       └── OutOfTime                            not retriable: the command's time is up
     ├── OutcomeUnknown                      exit 4   a mutation was sent and its answer never came
     ├── StorageError                        exit 1   a file or folder could not be written or read
     │   ├── DiskFull                                 no space left; passes
@@ -203,6 +204,13 @@ class AuthenticationFailed(Unreachable):
 
 class TimedOut(Unreachable):
     """A read that was not answered in time."""
+
+
+class OutOfTime(TimedOut):
+    """The time of the whole command is up: nothing was sent."""
+
+    retriable = False
+    passes = False
 
 
 class OutcomeUnknown(BreakglassError):

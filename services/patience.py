@@ -47,6 +47,8 @@ CONTROLLER: Final = 2.5
 """What only a controller answers: without a quorum no answer ever comes."""
 GROUPS: Final = 5.0
 """The committed offsets of one coordinator's groups, which are shown beside the evidence."""
+GRACE: Final = 2.0
+"""What follows the last answer, or has not been asked when the time of a command is up."""
 GROUP_BOUNDS: Final = 1.0
 """The bounds that groups' offsets give: a reading waits no longer for them."""
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
-_OWN_DESCRIPTORS = (Path("/dev/fd"), Path("/proc/self/fd"))
 NO_REGULAR_FILE = "it is no regular file"
 SETTINGS_BYTES = 16 * 1024 * 1024
 """The largest file of settings, certificates or a secret that is read, in bytes."""
@@ -43,7 +42,7 @@ def read_given(path: Path, most: int) -> bytes:
 
     Its writer is the operator's own, so it ends; another FIFO may have no writer.
     """
-    if path.parent not in _OWN_DESCRIPTORS:
+    if path.parent not in (Path("/dev/fd"), Path("/proc/self/fd")):
         return read_regular(path, most)
     with path.open("rb") as pipe:
         if not stat.S_ISFIFO(os.fstat(pipe.fileno()).st_mode):

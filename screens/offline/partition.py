@@ -32,10 +32,10 @@ from breakglass.services.model import (
 )
 from breakglass.services.recovery.judgement.assessment import Assessment, Verb, Verdict
 from breakglass.services.recovery.judgement.succession import IF_AS_IT_WAS
-from breakglass.services.words.contents import contents_sentence
 from breakglass.services.words.figures import (
     NAMED_IN_SENTENCE,
     broker_names,
+    contents_sentence,
     count,
     loss_text,
     shown,

@@ -135,7 +135,7 @@ class NotesDialog(Dialog[tuple[str, ...]]):
     ]
 
     def __init__(self, notes: Sequence[str]) -> None:
-        super().__init__("Notes: kept in the plan, not part of its digest")
+        super().__init__("Notes: a change voids the approvals, not the digest")
         self._before = self._notes = tuple(notes)
 
     def body(self) -> Iterator[Widget]:

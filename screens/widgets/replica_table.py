@@ -21,8 +21,7 @@ from breakglass.services.model import ReplicaLog, Unknown
 from breakglass.services.recovery.judgement.assessment import Assessment
 from breakglass.services.recovery.judgement.loss import Loss
 from breakglass.services.recovery.judgement.ranking import contents_read
-from breakglass.services.words.contents import contents_text
-from breakglass.services.words.figures import count, epochs_text
+from breakglass.services.words.figures import contents_text, count, epochs_text
 from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import moment_text
 from breakglass.themes.roles import Role, Words, role_style

@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -73,10 +72,10 @@ from breakglass.services.divergence.replica_source import (
     readable,
 )
 from breakglass.services.divergence.source import Extent, Reading
-from breakglass.services.errors import BreakglassError
+from breakglass.services.errors import BreakglassError, TimedOut
 from breakglass.services.guard.lock import file_name
-from breakglass.services.health.answers import AT_ONCE, LANE, ask_brokers
 from breakglass.services.health.backups import BackupGlance
+from breakglass.services.health.brokers import AT_ONCE, LANE, ask_brokers
 from breakglass.services.health.counts import topics_to_judge
 from breakglass.services.incident.elections_seen import Observations
 from breakglass.services.incident.incident import Incident
@@ -101,6 +100,8 @@ from breakglass.services.regular_file import read_regular
 from breakglass.services.session import ReadAccess
 from breakglass.services.snapshot import ClusterSnapshot
 from breakglass.services.state_folder import state_folder
+
+T = TypeVar("T")
 
 FAST = 1
 """zlib's level in memory."""
@@ -214,14 +215,14 @@ def without_user(url: str) -> str:
     return _USER.sub("", url)
 
 
-def add_backups(maker: BundleMaker, places: BackupPlaces) -> None:
+def add_backups(maker: BundleMaker, places: BackupPlaces, deadline: Deadline) -> None:
     """The status of topic backups, and a line for each kind of backup."""
     glances: dict[str, BackupGlance | Unknown] = {}
     found: list[BundledPlace] = []
     topics: list[BundledBackup] = []
     if places.topics:
         watch = BackupWatch(places.topics, jobs=lambda _: ())
-        watch.glance(Deadline.after(patience.COMMAND))
+        watch.glance(deadline.sooner(patience.COMMAND))
         standing = watch.standing
         glances[watch.name] = glance_of(standing)
         for place in standing.places:
@@ -232,9 +233,15 @@ def add_backups(maker: BundleMaker, places: BackupPlaces) -> None:
                 for one in place.topics
             ]
     if places.checkpoints:
-        glances["checkpoints"] = _checkpoints(CheckpointWatch(places.checkpoints).look())
+        seen = _in_time(CheckpointWatch(places.checkpoints).look, deadline)
+        glances["checkpoints"] = seen if isinstance(seen, Unknown) else _checkpoints(seen)
     if places.metastore is not None:
-        glances["metastore"] = _metastore(places.metastore)
+        from breakglass.services.metastore.glance import MetastoreGlance
+
+        try:
+            glances["metastore"] = MetastoreGlance(places.metastore).glance(deadline)
+        except BreakglassError as error:
+            glances["metastore"] = Unknown(str(error))
     for name, glance in glances.items():
         if isinstance(glance, Unknown):
             maker.lacks(f"the status of {name}", glance.reason)
@@ -250,6 +257,15 @@ def _place(maker: BundleMaker, place: WatchedLocation) -> BundledPlace:
     return BundledPlace(url, unread, held.read_at_ms)
 
 
+def _in_time(read: Callable[[], T], deadline: Deadline) -> T | Unknown:
+    """What *read* returns before *deadline*; a store that hangs keeps its thread."""
+    found: list[T] = []
+    thread = threading.Thread(target=lambda: found.append(read()), daemon=True)
+    thread.start()
+    thread.join(deadline.remaining())
+    return found[0] if found else Unknown("the stores have not answered in time")
+
+
 def _checkpoints(stores: Sequence[SeenStore]) -> BackupGlance | Unknown:
     from breakglass.services.checkpoint.protocol.values import Status
 
@@ -262,15 +278,6 @@ def _checkpoints(stores: Sequence[SeenStore]) -> BackupGlance | Unknown:
     whole = [found for found in held if found.status is Status.COMPLETED]
     newest = max((found.take.created_at_ms for found in whole if found.take), default=None)
     return BackupGlance(f"{len(whole):,} of {len(held):,} completed", newest, "; ".join(unread))
-
-
-def _metastore(folder: Path) -> BackupGlance | Unknown:
-    from breakglass.services.metastore.glance import MetastoreGlance
-
-    try:
-        return MetastoreGlance(folder).glance(Deadline.after(patience.COMMAND))
-    except BreakglassError as error:
-        return Unknown(str(error))
 
 
 def add_journals(maker: BundleMaker, cluster_id: str, folder: Path | None) -> None:
@@ -300,8 +307,6 @@ def _add_file(maker: BundleMaker, name: str, path: Path) -> None:
         maker.lacks(f"the last line of {name}", "it was not written whole")
     maker.raw(name, [whole], read_at_ms)
 
-
-T = TypeVar("T")
 
 TOPICS_A_REQUEST = 500
 MOST_RECORDS = 20_000
@@ -339,21 +344,26 @@ def add_incident(maker: BundleMaker, incident: Incident, gone: Sequence[int]) ->
         maker.lacks_value("part of the evidence", Denied(f"this user lacks {right}", right))
 
 
-def add_brokers(maker: BundleMaker, client: ReadClient, snapshot: ClusterSnapshot) -> None:
-    """The log directories and the settings of each broker."""
-    ids = [broker.id for broker in snapshot.brokers]
-    deadline = Deadline.after(patience.BRIEF)
+def add_brokers(
+    maker: BundleMaker, client: ReadClient, incident: Incident, deadline: Deadline
+) -> None:
+    """The log directories and the settings of each broker, of which a silent one is not asked."""
+    limit, silent = deadline.sooner(patience.BRIEF), silent_brokers(incident)
+    ids = [broker.id for broker in incident.snapshot.brokers]
+    answering = [broker for broker in ids if broker not in silent]
 
     def settings(broker: int) -> tuple[ShownSetting, ...] | Unknown:
-        return _read(lambda: broker_settings_set(client.sender, broker, deadline, LANE))
+        return _read(lambda: broker_settings_set(client.sender, broker, limit, LANE))
 
     with ThreadPoolExecutor(AT_ONCE, "settings") as pool:
-        asked = {broker: pool.submit(settings, broker) for broker in ids}
-        told = ask_brokers(client.sender, ids, deadline)
+        asked = {broker: pool.submit(settings, broker) for broker in answering}
+        told = ask_brokers(client.sender, answering, limit)
         found = [
             BundledBroker(
                 broker, told[broker].why_silent, told[broker].log_dirs, asked[broker].result()
             )
+            if broker in told
+            else BundledBroker(broker, silent[broker], *2 * [Unknown(incident.silent[broker])])
             for broker in ids
         ]
     maker.lines(BROKERS, found)
@@ -363,21 +373,33 @@ def add_brokers(maker: BundleMaker, client: ReadClient, snapshot: ClusterSnapsho
                 maker.lacks_value(f"the {what} of b{broker.id}", value)
 
 
-def add_topics(maker: BundleMaker, client: ReadClient, snapshot: ClusterSnapshot) -> None:
+def silent_brokers(incident: Incident) -> dict[int, str]:
+    """The brokers that were asked for replicas and did not answer, with the reason in few words."""
+    return {
+        broker: why.partition("(")[2][:-1]
+        for broker, why in incident.silent.items()
+        if why.startswith(f"b{broker} does not answer (")
+    }
+
+
+def add_topics(
+    maker: BundleMaker, client: ReadClient, snapshot: ClusterSnapshot, deadline: Deadline
+) -> None:
     """The settings of each topic that somebody set."""
     names = sorted({state.partition.topic for state in snapshot.partitions})
     troubled = sorted(topics_to_judge(snapshot.partitions))
-    deadline = Deadline.after(patience.COMMAND)
+    limit = deadline.sooner(patience.COMMAND)
     decisive: dict[str, TopicSettings] = {}
     for page in _pages(troubled):
-        decisive.update(client.settings(page, deadline))
+        decisive.update(client.settings(page, limit))
     decisive.update(snapshot.settings)
 
     def topics() -> Iterator[BundledTopic]:
         for page in _pages(names):
-            found = _read(partial(topic_settings_set, client.sender, page, deadline))
+            found = _read(partial(topic_settings_set, client.sender, page, limit))
             if isinstance(found, Unknown):
-                maker.lacks(f"the settings of {len(page):,} topics from {page[0]}", found.reason)
+                many = f"{len(page):,} topic{'s' * (len(page) != 1)} from {page[0]}"
+                maker.lacks(f"the settings of {many}", found.reason)
                 found = dict.fromkeys(page, found)
             for name in page:
                 told = found[name]
@@ -392,14 +414,18 @@ def _pages(names: Sequence[str]) -> Iterator[Sequence[str]]:
     return (names[at : at + TOPICS_A_REQUEST] for at in range(0, len(names), TOPICS_A_REQUEST))
 
 
-def add_groups(maker: BundleMaker, client: ReadClient, snapshot: ClusterSnapshot) -> None:
+def add_groups(
+    maker: BundleMaker, client: ReadClient, incident: Incident, deadline: Deadline
+) -> None:
     """The committed offsets of every group, from the coordinators that answer."""
-    deadline = Deadline.after(patience.GROUPS)
+    snapshot, silent = incident.snapshot, silent_brokers(incident)
     wanted = frozenset(state.partition for state in snapshot.partitions)
-    live = snapshot.live
+    live, limit = snapshot.live, deadline.sooner(patience.GROUPS)
 
     def read(broker: int) -> CommittedOffsets:
-        return read_committed(client.sender, broker, wanted, deadline)
+        if broker in silent:
+            return CommittedOffsets(Unknown(incident.silent[broker]))
+        return read_committed(client.sender, broker, wanted, limit)
 
     with ThreadPoolExecutor(AT_ONCE, "groups") as pool:
         answers = dict(zip(live, pool.map(read, live), strict=True))
@@ -453,10 +479,14 @@ def divergent(assessment: Assessment) -> Divergent | None:
 
 
 def add_records(
-    maker: BundleMaker, client: ReadClient, incident: Incident, rules: ContentRules, most: int
+    maker: BundleMaker,
+    client: ReadClient,
+    incident: Incident,
+    rules: ContentRules,
+    most: int,
+    deadline: Deadline,
 ) -> None:
     """At most *most* records of each replica from where it diverges; contents by *rules*."""
-    deadline = Deadline.after(patience.JOB)
 
     def records() -> Iterator[BundledRecords]:
         total = left = 0
@@ -513,7 +543,7 @@ class CaptureAsked:
     """What is to be captured."""
 
     duration: float = patience.LOGS
-    """Seconds that silent brokers have to answer."""
+    """Seconds that all peers together have to answer."""
     gone: tuple[int, ...] = ()
     places: BackupPlaces = field(default_factory=BackupPlaces)
     rules: ContentRules = field(default_factory=ContentRules)
@@ -531,6 +561,7 @@ class Capture:
             access, duration=asked.duration, gone=asked.gone, state_folder=asked.state_folder
         )
         self._incident: Incident | None = None
+        self._until: Deadline | None = None
         self._closed = threading.Event()
 
     def look(self) -> Incident:
@@ -546,29 +577,37 @@ class Capture:
         return self._incident
 
     def settle(self, tell: Callable[[str], None]) -> Incident:
-        """The incident once every broker has answered or had its time. Raises as `look`."""
-        incident = self.look()
-        until = time.monotonic() + self._asked.duration + patience.ONE_BROKER
-        told = ""
-        while not (incident.complete or self._closed.is_set() or time.monotonic() > until):
+        """The incident once every broker has answered or had its time. Raises as `look`.
+
+        The time includes that of the bundle: `bundle` has what is left of it.
+        """
+        until = self._until = Deadline.after(self._asked.duration)
+        self._watch.finish_by(until)
+        incident, told = self.look(), ""
+        while not (incident.complete or self._closed.is_set() or until.passed):
             waiting = ", ".join(f"b{broker}" for broker in sorted(incident.awaited))
             if waiting and waiting != told:
                 tell(f"Waiting for {waiting}.")
                 told = waiting
-            self._closed.wait(READ_AGAIN_SECONDS)
-            incident = self.look()
-        return incident
+            self._closed.wait(min(READ_AGAIN_SECONDS, until.remaining()))
+            try:
+                incident = self.look()
+            except TimedOut:
+                if not until.passed:
+                    raise
+        return self._watch.concluded() or incident
 
     def bundle(self, incident: Incident | BreakglassError) -> BundleMaker:
         """A bundle of *incident* and what belongs to it; or of the reason why there is none."""
         maker, asked = BundleMaker(), self._asked
+        until = self._until or Deadline.after(asked.duration)
         if isinstance(incident, Incident):
             add_incident(maker, incident, asked.gone)
-            self._from_brokers(maker, incident)
+            self._from_brokers(maker, incident, until.at_least(patience.GRACE))
         else:
             maker.lacks("the cluster", str(incident))
         with _noting(maker, "the status of backups"):
-            add_backups(maker, asked.places)
+            add_backups(maker, asked.places, until.at_least(patience.GRACE))
         known = self._incident
         if known is None:
             maker.lacks("the journals", "the id of the cluster is not known")
@@ -583,19 +622,21 @@ class Capture:
         self._closed.set()
         self._watch.close()
 
-    def _from_brokers(self, maker: BundleMaker, incident: Incident) -> None:
+    def _from_brokers(self, maker: BundleMaker, incident: Incident, until: Deadline) -> None:
+        """Each part has half of the time that those before it have left (S50)."""
         snapshot, asked = incident.snapshot, self._asked
         with _noting(maker, "what only brokers know"), self._access.reading() as client:
-            client.describe(Deadline.after(patience.SNAPSHOT))
+            client.sender.finish_by(until)
+            client.describe(until.half())
             with _noting(maker, "the brokers' log directories and settings"):
-                add_brokers(maker, client, snapshot)
+                add_brokers(maker, client, incident, until.half())
             with _noting(maker, "the topics' settings"):
-                add_topics(maker, client, snapshot)
+                add_topics(maker, client, snapshot, until.half())
             with _noting(maker, "the groups"):
-                add_groups(maker, client, snapshot)
+                add_groups(maker, client, incident, until.half())
             if asked.records_each:
                 with _noting(maker, "the divergent records"):
-                    add_records(maker, client, incident, asked.rules, asked.records_each)
+                    add_records(maker, client, incident, asked.rules, asked.records_each, until)
 
 
 @contextmanager

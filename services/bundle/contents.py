@@ -51,7 +51,7 @@ from breakglass.services.divergence.align import Comparison
 from breakglass.services.divergence.source import Extent
 from breakglass.services.errors import NotInBundle, StorageError
 from breakglass.services.guard.lock import file_name, private_folder
-from breakglass.services.health.answers import LogDirsAnswer
+from breakglass.services.health.brokers import LogDirsAnswer
 from breakglass.services.health.figure import Figure
 from breakglass.services.health.monitor import Monitor
 from breakglass.services.incident.elections_seen import Observation, Observations

@@ -15,17 +15,9 @@ from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
 from breakglass.services.checkpoint.promises import Explanation, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.lineage import (
-    GroupEvidence,
-    GroupFlow,
-    TopicEvidence,
-)
+from breakglass.services.checkpoint.protocol.lineage import GroupEvidence, GroupFlow, TopicEvidence
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.store.documents import (
-    GroupPolicy,
-    Level,
-    NumberedPartition,
-)
+from breakglass.services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 from breakglass.services.errors import UsageError
 from breakglass.services.pipeline.restore.options import REMOVED_IN_4

@@ -100,7 +100,6 @@ def _time(milliseconds: int | None) -> str | None:
 
 BACKUPS = "/actuator/backups"
 LEVEL_HEADER, PROMISE_HEADER = "Breakglass-Level", "Breakglass-Promise"
-_STATES = list(STATES.values())
 _OF_PARTITIONS = [word for status, word in STATES.items() if status is not Status.INCOMPLETE]
 _MOMENT = {"type": "string", "format": "date-time"}
 _ID = {"type": "integer", "format": "int64", "minimum": 1, "maximum": LARGEST_ID}
@@ -127,7 +126,7 @@ _SCHEMAS: dict[str, Any] = {
         "required": ["backupId", "state", "details"],
         "properties": {
             "backupId": _ID,
-            "state": {"type": "string", "enum": _STATES},
+            "state": {"type": "string", "enum": list(STATES.values())},
             "failureReason": {"type": "string"},
             "details": {
                 "type": "array",

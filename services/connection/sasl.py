@@ -39,7 +39,6 @@ OAUTH_KEYS = frozenset(
 
 _HANDLERS = ("OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler")
 _RETRIEVERS = ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever")
-_ASSERTION = "sasl.oauthbearer.assertion."
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ def _refuse_foreign_classes(properties: Properties) -> None:
                 f"names {name}, a Java class that cannot run here; use one of {', '.join(ours)}",
             )
     for key in properties:
-        if key.startswith(_ASSERTION):
+        if key.startswith("sasl.oauthbearer.assertion."):
             raise properties.error(
                 key, f"asks for a client assertion, which does not work here; set {CLIENT_SECRET}"
             )

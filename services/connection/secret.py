@@ -14,7 +14,6 @@ SHORTEST_MASKED = 4
 """Characters: a shorter secret would mask words that are none."""
 _CODED = re.compile(r"[A-Za-z0-9+/_-]{5,}={0,2}")
 _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_TO_URLSAFE = str.maketrans("+/", "-_")
 _SECRET_VARIABLE = re.compile(r"(?i)AWS_|.*(KEY|SECRET|PASSW|TOKEN|CREDENTIAL|JAAS)")
 
 
@@ -58,7 +57,7 @@ class Secret:
     def _is_in(self, coded: str) -> bool:
         """Whether the bytes that *coded* stands for have this value."""
         value = self._value.encode()
-        base = coded.rstrip("=").translate(_TO_URLSAFE)
+        base = coded.rstrip("=").translate(str.maketrans("+/", "-_"))
         with suppress(ValueError):
             if value in urlsafe_b64decode(base + "=" * (-len(base) % 4)):
                 return True
@@ -111,7 +110,6 @@ Compiled only when a line is read: compiling takes longer than parsing the line.
 
 _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,7 @@ def parse_jaas(line: Secret) -> JaasEntry | JaasProblem:
         return JaasProblem("has an open quote or a value that needs double quotes around it")
     if len(tokens) < 2 or "" in (tokens[0].word, tokens[1].word):
         return JaasProblem("does not begin with a login module and the word required")
-    if tokens[1].word.lower() not in _FLAGS:
+    if tokens[1].word.lower() not in ("required", "requisite", "sufficient", "optional"):
         return JaasProblem("lacks the word required behind the login module")
     return _entry(tokens[0].word, tokens[2:])
 

@@ -35,13 +35,7 @@ from breakglass.services.divergence.replica_source import (
     first_reaching,
     whole_batches,
 )
-from breakglass.services.divergence.source import (
-    Extent,
-    RawForm,
-    RawLog,
-    Reading,
-    SourceWalk,
-)
+from breakglass.services.divergence.source import Extent, RawForm, RawLog, Reading, SourceWalk
 from breakglass.services.errors import (
     BreakglassError,
     MalformedInput,

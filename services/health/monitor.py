@@ -33,7 +33,7 @@ from breakglass.services.model import Denied, PartitionState, TopicSettings, Unk
 from breakglass.services.snapshot import Broker, ClusterSnapshot, Quorum
 
 if TYPE_CHECKING:
-    from breakglass.services.health.answers import LogDirsAnswer
+    from breakglass.services.health.brokers import LogDirsAnswer
     from breakglass.services.kafka.read_client import ReadClient
 
 
@@ -186,7 +186,7 @@ class Monitor:
         *client* is one that snapshots were read with: it knows where brokers are. Asks nobody
         before a snapshot was seen, nor while another thread asks.
         """
-        from breakglass.services.health.answers import ask_brokers
+        from breakglass.services.health.brokers import ask_brokers
 
         snapshot = self._snapshot
         if snapshot is None or not self._asking.acquire(blocking=False):

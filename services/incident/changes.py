@@ -19,7 +19,7 @@ from operator import attrgetter
 from breakglass.services import patience
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.deadline import NEVER, Deadline
 from breakglass.services.kafka.wire.native_rpc import NativeRpc
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import PartitionState, TopicPartition
@@ -74,6 +74,8 @@ class Presence:
         self._since: dict[int, float] = {}
         """When a broker first failed to report its replicas; it has not reported them since."""
         self._pauses: dict[int, float] = {}
+        self.until = NEVER
+        """After this no broker may still answer."""
         self._heard: queue.SimpleQueue[_Heard] = queue.SimpleQueue()
 
     @property
@@ -83,6 +85,8 @@ class Presence:
 
     def awaited(self, brokers: ClusterDescription) -> frozenset[int]:
         """Silent brokers that may still answer: not fenced, and not silent for too long (R15)."""
+        if self.until.passed:
+            return frozenset()
         latest = self._clock() - self._duration
         return frozenset(
             broker
@@ -295,7 +299,7 @@ def read_replicas(
     """
     wanted = [state.partition for state in states]
     groups = GroupBounds(
-        client, snapshot, wanted, Deadline.after(patience.ONE_BROKER), presence.silent
+        client, snapshot, wanted, presence.until.sooner(patience.ONE_BROKER), presence.silent
     )
     groups.start()
     groups.wait(Deadline.after(patience.GROUP_BOUNDS))
@@ -318,7 +322,7 @@ def read_replicas(
             client,
             replace(snapshot, partitions=tuple(part), settings=settings),
             part,
-            Deadline.after(patience.ONE_BROKER),
+            presence.until.sooner(patience.ONE_BROKER),
             native=native,
             contents=contents,
             circumstances=now,

@@ -32,7 +32,6 @@ from breakglass.services.recovery.judgement.assessment import Verb, Verdict
 from breakglass.services.same_ends import differing
 
 _URGENCY = {verdict: place for place, verdict in enumerate(Verdict)}
-_NOT_JUDGED = len(_URGENCY)
 _INTERNAL = {topic: place for place, topic in enumerate(INTERNAL_TOPICS)}
 _UNKNOWN = 1 << 62
 """More than any number: an unknown value may be the worst."""
@@ -83,7 +82,7 @@ Kind = tuple[bool, int, int, str]
 
 def _kind(row: IncidentRow, internal: int) -> Kind:
     if row.judged is None:
-        return True, internal, _NOT_JUDGED, ""
+        return True, internal, len(_URGENCY), ""
     verdict = row.judged.verdict
     return verdict is not Verdict.BOMB, internal, _URGENCY[verdict], str(row.judged.action)
 

@@ -37,8 +37,7 @@ from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.summary import Judged
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.uncollected import uncollected
-from breakglass.services.words.contents import contents_text
-from breakglass.services.words.figures import count, unread_figure
+from breakglass.services.words.figures import contents_text, count, unread_figure
 
 CHUNK = 64
 """Partitions that are frozen together, and thawed together to look at any of them."""

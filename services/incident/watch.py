@@ -35,7 +35,7 @@ from breakglass.services.kafka.wire.native_rpc import NativeRpc
 from breakglass.services.kafka.wire.sender import ANY_BROKER
 from breakglass.services.model import LogContents, PartitionEvidence, ReplicaLog, TopicPartition
 from breakglass.services.recovery.evidence.contents import ContentsReading
-from breakglass.services.recovery.evidence.gather import Evidence, Wait, next_report
+from breakglass.services.recovery.evidence.gather import Wait, next_report
 from breakglass.services.recovery.judgement.succession import Circumstances, PassedOver
 from breakglass.services.recovery.remembered.recollection import Recollection, merged
 from breakglass.services.recovery.triage import offered_native
@@ -212,6 +212,19 @@ class IncidentWatch:
         """Note that the operator acknowledged all elections seen so far; returns them."""
         return self._witness.acknowledge()
 
+    def finish_by(self, deadline: Deadline) -> None:
+        """Wait for nothing past *deadline*, but for contents, which may begin then."""
+        self._presence.until = deadline
+        if self._effort is not Effort.FULL:
+            self._client.sender.finish_by(deadline.later(patience.GRACE))
+
+    def concluded(self) -> Incident | None:
+        """The last incident, judged by who may still answer now; None: nothing was read."""
+        last = self._last
+        if last is None:
+            return None
+        return self._known(self._judged_again(self._incident(last.snapshot, last.rows)))
+
     def close(self) -> None:
         """End every wait at once, in whatever thread; nothing is read any more."""
         self._closed = True
@@ -223,7 +236,7 @@ class IncidentWatch:
         with contextlib.suppress(Unreachable):
             self._client.sender.prove(ANY_BROKER, Deadline.after(patience.GREETING))
         snapshot = self._client.snapshot(
-            Deadline.after(patience.WHOLE_CLUSTER), memory=self._memory
+            self._presence.until.sooner(patience.WHOLE_CLUSTER), memory=self._memory
         )
         if self._last is not None:
             require_same_cluster(self._last.snapshot.cluster_id, snapshot.cluster_id)
@@ -365,7 +378,7 @@ class IncidentWatch:
             self._presence,
             native,
             reading,
-            self._circumstances,
+            lambda found: self._incident(found.snapshot, (), found.awaited).circumstances,
             lambda: self._closed,
         ):
             if self._closed:
@@ -382,9 +395,6 @@ class IncidentWatch:
                     break
         self._pending.spent(self._clock() - began)
         yield self._told(snapshot, rows)
-
-    def _circumstances(self, evidence: Evidence) -> Circumstances:
-        return self._incident(evidence.snapshot, (), evidence.awaited).circumstances
 
     def _take(self, rows: list[IncidentRow], places: list[int], go: Go) -> None:
         """Put the rows of one go in their places, which come first in *places*."""

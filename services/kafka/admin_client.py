@@ -12,11 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from breakglass.services.errors import UsageError
-from breakglass.services.kafka.cluster.settings import (
-    MIN_ISR,
-    TOPIC_RESOURCE,
-    UNCLEAN_ELECTION,
-)
+from breakglass.services.kafka.cluster.settings import MIN_ISR, TOPIC_RESOURCE, UNCLEAN_ELECTION
 from breakglass.services.kafka.election_client import LEFT_OUT, Reply
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.answers import (

@@ -50,10 +50,7 @@ class TransactionEndClient:
             Unreachable: the leader could not be connected to; nothing was sent.
             OutcomeUnknown: no answer; the marker may or may not have been written.
         """
-        from breakglass.services.kafka.wire.messages.other import (
-            VERSION,
-            WriteTxnMarkersResponse,
-        )
+        from breakglass.services.kafka.wire.messages.other import VERSION, WriteTxnMarkersResponse
 
         answer = self._sender.change(
             leader,

@@ -92,7 +92,6 @@ PLAIN_USERS = (SUPER_USER, OPERATOR)
 """Known by PLAIN from the start, and by a client certificate of the same name."""
 PLAIN = "PLAIN"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def security_folder(layout: ClusterLayout) -> Path:
@@ -117,7 +116,7 @@ def security_settings(layout: ClusterLayout, node: NodeLayout) -> dict[str, str]
     if not layout.secured:
         return {}
     authorizer = {
-        "authorizer.class.name": _AUTHORIZER,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:ANONYMOUS;User:{SUPER_USER}",
         "allow.everyone.if.no.acl.found": "false",
     }

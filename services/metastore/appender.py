@@ -20,8 +20,10 @@ from breakglass.services.errors import StorageError
 from breakglass.services.metastore.events import CommandDifference
 from breakglass.services.metastore.lines import (
     COMMAND_KEY,
+    MOST_LINE,
     CommandRecord,
     is_json,
+    lines_in,
     read_lines,
     split,
 )
@@ -195,7 +197,7 @@ class Restart:
         """The next bytes from *at*, including leading blank lines; empty at the end."""
         self._data.seek(at)
         blank = 0
-        while (line := self._data.readline()) and not line.strip():
+        while (line := self._data.readline(MOST_LINE)) and not line.strip():
             blank += len(line)
         if not line:
             return b""
@@ -205,7 +207,7 @@ class Restart:
     def rest(self) -> int:
         """Lines that were compared with no command of the topic."""
         self._data.seek(self._at)
-        return sum(1 for line in self._data if line.strip())
+        return sum(1 for line in lines_in(self._data) if line.strip())
 
     def finish(self) -> AppendPosition:
         """Where the backup is continued, once every line was found in the topic."""
@@ -253,7 +255,7 @@ class Restart:
     def _difference(self, record: CommandRecord) -> CommandDifference:
         self._data.seek(self._at)
         number = self._newlines + 1
-        while not (line := self._data.readline()).strip():
+        while not (line := self._data.readline(MOST_LINE)).strip():
             number += 1
         found, line = record.line, line.removesuffix(b"\n")
         at = next(
@@ -279,7 +281,7 @@ class _Kept:
     def __init__(self, side: Path) -> None:
         with storage_errors(str(side)):
             self._file = open_regular(side)
-        header = self._file.readline()
+        header = self._file.readline(MOST_LINE)
         self._groups = groups(self._file)
         self._group: Noted | None = None
         self._line = b""
@@ -519,14 +521,14 @@ def find_tail(file: BinaryIO, covered: int | None) -> Tail:
     end = _behind_last_newline(file, size)
     if end < size:
         file.seek(end)
-        parts = split(file.read(size - end))
+        parts = split(file.read(size - end)) if size - end <= MOST_LINE else None
         if parts is not None and is_json(parts[1]):
             return Tail(size, size, lacks_newline=True)
     if covered is not None and covered < end:
         # The end without a last value that was torn after one of its raw newlines.
         file.seek(covered)
         torn: int | None = None
-        for line in read_lines(iter(file.readline, b""), at=covered):
+        for line in read_lines(file, at=covered):
             if line.start >= end:
                 break
             if COMMAND_KEY.match(line.key):

@@ -16,12 +16,20 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
+from breakglass.services.words.inert import bounded
+
+MOST_VALUES = 4_000_000
+"""Maximum values of a JSON text that is read: an empty list of two bytes takes a hundred."""
+_BEGINNINGS = (b",", b"[", b"{")
+
 
 def parse_json(text: bytes) -> Any:
     """Read *text* at a third of the cost of `json.loads`, which dominates a replay.
 
     Raises: ValueError, RecursionError.
     """
+    if len(text) > MOST_VALUES < sum(map(text.count, _BEGINNINGS)):
+        raise ValueError(f"it has more than {MOST_VALUES:,} values")
     try:
         return from_json(text, cache_strings="keys")
     except ValueError:
@@ -101,7 +109,7 @@ class CommandId(NamedTuple):
         does = _ACTIONS.get(action) or _ACTIONS.get(action.lower())
         if known is None or does is None:
             wrong, what = (kind, "type") if known is None else (action, "action")
-            raise InvalidCommandId(f"{wrong!r} is no {what} of a command")
+            raise InvalidCommandId(f"{bounded(wrong, SHOWN)!r} is no {what} of a command")
         return cls(known, entity, does)
 
     @classmethod
@@ -128,6 +136,8 @@ MIGRATION = CommandId(EntityType.CLUSTER, "migration", CommandAction.ALTER)
 
 VERSION = 18
 """The newest known command version; each ksqlDB server reads versions up to its own."""
+SHOWN = 80
+"""Characters of a text from a backup that a message quotes."""
 PLAN_TYPE = "ksqlPlanV1"
 
 _COMMAND_FIELDS = frozenset(
@@ -252,7 +262,7 @@ def _version_error(version: object, newest: int) -> InvalidCommand:
         return InvalidCommand("version is no whole number")
     return IncompatibleCommand(
         "Received a command from an incompatible command topic version. Expected version "
-        f"less than or equal to {newest} but got {version}"
+        f"less than or equal to {newest} but got {bounded(str(version), SHOWN)}"
     )
 
 
@@ -319,7 +329,8 @@ def quoted(name: str) -> str:
 
 
 def _unknown(body: Mapping[str, Any], fields: frozenset[str], what: str) -> IncompatibleCommand:
-    return IncompatibleCommand(f"{what} has the unknown field {min(body.keys() - fields)!r}")
+    unknown = bounded(min(body.keys() - fields), SHOWN)
+    return IncompatibleCommand(f"{what} has the unknown field {unknown!r}")
 
 
 def _no_text(field: str) -> InvalidCommand:

@@ -26,6 +26,7 @@ from breakglass.services.metastore.lines import (
     CommandRecord,
     ComparisonCounts,
     counted,
+    lines_in,
     pairs,
     read_lines,
 )
@@ -195,7 +196,7 @@ class MetastoreGlance:
         if before is not None and before[0] == mark:
             return before[1]
         with open_regular(file) as lines:
-            count = sum(1 for line in lines if line.strip())
+            count = sum(1 for line in lines_in(lines) if line.strip())
         self._counted[file] = mark, count
         return count
 

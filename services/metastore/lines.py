@@ -11,17 +11,17 @@ Records and lines are compared in order, ignoring offsets.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from breakglass.services.errors import Refused
 from breakglass.services.metastore.command import (
+    SHOWN,
     VERSION,
     Command,
     CommandId,
@@ -29,7 +29,9 @@ from breakglass.services.metastore.command import (
     IncompatibleCommand,
     InvalidCommand,
     InvalidCommandId,
+    parse_json,
 )
+from breakglass.services.record_batches import MAX_BATCH_BYTES
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.words.inert import bounded_bytes
@@ -39,6 +41,9 @@ COMMAND_KEY = re.compile(
     rb'"(?:%b)/' % b"|".join(type_.value.encode() for type_ in EntityType), re.IGNORECASE
 )
 """The start of a command's line."""
+MOST_LINE = MAX_BATCH_BYTES
+"""Maximum bytes of a line that is kept: Breakglass reads no record with more from a topic."""
+PIECE = 1024 * 1024
 MOST_JOINED = 16 * 1024 * 1024
 """Maximum bytes of lines that are read as one value with raw newlines."""
 
@@ -53,6 +58,8 @@ class LineProblem(StrEnum):
     NULL_VALUE = "null value"
     RAW_NEWLINES = "raw newlines"
     """The value contains line ends; it is kept whole, but ksqlDB would split it."""
+    TOO_LONG = "too long"
+    """More bytes than a record of a topic has; only its beginning was kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +102,44 @@ def split(line: bytes) -> tuple[bytes, bytes] | None:
     return (key, value) if between else None
 
 
-def read_lines(chunks: Iterable[bytes], first: int = 1, at: int = 0) -> Iterator[BackupLine]:
-    """Every line of *chunks*, which are lines with their ends as a binary file yields them.
+class LongLine(bytes):
+    """The beginning of a line that has more than `MOST_LINE` bytes."""
+
+    size = 0
+    """Bytes of the whole line, with its end."""
+
+
+def lines_in(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of *file* from its position on, with their ends; a `LongLine` of one too long."""
+    while line := file.readline(MOST_LINE + 1):
+        if len(line) <= MOST_LINE:
+            yield line
+            continue
+        long = LongLine(line[:SHOWN])
+        long.size = len(line)
+        while not line.endswith(b"\n") and (line := file.readline(PIECE)):
+            long.size += len(line)
+        yield long
+
+
+def _size(line: bytes) -> int:
+    return line.size if isinstance(line, LongLine) else len(line)
+
+
+def read_lines(file: BinaryIO, first: int = 1, at: int = 0) -> Iterator[BackupLine]:
+    """Every line of *file* from its position on.
 
     *first* is the number of the first line and *at* the position of its first byte. Keeps only one
     line in memory, or the lines of one value with raw newlines.
     """
     held: _Held | None = None
-    for number, line in enumerate(chunks, first):
+    for number, line in enumerate(lines_in(file), first):
         if held is None:
             held = _Held(number, at, [line])
         elif COMMAND_KEY.match(line) or not held.takes(line):
             yield from held.lines()
             held = _Held(number, at, [line])
-        at += len(line)
+        at += _size(line)
     if held is not None:
         yield from held.lines()
 
@@ -120,7 +151,7 @@ class _Held:
         self._number = number
         self._start = start
         self._lines = lines
-        self._size = len(lines[0])
+        self._size = _size(lines[0])
         self._open: bool | None = None
 
     def takes(self, line: bytes) -> bool:
@@ -129,10 +160,10 @@ class _Held:
             self._open = COMMAND_KEY.match(self._lines[0]) is not None and not self._whole()
         elif self._open and len(self._lines) > 1:
             self._open = not self._whole()
-        if not self._open or self._size + len(line) > MOST_JOINED:
+        if not self._open or self._size + _size(line) > MOST_JOINED:
             return False
         self._lines.append(line)
-        self._size += len(line)
+        self._size += _size(line)
         return True
 
     def _whole(self) -> bool:
@@ -146,11 +177,13 @@ class _Held:
         at = self._start
         for number, line in enumerate(self._lines, self._number):
             yield _line(number, at, line)
-            at += len(line)
+            at += _size(line)
 
 
 def _line(number: int, start: int, line: bytes, *, joined: bool = False) -> BackupLine:
-    end = start + len(line)
+    end = start + _size(line)
+    if isinstance(line, LongLine):
+        return BackupLine(number, start, end, line, b"", LineProblem.TOO_LONG)
     text = line.removesuffix(b"\n")
     if not text.strip():
         return BackupLine(number, start, end, b"", b"", LineProblem.BLANK)
@@ -170,7 +203,7 @@ def _line(number: int, start: int, line: bytes, *, joined: bool = False) -> Back
 def is_json(text: bytes) -> bool:
     """Whether *text* is one whole JSON value."""
     try:
-        json.loads(text)
+        parse_json(text)
     except (ValueError, RecursionError):
         return False
     return True
@@ -192,7 +225,7 @@ def producible_lines(file: Path) -> Iterator[bytes]:
                     "write another command: use `breakglass ksql restore` for this one"
                 )
         data.seek(0)
-        yield from (line for line in data if line.strip())
+        yield from (line for line in lines_in(data) if line.strip())
 
 
 def _problem(line: BackupLine) -> str:
@@ -203,10 +236,6 @@ def _problem(line: BackupLine) -> str:
     if b":" in line.key:
         return "has ':' in its name"
     return "holds a carriage return" if b"\r" in line.key + line.value else ""
-
-
-SHOWN = 200
-"""Characters of a key or value that a message quotes."""
 
 
 class Finding(StrEnum):
@@ -272,15 +301,14 @@ def checked(
     for line in lines:
         found = _checked(line, newest)
         if found.findings and line.end <= noted:
-            found = replace(found, findings=tuple(map(_as_noted, found.findings)))
+            told = f"line {line.number} holds a carriage return, where ksqlDB's restore splits it"
+            harmless = LineFinding(line.number, Finding.RAW_NEWLINES, told)
+            findings = [
+                harmless if one.finding is Finding.CARRIAGE_RETURN else one
+                for one in found.findings
+            ]
+            found = replace(found, findings=tuple(findings))
         yield found
-
-
-def _as_noted(finding: LineFinding) -> LineFinding:
-    if finding.finding is not Finding.CARRIAGE_RETURN:
-        return finding
-    told = f"line {finding.line} holds a carriage return, where ksqlDB's restore splits the line"
-    return LineFinding(finding.line, Finding.RAW_NEWLINES, told)
 
 
 def _checked(line: BackupLine, newest: int) -> CheckedLine:
@@ -292,6 +320,8 @@ def _checked(line: BackupLine, newest: int) -> CheckedLine:
             LineProblem.TORN: "torn: it has no whole key followed by ':', or no end",
             LineProblem.NULL_KEY: "without a key",
             LineProblem.NULL_VALUE: "without a value",
+            LineProblem.TOO_LONG: f"too long: it has {line.end - line.start:,} bytes, and a "
+            f"record of a topic has {MOST_LINE:,} at most ({_shown(line.key)})",
         }.get(line.problem or LineProblem.TORN, "torn")
         return _refused(line, Finding.LINE, f"line {number} is {state}")
     try:
@@ -336,7 +366,9 @@ def _refused(
 
 
 def _shown(content: bytes) -> str:
-    return bounded_bytes(content, SHOWN)
+    """The beginning of *content*; its length, too, if that is not all of it."""
+    shown = bounded_bytes(content, SHOWN)
+    return f"{shown} ({len(content):,} bytes)" if len(content) > SHOWN else shown
 
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -44,10 +44,12 @@ from pydantic_core import to_json
 from breakglass.services.errors import BreakglassError, MalformedInput, UnsupportedSchema
 from breakglass.services.metastore.command import parse_json
 from breakglass.services.metastore.lines import (
+    MOST_LINE,
     CommandRecord,
     Headers,
     LineFinding,
     checked,
+    lines_in,
     read_lines,
 )
 from breakglass.services.metastore.settings import is_locked, lock_file
@@ -285,7 +287,8 @@ def read_group(prefix: bytes) -> Noted | None:
         return None
     noted = Noted(offsets, times, sizes, key_sizes, checks, headers, nulls)
     whole = all(len(column) == document.get("n") for column in noted[:5])
-    return noted if whole and all(size > 0 for size in sizes) else None
+    whole = whole and all(size > 0 for size in sizes) and sum(sizes) <= MOST_GROUP
+    return noted if whole else None
 
 
 def _column(told: object, *, unknown: bool) -> list[Any]:
@@ -326,7 +329,7 @@ def side_header(path: Path) -> SideHeader | None:
     """The header of the side file at *path*; None if it is missing or unreadable."""
     try:
         with storage_errors(str(path)), open_regular(path) as file:
-            return read_header(file.readline(), str(path))
+            return read_header(file.readline(MOST_LINE), str(path))
     except BreakglassError:
         return None
 
@@ -335,9 +338,9 @@ def side_extent(path: Path) -> SideExtent | None:
     """The extent of the side file at *path*; None if it is missing or unreadable."""
     try:
         with storage_errors(str(path)), open_regular(path) as file:
-            header = read_header(file.readline(), str(path))
+            header = read_header(file.readline(MOST_LINE), str(path))
             entries = covered = 0
-            for line in file:
+            for line in lines_in(file):
                 extent = extent_of(unseal(line) or b"")
                 if extent is None:
                     break
@@ -349,7 +352,7 @@ def side_extent(path: Path) -> SideExtent | None:
 
 def groups(side: BinaryIO) -> Iterator[tuple[Noted, bytes]]:
     """Each group from the position of *side*, with its line; ends before a torn group."""
-    for line in side:
+    for line in lines_in(side):
         prefix = unseal(line)
         noted = None if prefix is None else read_group(prefix)
         if noted is None:
@@ -371,7 +374,7 @@ def stored_groups(data: BinaryIO, side: BinaryIO, count: int) -> Iterator[Stored
     Ends before a torn group, and before a command whose bytes are missing.
     """
     side.seek(0)
-    side.readline()
+    side.readline(MOST_LINE)
     size = data.seek(0, 2)
     begin = data.seek(0)
     for noted, _ in groups(side):
@@ -401,6 +404,8 @@ def stored_records(data: BinaryIO, side: BinaryIO, count: int) -> Iterator[Comma
         yield entry.record(held)
 
 
+MOST_GROUP = 2 * MOST_LINE
+"""Maximum bytes of the commands of a group: those of one answer of a broker."""
 MOST_TOLD = 1_000
 """Maximum number of findings that are listed; further findings are counted."""
 
@@ -521,7 +526,7 @@ def verify_backup(path: Path, entries: dict[int, SideEntry] | None = None) -> Me
         side = path.with_name(path.name + SUFFIX)
         try:
             with storage_errors(str(side)), open_regular(side) as file:
-                first = file.readline()
+                first = file.readline(MOST_LINE)
                 verified.header = header = read_header(first, str(side))
                 verified.being_written = is_locked(lock_file(side.parent, header.topic))
                 _verify_entries(data, file, first, verified, entries)
@@ -553,7 +558,7 @@ def _verify_entries(
     line, above = 1, first
     if Chain().seal(unseal(first) or b"") != first:
         verified.changed.append(0)
-    for sealed in side:
+    for sealed in lines_in(side):
         prefix = unseal(sealed)
         noted = None if prefix is None else read_group(prefix)
         extent = extent_of(prefix or b"")

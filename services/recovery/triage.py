@@ -96,19 +96,21 @@ def triage(
     """Judge the offline partitions of *topics* (all by default) that are *wanted*.
 
     Yields as `services.recovery.evidence.gather.gather` does; the last one is final. Brokers have
-    *duration* seconds to answer. Brokers of *gone* are not worth waiting for: their disks are
-    lost, or came back EMPTY. With *contents* the replicas that would be elected are read.
+    *duration* seconds to answer, the metadata included. Brokers of *gone* are not worth waiting
+    for: their disks are lost, or came back EMPTY. With *contents* the replicas that would be
+    elected are read.
 
     Raises:
         Unreachable: no broker serves the cluster's metadata.
     """
-    snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), topics)
+    deadline = Deadline.after(duration)
+    snapshot = client.snapshot(deadline.at_least(patience.GRACE).sooner(patience.SNAPSHOT), topics)
     partitions = [state for state in snapshot.offline if wanted(state)]
     yield from judge(
         client,
         snapshot,
         partitions,
-        duration,
+        deadline,
         native_choice,
         gone,
         contents=contents,
@@ -121,7 +123,7 @@ def judge(
     client: ReadClient,
     snapshot: ClusterSnapshot,
     partitions: Sequence[PartitionState],
-    duration: float,
+    within: Deadline | float,
     native_choice: str = AUTO,
     gone: Collection[int] = (),
     stop: Callable[[], bool] = lambda: False,
@@ -145,11 +147,12 @@ def judge(
     are, because they were read before. While brokers are awaited,
     what the others said is yielded before the contents are read, and again after.
     """
-    deadline = Deadline.after(duration)
+    deadline = within if isinstance(within, Deadline) else Deadline.after(within)
     known = Recollection(snapshot.cluster_id, journals=journals)
     around, live = snapshot, set(snapshot.live)
     if elsewhere and not whole and any(set(state.assignment) - live for state in partitions):
-        around = client.snapshot(Deadline.after(patience.SNAPSHOT), with_settings=False)
+        limit = deadline.at_least(patience.GRACE).sooner(patience.SNAPSHOT)
+        around = client.snapshot(limit, with_settings=False)
         whole = True
     passed = known.all_passed_over(client, around, whole=whole)
     kept_down = known.kept_down(around, whole=whole)

@@ -350,7 +350,7 @@ def _settled(step: JournalStep, partition: TopicPartition, state: PartitionState
 
 
 def _result(step: JournalStep, item: Details, state: PartitionState) -> str:
-    if step.name in _ORDERS:
+    if step.name in (REORDER, RESTORE, UNDO):
         return "accepted" if tuple(item.get("order", ())) == state.assignment else "not written"
     if step.name == ADD_REPLICAS:
         before = tuple(item.get("assignment", ()))
@@ -363,7 +363,6 @@ def _result(step: JournalStep, item: Details, state: PartitionState) -> str:
     return "not elected" if state.leader is None else str(RecoveryResult.ELECTED_ANOTHER)
 
 
-_ORDERS = (REORDER, RESTORE, UNDO)
 _ELECTIONS = (ELECT, DESIGNATE, PREFERRED)
 
 

@@ -70,7 +70,6 @@ class ConnectorKey:
 
 _AS_THEY_ARE = "keys, values and headers are copied byte for byte"
 _WORKER = "it belongs to Connect's worker, and no worker runs here"
-_NO_SKIPPING = "no record is ever skipped because of an error"
 
 KEYS: tuple[ConnectorKey, ...] = (
     ConnectorKey("target.dir", "--store", kind=ConnectorKind.SINK),
@@ -107,7 +106,7 @@ KEYS: tuple[ConnectorKey, ...] = (
     ConnectorKey("header.converter.*", because=_AS_THEY_ARE),
     ConnectorKey("transforms.*", because="no transform runs here"),
     ConnectorKey("predicates.*", because="no transform runs here"),
-    ConnectorKey("errors.*", because=_NO_SKIPPING),
+    ConnectorKey("errors.*", because="no record is ever skipped because of an error"),
     ConnectorKey("config.action.reload", because=_WORKER),
     ConnectorKey("config.providers*", because="env, file and directory need no declaration"),
     ConnectorKey("connector.plugin.version", because=_WORKER),

@@ -22,7 +22,7 @@ from breakglass.services.topic_backup.layout import MAX_INT64, segment_place
 from breakglass.services.topic_backup.summary import PartitionSummary
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
 
 SCHEMA = 1
 NO_SUM = b"0" * 64
@@ -97,6 +97,13 @@ def read_manifest(folder: Folder) -> TopicManifest | None:
 _MOVE_AWAY = "restore it from another copy, or move it away to read every record that is there."
 
 
+def first_fault(error: ValidationError) -> str:
+    """``files.0.size: Input should be...``; without a place if the whole document is wrong."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    path = ".".join(str(part) for part in first["loc"])
+    return f"{path}: {first['msg']}" if path else str(first["msg"])
+
+
 def decode(content: bytes, where: str) -> TopicManifest:
     """The manifest in *content*. Raises UnsupportedSchema, MalformedInput: as `read_manifest`."""
     from pydantic import ValidationError
@@ -105,9 +112,7 @@ def decode(content: bytes, where: str) -> TopicManifest:
     try:
         found = _adapter().validate_json(content, strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(str(part) for part in first["loc"])
-        raise MalformedInput(f"{where}: {path}: {first['msg']}; {_MOVE_AWAY}") from None
+        raise MalformedInput(f"{where}: {first_fault(error)}; {_MOVE_AWAY}") from None
     for reason in implausible(found):
         raise MalformedInput(f"{where}: {reason}; {_MOVE_AWAY}")
     if found.sha256:

@@ -15,12 +15,7 @@ from kafka.record.util import calc_crc32c
 
 from breakglass.services.errors import BreakglassError
 from breakglass.services.model import TopicPartition
-from breakglass.services.record_batches import (
-    ATTRIBUTES_AT,
-    BATCH_HEADER,
-    decompress,
-    read_headers,
-)
+from breakglass.services.record_batches import ATTRIBUTES_AT, BATCH_HEADER, decompress, read_headers
 from breakglass.services.topic_backup import manifest
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.group_history import decode_offsets, encode_offsets

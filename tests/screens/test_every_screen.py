@@ -10,12 +10,11 @@ from typing import cast
 import pytest
 from textual.css.stylesheet import StylesheetParseError
 
-from breakglass.console.app import MODES, BreakglassApp
+from breakglass.console.app import MODES, BreakglassApp, KeptStylesheet
 from breakglass.screens.diff.screen import DiffScreen
 from breakglass.screens.elect.screen import ElectScreen
 from breakglass.screens.messages import ClusterRead, DiffAsked, ElectionAsked, PlanAsked
 from breakglass.screens.plan.screen import PlanScreen
-from breakglass.screens.stylesheet import KeptStylesheet
 from breakglass.services.errors import ClusterError
 from breakglass.services.kafka.admin_client import GroupClient
 from breakglass.services.kafka.election_client import ElectionClient

@@ -20,12 +20,11 @@ from textual.widgets import Static
 
 from breakglass.console.memory import put_off_collecting, resume_collecting
 from breakglass.screens.context import Known
-from breakglass.screens.help import HelpScreen, LegendScreen, help_lines
+from breakglass.screens.help import LEGEND, HelpScreen, LegendScreen, help_lines
 from breakglass.screens.messages import CopyAsked, MutationBegan, MutationEnded
 from breakglass.screens.screenshot import self_contained
 from breakglass.screens.widgets.key_bar import KeyBar
 from breakglass.services.errors import TimedOut
-from breakglass.services.words.legend import LEGEND
 from tests.kit.clock import Clock
 from tests.kit.incidents import diverged_incident, every_verdict, nothing_offline
 from tests.screens.bare_page import BarePage

@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.store.backup_store import (
-    BackupStore,
-    Retention,
-    expired,
-)
+from breakglass.services.checkpoint.store.backup_store import BackupStore, Retention, expired
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import Refused

@@ -48,13 +48,7 @@ from breakglass.services.checkpoint.store.documents import (
     TransactionFloors,
 )
 from breakglass.services.clock import now_ms
-from breakglass.services.errors import (
-    ClusterError,
-    EvidenceChanged,
-    ReadOnly,
-    Refused,
-    TimedOut,
-)
+from breakglass.services.errors import ClusterError, EvidenceChanged, ReadOnly, Refused, TimedOut
 from breakglass.services.kafka.marker_client import MarkerClient, Small
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until

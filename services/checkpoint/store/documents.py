@@ -26,6 +26,7 @@ from breakglass.services.checkpoint.protocol.lineage import (
 from breakglass.services.errors import MalformedInput, UnsupportedSchema
 from breakglass.services.model import TopicPartition, legal_topic
 from breakglass.services.topic_backup.layout import MAX_INT64
+from breakglass.services.topic_backup.manifest import first_fault
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -336,9 +337,7 @@ def decode(kind: type[D], content: bytes, where: str) -> D:
     try:
         found: D = _adapters()[kind].validate_json(content, strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(str(part) for part in first["loc"])
-        raise MalformedInput(f"{where}: {path}: {first['msg']}; {_ANOTHER}") from None
+        raise MalformedInput(f"{where}: {first_fault(error)}; {_ANOTHER}") from None
     for reason in _implausible(found):
         raise MalformedInput(f"{where}: {reason}; {_ANOTHER}")
     return found

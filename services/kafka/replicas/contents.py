@@ -293,8 +293,6 @@ PARTITIONS_A_REQUEST = 200
 LANE = "contents"
 """A connection of its own: other requests to the broker do not wait for these answers."""
 
-_UNSERVABLE = (CORRUPT_MESSAGE, INVALID_RECORD, UNKNOWN_SERVER_ERROR)
-
 
 class ContentsReader:
     """Reads logs of one broker as far as an allowance permits."""
@@ -397,7 +395,7 @@ class ContentsReader:
                 self._corrupt(reading, "its batch is never sent whole")
 
     def _take_error(self, reading: LogReading, code: int) -> None:
-        if code in _UNSERVABLE:
+        if code in (CORRUPT_MESSAGE, INVALID_RECORD, UNKNOWN_SERVER_ERROR):
             if reading.alone:
                 self._corrupt(reading, f"b{self._broker} answers {describe_error(code)}")
             reading.alone = True

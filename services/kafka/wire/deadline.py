@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from breakglass.services.clock import WAITS
-from breakglass.services.errors import BreakglassError
+from breakglass.services.errors import BreakglassError, OutOfTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,14 @@ class Deadline:
         """The earlier of this deadline and *seconds* from now."""
         return Deadline(min(self.at, self.clock() + seconds), self.clock)
 
+    def later(self, seconds: float) -> Deadline:
+        """*seconds* after this deadline."""
+        return Deadline(self.at + seconds, self.clock)
+
+    def at_least(self, seconds: float) -> Deadline:
+        """The later of this deadline and *seconds* from now."""
+        return Deadline(max(self.at, self.clock() + seconds), self.clock)
+
     def half(self) -> Deadline:
         """After half of what is left, so that no answer takes the time of all others."""
         return self.sooner(self.remaining() / 2)
@@ -58,22 +66,24 @@ def until(
 
     Raises:
         BreakglassError: the last error, when the time is up or it is not retriable. Of a try that
-            the deadline cut short, the error of the try before: a broker that answered until then,
-            such as that a group has no coordinator, is not one that does not answer.
+            a deadline cut short, this one or the sender's, the error of the try before: a broker
+            that answered until then, such as that a group has no coordinator, is not one that
+            does not answer.
     """
     try:
         return read()
     except BreakglassError as error:
         if not _again(error) or deadline.remaining() < FIRST_PAUSE_SECONDS:
             raise
-        heard = error
+        heard, over = error, False
 
     def attempt() -> T:
-        nonlocal heard
+        nonlocal heard, over
         try:
             return read()
         except BreakglassError as error:
-            if _again(error) and deadline.remaining() < FIRST_PAUSE_SECONDS:
+            over = isinstance(error, OutOfTime)
+            if over or (_again(error) and deadline.remaining() < FIRST_PAUSE_SECONDS):
                 raise heard from error
             heard = error
             raise
@@ -86,7 +96,7 @@ def until(
         sleep=sleep,
         retry=retry_if_exception(_again),
         wait=lambda state: min(pauses(state), deadline.remaining()),
-        stop=lambda _: deadline.remaining() < FIRST_PAUSE_SECONDS,
+        stop=lambda _: over or deadline.remaining() < FIRST_PAUSE_SECONDS,
         reraise=True,
     )
     WAITS.begin(attempts, lambda: str(heard))

@@ -13,6 +13,7 @@ from breakglass.services.errors import (
     ConnectFailed,
     MalformedMessage,
     OutcomeUnknown,
+    OutOfTime,
     ReadOnly,
     TimedOut,
     Unreachable,
@@ -24,7 +25,7 @@ from breakglass.services.kafka.wire.connection import (
     first_to_answer,
     session_closing,
 )
-from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.deadline import NEVER, Deadline
 from breakglass.services.snapshot import Broker
 
 ANY_BROKER = -1
@@ -62,6 +63,7 @@ class Sender:
         self._opening = Opening()
         self._lock = threading.Lock()
         self._closed = False
+        self._last_answer = NEVER
 
     @property
     def closed(self) -> bool:
@@ -119,6 +121,23 @@ class Sender:
             if broker not in self._overrides:
                 self._overrides[broker] = self._addresses[broker] = address
 
+    def finish_by(self, deadline: Deadline) -> None:
+        """Wait for no answer past *deadline*, whatever calls allow, and send nothing after it.
+
+        The time of one command, however many questions it asks (S50).
+        """
+        self._last_answer = deadline
+
+    def _bounded(self, broker: int, deadline: Deadline) -> Deadline:
+        last = self._last_answer
+        if last.passed:
+            raise OutOfTime(
+                f"{self.name(broker)} was not asked, because the time of this command was up: "
+                "allow more with --within",
+                "no time was left to ask it",
+            )
+        return deadline if deadline.remaining() <= last.remaining() else last
+
     def stand_in(self, broker: int) -> None:
         """Let *broker*, whose address is known, be `ANY_BROKER` from now on.
 
@@ -135,6 +154,7 @@ class Sender:
 
         Raises Unreachable: the broker does not answer.
         """
+        deadline = self._bounded(broker, deadline)
         with self._slot(broker, "").using(self, deadline) as connection:
             return connection.api_versions.get(api_key)
 
@@ -145,6 +165,7 @@ class Sender:
 
         Raises Unreachable: the broker does not answer; nothing that changes the cluster was sent.
         """
+        deadline = self._bounded(broker, deadline)
         with self._slot(broker, "").using(self, deadline) as connection:
             connection.prove(deadline)
 
@@ -171,6 +192,7 @@ class Sender:
                 f"{request.name} changes the cluster and this session is read-only: "
                 "start again with --write"
             )
+        deadline = self._bounded(broker, deadline)
         with self._slot(broker, lane).using(self, deadline) as connection:
             return connection.call(request, response_class, deadline, max_version=max_version)
 

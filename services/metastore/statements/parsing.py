@@ -450,7 +450,6 @@ PRIMITIVES = frozenset(
     ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "TIME", "DATE", "TIMESTAMP", "BYTES")
 )
 _ALIASES = {"INT": "INTEGER", "VARCHAR": "STRING"}
-_NESTED = ("ARRAY", "MAP", "STRUCT")
 DEEPEST = 64
 """Types within types: deeper ones are refused, and custom types that name each other end here."""
 
@@ -487,7 +486,7 @@ class SqlType:
 
     @property
     def nested(self) -> bool:
-        return self.base in _NESTED
+        return self.base in ("ARRAY", "MAP", "STRUCT")
 
     def within(self) -> Iterator[SqlType]:
         """The type itself, and all types in it."""

@@ -341,8 +341,6 @@ _PROPERTIES = {
 """The properties that each format supports."""
 _REGISTERED = ("AVRO", "JSON_SR", "PROTOBUF")
 """The formats whose schemas are in a schema registry."""
-_KAFKA_TYPES = ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES")
-_TOPIC_SETTINGS = ("PARTITIONS", "REPLICAS", "RETENTION_MS", "CLEANUP_POLICY")
 DEFAULT_KEY_FORMAT = "KAFKA"
 """ksql.persistence.default.format.key, where a server does not set it."""
 
@@ -398,7 +396,7 @@ def needs_server(statement: Statement, exists: bool) -> str:
     if exists:
         return "only a server checks whether the object that it replaces may change like this"
     settings = with_settings(statement.settings)
-    for name in _TOPIC_SETTINGS:
+    for name in ("PARTITIONS", "REPLICAS", "RETENTION_MS", "CLEANUP_POLICY"):
         if name in settings.values:
             return f"{name} makes or checks a topic, which only a server does"
     for which in (_key_format(settings), _value_format(settings)):
@@ -494,7 +492,7 @@ def _not_carried(form: str, types: Sequence[SqlType]) -> Iterable[str]:
     if form == "KAFKA" and len(types) > 1:
         yield "the 'KAFKA' format only supports a single field"
     for found in types:
-        if form == "KAFKA" and found.base not in _KAFKA_TYPES:
+        if form == "KAFKA" and found.base not in ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES"):
             yield f"the 'KAFKA' format does not support type '{found.base}'"
         if form == "DELIMITED" and found.nested:
             yield f"the 'DELIMITED' format does not support type '{found.base}'"

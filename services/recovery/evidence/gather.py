@@ -637,9 +637,8 @@ class _Gathering:
                 if settings.tiered is True
             ]
             readings = reader.read(partitions, deadline, tiered=tiered)
-            return BrokerAnswer(
-                readings=readings, log_dirs=self._log_dirs(broker, list(partitions), deadline)
-            )
+            log_dirs = self._log_dirs(broker, list(partitions), deadline.half())
+            return BrokerAnswer(readings=readings, log_dirs=log_dirs)
         except BreakglassError as error:
             # Time may be up before the next attempt fails, too.
             self._failures[broker] = why_silent(broker, error)

@@ -34,8 +34,6 @@ from breakglass.services.recovery.judgement.inputs import named
 from breakglass.services.recovery.judgement.loss import loss_of
 from breakglass.services.snapshot import ClusterDescription, ClusterSnapshot
 
-_NOT_ASKED = Unknown("not asked")
-
 
 @dataclass(frozen=True, slots=True)
 class HeardNow:
@@ -104,7 +102,7 @@ def _snapshot(
     evidence: Mapping[TopicPartition, PartitionEvidence],
 ) -> ClusterSnapshot:
     settings = {state.partition.topic: evidence[state.partition].settings for state in unread}
-    return ClusterSnapshot(brokers, _NOT_ASKED, unread, 0, settings)
+    return ClusterSnapshot(brokers, Unknown("not asked"), unread, 0, settings)
 
 
 def _judged(then: PartitionEvidence, logs: Mapping[int, ReplicaLog], designee: int) -> HeardNow:

@@ -212,16 +212,14 @@ def exit_code_of(results: Collection[RecoveryResult]) -> int:
         return 4
     if (
         RecoveryResult.REFUSED in failed
-        and _UNCHANGED.issuperset(failed)
-        and _CHANGES.isdisjoint(results)
+        and frozenset({RecoveryResult.REFUSED, RecoveryResult.NOT_ATTEMPTED}).issuperset(failed)
+        and frozenset({RecoveryResult.ELECTED, RecoveryResult.UNDONE}).isdisjoint(results)
     ):
         return 3
     return 1
 
 
 _SUCCESSES = (RecoveryResult.ELECTED, RecoveryResult.ALREADY_ONLINE, RecoveryResult.UNDONE)
-_CHANGES = frozenset({RecoveryResult.ELECTED, RecoveryResult.UNDONE})
-_UNCHANGED = frozenset({RecoveryResult.REFUSED, RecoveryResult.NOT_ATTEMPTED})
 
 
 def target_of(

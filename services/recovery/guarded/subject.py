@@ -40,7 +40,7 @@ from breakglass.services.recovery.plan.check import (
 from breakglass.services.recovery.rescue.rescue import divide
 from breakglass.services.recovery.rescue.spans import AtRisk, estimate
 from breakglass.services.recovery.triage import Left, Triage, judge, select
-from breakglass.services.words.contents import contents_text
+from breakglass.services.words.figures import contents_text
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.make import Appraisal

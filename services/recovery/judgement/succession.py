@@ -159,7 +159,6 @@ class SuccessionForecast:
     reason: str
 
 
-_NO_QUORUM = SuccessionForecast(None, "no controller quorum, so elections cannot work")
 _NOBODY = SuccessionForecast(None, "none that it may elect is live")
 
 
@@ -218,7 +217,7 @@ def forecast_with(
 ) -> SuccessionForecast:
     """`forecast` where the heir of *evidence* is known to be *next_leader*."""
     if circumstances.quorum_lost:
-        return _NO_QUORUM
+        return SuccessionForecast(None, "no controller quorum, so elections cannot work")
     if next_leader is not None:
         return SuccessionForecast(next_leader.broker, f"it is {ROLE_WORDS[next_leader.role]}")
     unclean = evidence.settings.unclean_election

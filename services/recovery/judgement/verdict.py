@@ -288,7 +288,7 @@ def assess_in_full(evidence: PartitionEvidence, circumstances: Circumstances) ->
     case = case_of(evidence, circumstances)
     finding = _find(case)
     against = tuple(barriers(case)) if case.winner is not None else ()
-    if finding.verdict in _NEVER_AUTOMATED:
+    if finding.verdict in (Verdict.STUCK, Verdict.BOMB, Verdict.FORK):
         against = (finding.reason, *against)
     cut = _cut(evidence, finding)
     gone = circumstances.ruled_out
@@ -309,9 +309,6 @@ def assess_in_full(evidence: PartitionEvidence, circumstances: Circumstances) ->
         against,
         partial(_reasons, case, finding),
     )
-
-
-_NEVER_AUTOMATED = (Verdict.STUCK, Verdict.BOMB, Verdict.FORK)
 
 
 class _Finding(NamedTuple):

@@ -178,11 +178,14 @@ def _canonical(value: str | None) -> str:
 
 
 class Approval(_Frozen):
-    """A person's agreement to a digest."""
+    """A person's agreement to a plan as it was then."""
 
     by: str
     at_ms: int
     digest: str
+    seal: str = ""
+    """`Plan.seal` of what the person read; earlier versions gave none, and their approvals count
+    no more."""
 
 
 class PlanEvidence(_Frozen):
@@ -198,6 +201,8 @@ class PlanEvidence(_Frozen):
     approvals: tuple[Approval, ...] = ()
     digest: str = ""
     """The digest as it was written; `Plan.digest` is the present one."""
+    seal: str = ""
+    """The seal as it was written; plans of earlier versions have none."""
 
 
 class Plan(_Frozen):
@@ -239,7 +244,8 @@ class Plan(_Frozen):
         """SHA-256 over what will be done and the evidence it rests on, in hexadecimal.
 
         Cluster id, partitions, leaders and the records of these partitions; neither time nor
-        notes nor approvals, nor partitions that are left out, nor the order of entries.
+        notes nor approvals, nor partitions that are left out, nor the order of entries. So two
+        persons who plan from the same facts can compare it; `seal` is of what they read.
         """
         return digest_of_parts(self._canonical_parts())
 
@@ -255,6 +261,24 @@ class Plan(_Frozen):
             comma = ","
         yield "]}"
 
+    @cached_property
+    def seal(self) -> str:
+        """SHA-256 over all that a person reads in the plan, whom it elects and all else.
+
+        The digest, and what it leaves out: times, notes and the partitions that are left out.
+        """
+        made, notes = (it.made_at_ms, it.notes) if (it := self.breakglass) else (None, ())
+
+        def lines() -> Iterator[str]:
+            yield canonical([self.digest, made, list(notes)])
+            for partition, record in sorted(self.records.items()):
+                times = [log.observed_at_ms for log in record.evidence.replicas]
+                yield canonical([partition.topic, partition.partition, times])
+                if partition not in self.leaders:
+                    yield record.canonical_facts
+
+        return digest_of_parts(f"{line}\n" for line in lines())
+
     @property
     def spoken_digest(self) -> str:
         """The digest in three speakable groups."""
@@ -263,15 +287,19 @@ class Plan(_Frozen):
     @property
     def altered(self) -> bool:
         """The file was changed after its digest was written, by hand or by another program."""
-        return self.breakglass is not None and self.breakglass.digest not in ("", self.digest)
+        written = self.breakglass
+        return written is not None and (
+            written.digest not in ("", self.digest)
+            or (written.seal != "" and written.seal != self.seal)
+        )
 
     @property
     def approvals(self) -> tuple[Approval, ...]:
-        """Approvals of this very digest, one of each person; an edit voids those before it."""
+        """Approvals of this very plan, one of each person; an edit voids those before it."""
         given = self.breakglass.approvals if self.breakglass else ()
         valid: list[Approval] = []
         for approval in given:
-            if approval.digest == self.digest and not any(
+            if (approval.digest, approval.seal) == (self.digest, self.seal) and not any(
                 same_person(approval.by, it.by) for it in valid
             ):
                 valid.append(approval)

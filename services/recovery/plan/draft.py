@@ -26,12 +26,7 @@ from breakglass.services.recovery.plan.check import (
 from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry, record_of
 from breakglass.services.recovery.plan.edit import voided
 from breakglass.services.recovery.plan.file import fingerprint, parse_plan, write_plan
-from breakglass.services.recovery.plan.make import (
-    PlanTotals,
-    adopt,
-    recommended,
-    totals_of,
-)
+from breakglass.services.recovery.plan.make import PlanTotals, adopt, recommended, totals_of
 from breakglass.services.recovery.plan.partition_file import read_text
 from breakglass.services.recovery.triage import Left
 from breakglass.services.snapshot import ClusterSnapshot
@@ -204,7 +199,12 @@ def renew(plan: Plan, present: PresentEvidence) -> Plan:
         PlanEntry(topic=partition.topic, number=partition.partition, leader=leader)
         for partition, leader in leaders.items()
     ]
-    changes = {"records": tuple(records), "made_at_ms": present.read_at_ms, "digest": ""}
+    changes = {
+        "records": tuple(records),
+        "made_at_ms": present.read_at_ms,
+        "digest": "",
+        "seal": "",
+    }
     return Plan(entries=tuple(entries), breakglass=evidence.model_copy(update=changes))
 
 

@@ -1,7 +1,8 @@
 """Edits of a plan: each makes a new plan, or is refused with the reason.
 
-What persons add to a plan: notes for one another, and their approval of one digest.
-Neither is part of the digest. An approval counts only while the digest of the plan is the same.
+What persons add to a plan: notes for one another, and their approval of what they read.
+Neither is part of the digest. An approval counts only while all that was read is the same, the
+notes included.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def with_notes(plan: Plan, notes: Sequence[str]) -> Plan:
     fault = next((fault for note in kept if (fault := note_fault(note))), "") or number_fault(kept)
     if fault:
         raise UsageError(f"{fault[:1].upper()}{fault[1:]}.")
-    return plan.with_evidence(notes=kept)
+    return plan.with_evidence(notes=kept, seal="")
 
 
 def notes_of(plan: Plan) -> tuple[str, ...]:
@@ -88,7 +89,7 @@ WANTED = 2
 
 
 def approve(plan: Plan, by: str, at_ms: int) -> Plan:
-    """*plan* with the agreement of *by* to its current digest.
+    """*plan* with the agreement of *by* to all that it says now.
 
     One person counts once: a second approval by the same person changes nothing.
 
@@ -103,14 +104,14 @@ def approve(plan: Plan, by: str, at_ms: int) -> Plan:
         raise UsageError(f"Who approves needs a name of 1 to {NAME_LENGTH} printable characters.")
     if any(same_person(name, approval.by) for approval in plan.approvals):
         return plan
-    given = Approval(by=name, at_ms=at_ms, digest=plan.digest)
+    given = Approval(by=name, at_ms=at_ms, digest=plan.digest, seal=plan.seal)
     return plan.with_evidence(approvals=(*plan.breakglass.approvals, given))
 
 
 def voided(plan: Plan) -> tuple[str, ...]:
     """Who agreed to *plan* as it was before, and not to what it is now."""
     given = plan.breakglass.approvals if plan.breakglass else ()
-    names = dict.fromkeys(approval.by for approval in given if approval.digest != plan.digest)
+    names = dict.fromkeys(approval.by for approval in given)
     return tuple(
         [
             name
@@ -319,7 +320,7 @@ def decide(plan: Plan, decisions: Mapping[TopicPartition, Decision]) -> Plan:
         if decision.leader is not None
     ]
     entries = sorted((*kept, *new), key=lambda entry: recovery_order(entry.partition))
-    changed = evidence.model_copy(update={"records": records, "digest": ""})
+    changed = evidence.model_copy(update={"records": records, "digest": "", "seal": ""})
     return Plan(entries=tuple(entries), breakglass=changed)
 
 

@@ -141,7 +141,7 @@ def rendered(plan: Plan) -> Iterator[str]:
     if evidence is None:
         yield "}\n"
         return
-    head = evidence.model_copy(update={"digest": plan.digest, "records": ()})
+    head = evidence.model_copy(update={"digest": plan.digest, "seal": plan.seal, "records": ()})
     fields = head.model_dump(mode="json", by_alias=True, exclude={"records"})
     yield ',\n"breakglass": {'
     yield from (f"\n {json.dumps(key)}: {json.dumps(value)}," for key, value in fields.items())

@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING
 
 from breakglass.services.guard import consent
 from breakglass.services.guard.consent import ConsentGroup, Price, Stake, total_price
-from breakglass.services.model import (
-    PartitionEvidence,
-    ReplicaLog,
-    TopicPartition,
-)
+from breakglass.services.model import PartitionEvidence, ReplicaLog, TopicPartition
 from breakglass.services.recovery.evidence.contents import as_known
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,

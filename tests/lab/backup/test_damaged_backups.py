@@ -1,9 +1,7 @@
 """Restores of damaged backups: refused with the offsets named, then without them and not whole."""
 
-import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +9,8 @@ import pytest
 from breakglass.services.errors import Refused
 from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.topic_backup.mending import mend
 from tests.lab.backup.backups import BackUp
-from tests.lab.backup.commands import finish, started
+from tests.lab.backup.commands import started
 from tests.lab.backup.independent import contents, stored
 from tests.lab.backup.producing import make, numbered, produce
 from tests.lab.backup.restores import Restore
@@ -92,39 +89,6 @@ def test_what_a_killed_original_left_is_restored_whole_and_called_salvaged(
     assert "restored, salvaged" in results(journal_of(restore))
 
 
-FLIPPED = {
-    "the magic byte": 0,
-    "an offset": 1 + 3 * 24 + 7,
-    "a position": 1 + 5 * 24 + 15,
-    "a length": 1 + 7 * 24 + 23,
-    "a high byte of an offset": 1 + 9 * 24,
-}
-
-
-@pytest.mark.parametrize("place", FLIPPED)
-def test_b13_a_restore_with_a_flipped_bit_in_an_index_has_every_record_or_is_refused(
-    whole_broker: Cluster,
-    back_up: BackUp,
-    restore: Restore,
-    topic: str,
-    records: Sequence[Path],
-    place: str,
-) -> None:
-    index = records[1].with_name(records[1].name.replace("_records", "_index"))
-    content = bytearray(index.read_bytes())
-    content[FLIPPED[place]] ^= 1
-    index.write_bytes(bytes(content))
-    assert finish(whole_broker, "verify", "--store", str(back_up.root))[0] == 1
-    target = f"{topic}-back"
-    try:
-        plan = restore.plan(topic, target)
-    except Refused:
-        return
-    done = restore(plan)
-    assert (done.error, done.records, done.verified) == ("", COUNT, True)
-    assert contents(whole_broker, target) == contents(whole_broker, topic)
-
-
 def test_b18_a_backup_of_more_segments_than_files_may_be_open_is_restored(
     whole_broker: Cluster, back_up: BackUp, topic: str, tmp_path: Path
 ) -> None:
@@ -140,26 +104,3 @@ def test_b18_a_backup_of_more_segments_than_files_may_be_open_is_restored(
     with started(whole_broker, *words, before=few) as process:
         assert process.wait() == 0, process.said
     assert contents(whole_broker, target) == contents(whole_broker, topic)
-
-
-def test_b15_what_a_mended_copy_could_not_prove_is_restored_as_salvaged(
-    whole_broker: Cluster,
-    back_up: BackUp,
-    restore: Restore,
-    topic: str,
-    records: Sequence[Path],
-    tmp_path: Path,
-) -> None:
-    content = bytearray(records[1].read_bytes())
-    content[-5] ^= 1
-    records[1].write_bytes(bytes(content))
-    copy = tmp_path / "mended"
-    mend(back_up.folder(topic), topic, copy)
-    code, out, _ = finish(whole_broker, "verify", "--store", str(copy), "--json")
-    (found,) = json.loads(out)["topics"]
-    assert (code, found["files"]["damages"]) == (1, [])
-    mended = replace(restore, back_up=replace(back_up, root=copy))
-    done = mended(mended.plan(topic, f"{topic}-back"))
-    assert (done.error, done.verified, done.salvaged, done.complete) == ("", True, True, False)
-    assert contents(whole_broker, f"{topic}-back") != contents(whole_broker, topic)
-    assert "restored, salvaged" in results(journal_of(restore))

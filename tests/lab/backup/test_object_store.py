@@ -1,7 +1,6 @@
 """Backups in an object store: a real S3 server that refuses, goes down, or keeps its word."""
 
 import json
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,28 +144,6 @@ def test_b36_a_manifest_that_changes_after_the_consent_is_refused(
     assert ended.code in (0, 1, 3), ended.err
     if ended.code == 0:
         assert contents(whole_broker, target, 0) == contents(whole_broker, topic, 0)
-
-
-def test_of_two_runs_at_once_one_commits_and_nothing_is_there_twice(
-    whole_broker: Cluster, to_s3: BackUp, topic: str
-) -> None:
-    make(whole_broker, topic)
-    produce(whole_broker, topic, numbered(1_000))
-    errors: list[str] = []
-
-    def run() -> None:
-        errors.append(to_s3(topic).topics[0].error)
-
-    threads = [threading.Thread(target=run) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    refused = [error for error in errors if error]
-    assert len(refused) <= 1
-    assert all("another run committed number 1 first" in text for text in refused)
-    assert stored_bytes(to_s3, topic) == committed_bytes(whole_broker, topic)
-    assert verify_files(to_s3.store.folder(topic)).whole
 
 
 def test_a_compressed_and_encrypted_backup_by_the_commands(

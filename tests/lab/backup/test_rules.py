@@ -184,20 +184,6 @@ def test_b37_what_was_removed_before_the_first_copy_of_a_later_log_is_lost(
     assert (anew.whole, anew.partitions[0].lost) == (False, [Gap(0, 4, GapReason.LOST)])
 
 
-def test_b30_a_loss_that_a_killed_run_committed_is_told_once_by_the_next_one(
-    whole_broker: Cluster, back_up: BackUp, topic: str
-) -> None:
-    make(whole_broker, topic)
-    produce(whole_broker, topic, numbered(10))
-    cut, client = TopicPartition(topic, 0, 4), admin(whole_broker)
-    back_up.topic(topic, tell=once(lambda: client.delete_records([cut])[cut].result(SECONDS)))
-    words = ("--topics", topic, "--store", str(back_up.root), "--json")
-    code, out, err = finish(whole_broker, "run", *words)
-    assert (code, last_line(out)["whole"], f"{topic}-0  LOST 0..3" in err) == (1, False, True)
-    code, out, err = finish(whole_broker, "run", *words)
-    assert (code, last_line(out)["whole"], "LOST" in err) == (0, True, False)
-
-
 def test_b3_an_open_transaction_is_left_out_said_and_taken_up_once_it_is_decided(
     whole_broker: Cluster, back_up: BackUp, topic: str
 ) -> None:

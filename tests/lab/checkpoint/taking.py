@@ -14,11 +14,7 @@ from breakglass.services.checkpoint.kafka.topics import KafkaTopics
 from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
-from breakglass.services.checkpoint.spark.restore import (
-    CheckpointPlan,
-    make_plan,
-    restore,
-)
+from breakglass.services.checkpoint.spark.restore import CheckpointPlan, make_plan, restore
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,

@@ -1,7 +1,5 @@
 """Ids on a broker: above all that logs and control topics hold, and in the order of time (H4)."""
 
-from collections.abc import Mapping, Sequence
-
 import pytest
 
 from breakglass.services.checkpoint.coordinator import Coordinator
@@ -9,15 +7,13 @@ from breakglass.services.checkpoint.kafka.topics import KafkaTopics
 from breakglass.services.checkpoint.participant.participant import Guarantee
 from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.participant import Acknowledge
 from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.store.documents import Level, NumberedPartition
-from breakglass.services.kafka.marker_client import MarkerClient
+from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.lab.cluster import Cluster
 from tests.lab.checkpoint.audit import held
 from tests.lab.checkpoint.bank import order
 from tests.lab.checkpoint.branch import Branch
-from tests.lab.checkpoint.taking import Taking, read, why_failed
+from tests.lab.checkpoint.taking import Taking
 
 
 @pytest.fixture
@@ -46,38 +42,6 @@ def test_h04_an_id_is_above_those_in_the_logs_whatever_the_control_topic_knows(
         here = KafkaTopics(taking.client, markers, wanted(bank, other.control))
         assert Coordinator(new, here).take(7) == NotHigher(7, 7)
         assert Coordinator(new, here).take() == 8
-
-
-class Overtaken(KafkaTopics):
-    """Another coordinator takes checkpoint 5 of *others* before this one starts."""
-
-    def __init__(self, bank: Branch, taking: Taking, markers: MarkerClient, others: Branch) -> None:
-        super().__init__(taking.client, markers, wanted(bank, bank.control))
-        topics = KafkaTopics(taking.client, markers, wanted(others, bank.control))
-        # With a store of its own, else one would see the other there.
-        self._other = Coordinator(BackupStore(f"{taking.store.address}-of-the-other"), topics)
-
-    def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
-        assert self._other.take(5, "other's") == 5
-        return super().start(id, partitions)
-
-
-def test_h04_a_take_whose_partitions_are_past_it_is_not_acknowledged(
-    small_bank: Branch, taking: Taking
-) -> None:
-    with taking.power.markers(taking.cluster_id) as markers:
-        topics = Overtaken(small_bank, taking, markers, others=small_bank)
-        assert Coordinator(taking.store, topics).take(4, "mine") == NotHigher(4, 5)
-    assert read(taking.store, 4).started is None
-    assert "id 5" in why_failed(taking.store, 4)
-
-
-def test_h04_a_take_of_other_topics_meanwhile_does_not_matter(
-    small_bank: Branch, other_bank: Branch, taking: Taking
-) -> None:
-    with taking.power.markers(taking.cluster_id) as markers:
-        topics = Overtaken(small_bank, taking, markers, others=other_bank)
-        assert Coordinator(taking.store, topics).take(4) == 4
 
 
 def test_h04_nothing_that_is_written_after_the_acknowledgement_is_in_it(

@@ -86,20 +86,6 @@ def test_h16_a_manifest_of_records_that_changes_after_it_was_checked_is_not_rest
         assert back == contents(whole_broker, topic, partition)
 
 
-def test_two_machines_with_one_number_are_detected_and_another_number_takes_over(
-    in_s3: Program, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with in_s3.running("take", *scope(topic), "--max-rate", "1kB/s") as first:
-        first.wait_for("checkpoint 1 is acknowledged")
-        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "there"))
-        refused = in_s3.here("finish", "1")
-        assert (refused.code, "another machine" in refused.err) == (3, True)
-        first.kill()
-    assert in_s3.whole("finish", "1", "--node", "1")["state"] == "completed"
-    counting = [part.counting for part in read(BackupStore(in_s3.url)).partitions]
-    assert [copy.id.node for copy in counting if copy is not None] == [1] * PARTITIONS
-
-
 def test_a_checkpoint_in_a_store_that_refuses_requests_is_taken_once_and_deleted(
     s3: S3, topic: str
 ) -> None:
@@ -138,13 +124,3 @@ def test_h18_commands_and_a_server_say_that_the_store_is_silent(
         s3.silent = False
         assert asked("POST", address, {"backupId": 2})[0] == 202
         wait_until(lambda: state(address, 2) == "COMPLETED", "the checkpoint after that")
-
-
-def test_h18_a_copy_into_a_store_that_becomes_silent_ends_with_its_reason(
-    in_s3: Program, s3: S3, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("STORE", "STORE_BULK"):
-        monkeypatch.setattr(patience, name, 5.0)
-    with s3.failing(after=PARTITIONS + 3, silent=True):
-        done = in_s3.here("take", *scope(topic))
-    assert (done.code, "no answer within" in done.err) == (1, True), done.err

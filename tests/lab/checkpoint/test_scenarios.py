@@ -4,18 +4,15 @@ An owner is a member of the group; committed is what it has noted in the control
 leader's backup is what node 1 has copied.
 """
 
-from pathlib import Path
-
 import pytest
 
-from breakglass.services.checkpoint.coordinator import Finisher, take_copy
 from breakglass.services.checkpoint.kafka.owners import take_over
 from breakglass.services.checkpoint.protocol.values import OWNER_CHANGED, CopyId, Status
 from breakglass.services.checkpoint.store.documents import TakeDocument
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.errors import Refused
 from tests.lab.checkpoint.branch import Branch
-from tests.lab.checkpoint.taking import Taking, decided, read, take_of
+from tests.lab.checkpoint.taking import Taking, read, take_of
 
 OLD, NEW = 1, 2
 """Nodes."""
@@ -68,29 +65,6 @@ def test_h13_what_the_old_node_has_not_committed_is_copied_by_the_new_one(
     assert nodes(found, Status.ONGOING) == [left] * 3
 
 
-def test_h13_s3_two_completed_copies_hold_the_same_records(
-    settled_bank: Branch, taking: Taking
-) -> None:
-    with taking.parts(settled_bank, node=OLD) as (coordinator, finisher):
-        assert coordinator.take() == 1
-        copy_one(taking, finisher, 2)
-    take = take_of(read(taking.store))
-    assert taken_over(settled_bank, taking, take) == []
-    with taking.parts(settled_bank, node=NEW) as (_, finisher):
-        found = finisher.finish(1)
-    assert found.status is Status.COMPLETED
-    assert nodes(found, Status.COMPLETED) == [[NEW], [OLD, NEW], [NEW]]
-
-
-def copy_one(taking: Taking, finisher: Finisher, number: int) -> None:
-    """Have one partition copied by the finisher's node, which dies then."""
-    cut = decided(taking, finisher)
-    source = finisher.sources.open(take_of(read(taking.store)), cut)[number]
-    copy = CopyId(1, number, finisher.node)
-    position = cut.positions[number]
-    take_copy(taking.store.copies, copy, position, source, lambda _: None)
-
-
 @pytest.mark.parametrize(
     ("begun", "control"),
     [
@@ -112,20 +86,3 @@ def test_h13_what_the_groups_are_past_has_failed_when_another_node_takes_over(
     assert [partition.failure for partition in found.partitions] == [OWNER_CHANGED] * 3
     with pytest.raises(Refused):
         finished(settled_bank, taking)
-
-
-def test_h13_s8_what_cannot_be_written_is_tried_three_times_again_and_has_failed(
-    settled_bank: Branch, taking: Taking
-) -> None:
-    blocked = Path(taking.store.address) / "contents" / "1" / "2"
-    blocked.parent.mkdir(parents=True)
-    blocked.write_bytes(b"a file where a folder has to be")
-    with settled_bank.working(1):
-        found = taking.take(settled_bank)
-    assert found.status is Status.FAILED
-    assert [partition.status for partition in found.partitions] == [
-        Status.COMPLETED,
-        Status.FAILED,
-        Status.COMPLETED,
-    ]
-    assert "directory" in str(found.partitions[1].failure)

@@ -36,7 +36,6 @@ OFFLINE: dict[str, Sequence[Sequence[int]]] = {
     "recreated": (B1_FIRST,),
     "unreachable": (B1_FIRST,),
     "refusals": (B1_FIRST,),
-    "fenced": (B1_FIRST,),
     "unclean": (B2_FIRST, B1_FIRST),
     "designated": (B1_FIRST, B2_FIRST),
     "kafkas-form": (B2_FIRST,),

@@ -277,18 +277,3 @@ def test_r16_an_unreachable_replica_is_elected_on_a_consent_of_its_own(
     assert last.startswith("exit 4: 1 unknown of 1; `breakglass journal check ")
     assert before.startswith("do not start b3 before its log folders are saved"), "it may have"
     assert leader(broken, "unreachable") == 2
-
-
-def test_a_designee_that_is_fenced_meanwhile_is_skipped(broken: Cluster, tmp_path: Path) -> None:
-    plan = made_plan(broken, tmp_path, "fenced")
-    assert breakglass("plan", "edit", plan, "fenced-0=2").code == 0
-    broken.broker(2).kill()
-    broken.wait_fenced(2)
-    try:
-        ended = on(broken, "recover", "--plan", plan, "--write")
-    finally:
-        broken.broker(2).start()
-        broken.wait_unfenced(2)
-    assert ended.code == 3
-    assert "b2 was eligible and is barred (b2 is fenced)" in ended.said[-1]
-    assert leader(broken, "fenced") is None

@@ -10,8 +10,7 @@ from breakglass.services.connection.sources import ConnectionOptions, connection
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.topics import create_topic, elect_preferred, reassign
-from breakglass.services.model import TopicPartition
+from breakglass.services.lab.topics import create_topic
 from breakglass.services.pipeline.batches import converting
 from breakglass.services.pipeline.batches.converting import chunks_of
 from breakglass.services.pipeline.batches.reader import BatchReader
@@ -19,16 +18,8 @@ from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.part_writer import RecordChunk, exact_chunks
 from breakglass.services.record_batches import Compression
 from breakglass.services.session import ReadAccess
-from tests.kit.waiting import DEADLINE_SECONDS, wait_until
-from tests.lab.backup.producing import (
-    FOR_EVER,
-    Values,
-    committed_bytes,
-    numbered,
-    producer,
-    put,
-    shapes,
-)
+from tests.kit.waiting import DEADLINE_SECONDS
+from tests.lab.backup.producing import FOR_EVER, Values, committed_bytes, producer, put, shapes
 
 SECONDS = DEADLINE_SECONDS
 FIVE_BATCHES = 10_000
@@ -118,45 +109,3 @@ def test_what_a_broker_has_compressed_anew_is_read_by_both_decoders(
     assert content(chunks(one, 112)) == whole
     log = CommittedLog(client.sender, one.leader, one.partition)
     assert content(exact_chunks(log, 0, 112)) == whole
-
-
-def test_records_of_aborted_transactions_are_left_out_wherever_a_reader_begins(
-    three_brokers: Cluster, client: ReadClient, topic: str
-) -> None:
-    make(three_brokers, topic)
-    writer = producer(three_brokers, transactional_id=topic, batch_size=2000)
-    writer.init_transactions(SECONDS)
-    for number in range(4):
-        writer.begin_transaction()
-        put(writer, topic, numbered(500, start=1000 * number))
-        (writer.abort_transaction if number % 2 else writer.commit_transaction)(SECONDS)
-    put_behind = producer(three_brokers)
-    put(put_behind, topic, numbered(1))
-    end = 4 * 501 + 1
-    wait_until(lambda: content(chunks(reader(client, topic), end))[-4:] != b"", "the markers")
-    whole = committed_bytes(three_brokers, topic)
-    assert content(chunks(reader(client, topic), end)) == whole
-    halves = [content(chunks(reader(client, topic), one, start)) for start, one in PIECES]
-    assert b"".join(halves) == whole
-
-
-PIECES = ((0, 250), (250, 760), (760, 1300), (1300, 2005))
-"""Ranges that begin within transactions, committed ones and aborted ones."""
-
-
-def test_a_partition_whose_leader_changes_is_read_from_the_next_one(
-    three_brokers: Cluster, client: ReadClient, topic: str
-) -> None:
-    make(three_brokers, topic, 1, 2)
-    fill(three_brokers, topic, numbered(3000))
-    one = reader(client, topic)
-
-    def move() -> None:
-        partition = TopicPartition(topic, 0)
-        reassign(three_brokers, {partition: (2, 1)})
-        elect_preferred(three_brokers, partition)
-        three_brokers.wait_partition(topic, 0, lambda state: state.leader == 2, "b2 to lead")
-
-    found = content(chunks(one, 3000, between=move))
-    assert found == committed_bytes(three_brokers, topic)
-    assert one.leader == 2

@@ -74,17 +74,6 @@ class TestMinIsr(Alone):
     ACCOUNTS = TopicPartition("accounts", 0)
     OFFSET_NOT_AVAILABLE = 78
 
-    def test_r09_a_high_watermark_lost_by_the_kill_is_unknown(self, found: Found) -> None:
-        alive = found.said(self.ACCOUNTS).evidence.replica(1)
-        assert alive is not None
-        assert alive.log_end == 78
-        assert isinstance(alive.high_watermark, Unknown)
-
-    def test_r11_without_any_bound_what_is_unread_is_unknown(self, found: Found) -> None:
-        unread = found.said(self.ACCOUNTS).unread
-        assert unread.replicas == (3, 2)
-        assert isinstance(unread.at_least, Unknown)
-
     def test_with_both_that_know_it_all_gone_the_one_alive_is_elected(self, found: Found) -> None:
         *_, without = triage(found.client, self.DURATION_SECONDS, gone=[2, 3])
         (said,) = without.assessments

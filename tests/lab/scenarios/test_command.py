@@ -30,7 +30,7 @@ def test_without_a_name_the_scenarios_are_listed(capsys: pytest.CaptureFixture[s
     run()
     assert "stale-replicas" in capsys.readouterr().out
     run("--json")
-    listed = {load["name"]: load for load in json.loads(capsys.readouterr().out)}
+    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)["scenarios"]}
     assert listed["many"]["options"] == {"partitions": "2000"}
 
 

@@ -47,14 +47,7 @@ from tests.screens.turns import flat, hides, is_inert, line_with, lines, opens, 
 from tests.unit.browse.registry import registry
 from tests.unit.browse.test_schemas import answers, avro_bytes
 from tests.unit.divergence.test_log_source import tens, write
-from tests.unit.topic_backup.backups import (
-    FIRST,
-    RECORDS,
-    back_up,
-    overwrite,
-    read,
-    segments,
-)
+from tests.unit.topic_backup.backups import FIRST, RECORDS, back_up, overwrite, read, segments
 from tests.unit.topic_backup.shapes import run
 
 HOSTILE = "\x1b]0;owned\x07[bold red]x[/]\u202e\x9b2J"

@@ -27,9 +27,7 @@ from breakglass.services.checkpoint.watch import (
     CheckpointWatch,
     Line,
 )
-from breakglass.services.checkpoint.watch import (
-    lines as lines_of,
-)
+from breakglass.services.checkpoint.watch import lines as lines_of
 from breakglass.services.topic_backup.part import part_names
 from breakglass.services.topic_backup.segment_index import ENTRY
 from breakglass.services.topic_backup.segment_reader import MAGIC

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -76,7 +77,7 @@ def look_of(
     for record in topic:
         replay.take(record)
     raw = b"".join([record.line for record in (topic if stored is None else stored)])
-    lines = tuple(read_lines(raw.splitlines(keepends=True)))
+    lines = tuple(read_lines(BytesIO(raw)))
     found = tuple(pairs(topic, lines))
     whole: dict[str, Any] = {
         "topic": TOPIC,

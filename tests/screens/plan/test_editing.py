@@ -437,7 +437,7 @@ async def approve(page: PlanPage, name: str, heard: str = "", says: str = "") ->
     await page.press(says=says)
 
 
-async def test_two_persons_approve_the_digest_an_edit_voids_that_and_a_note_does_not() -> None:
+async def test_two_persons_approve_a_plan_and_any_edit_voids_that_a_note_as_well() -> None:
     async with planned() as page:
         spoken = page.view.spoken
         await page.opens("a", ApproveDialog)
@@ -472,8 +472,10 @@ async def test_two_persons_approve_the_digest_an_edit_voids_that_and_a_note_does
         await page.closes()
         assert page.view.notes == ("[red]\x1b[31mask grace",)
         assert page.view.spoken == spoken
+        await page.shows("approved 0 of 2")
         await page.press("u", says="undone: notes changed")
         assert list(page.view.notes) == []
+        await page.shows("2 of 2: ada, grace")
 
 
 async def test_a_plan_is_read_again_elected_as_it_stands_and_not_left_with_edits_unasked() -> None:

@@ -6,12 +6,14 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol import admin
+from kafka.protocol.consumer import ListOffsetsRequest
 
 from breakglass.services import errors, patience
 from breakglass.services.bundle import capture, following
@@ -29,14 +31,17 @@ from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.guard.journal import Journal
 from breakglass.services.incident import changes, watch
 from breakglass.services.kafka.cluster.settings import ShownSetting
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import Reassignment, Unknown
 from breakglass.services.session import Effort, ReadAccess
 from tests.kit.bundles import entries_of, unpacked
+from tests.kit.clock import Clock
 from tests.kit.fake_broker import HangUp
 from tests.kit.fake_cluster import FakeCluster, partitions_of
 from tests.kit.fake_metadata import CLUSTER_ID
 from tests.kit.program import breakglass
-from tests.kit.waiting import DEADLINE_SECONDS
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 
 ORDERS = partitions_of("orders", 2)
 SECRET = "hunter2-of-the-keystore"
@@ -140,6 +145,45 @@ def test_an_answer_that_fails_or_that_nobody_expected_hides_no_other(
     assert len(found.rows) == 2
 
 
+def test_s50_one_deadline_is_that_of_all_parts_and_who_was_silent_is_not_asked_again(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """b2 reports its replicas so slowly that the time is up; b1 answers at once."""
+    clock, call, done, ends = Clock(), Sender.call, list[tuple[int, int]](), list[float]()
+    began, at_the_end = clock(), list[int]()
+    monkeypatch.setattr(patience, "GRACE", HUGE)
+    by_hand = SimpleNamespace(after=lambda seconds: Deadline.after(seconds, clock))
+    monkeypatch.setattr(capture, "Deadline", by_hand)
+
+    def noted(sender: Sender, broker: int, request: Any, *rest: Any, **more: Any) -> Any:
+        ends.append(sender._last_answer.at)
+        answer = call(sender, broker, request, *rest, **more)
+        done.append((broker, request.API_KEY))
+        return answer
+
+    def slow(_: Any) -> Any:
+        last = (1, admin.DescribeLogDirsRequest.API_KEY)
+        wait_until(lambda: last in done, "b1 to report its replicas")
+        clock.advance(2 * HUGE)
+        at_the_end.append(len(cluster.brokers[2].received))
+        raise HangUp
+
+    monkeypatch.setattr(Sender, "call", noted)
+    cluster.brokers[2].serve(ListOffsetsRequest, slow)
+    found = captured(cluster, tmp_path)
+    assert at_the_end[-1:] == [len(cluster.brokers[2].received)]
+    assert max(ends) <= began + 2 * HUGE + HUGE
+    assert {
+        "the replicas on b2",
+        "the log directories of b2",
+        "the settings of b2",
+        "the groups that b2 coordinates",
+    } <= unread(found).keys()
+    assert not isinstance(found.brokers[1].log_dirs, Unknown)
+    assert not isinstance(found.brokers[1].settings, Unknown)
+    assert found.rows.keys() == set(ORDERS)
+
+
 def test_groups_and_settings_are_there_without_what_kafka_calls_sensitive(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
@@ -201,7 +245,9 @@ def test_the_commands_capture_list_and_refuse(cluster: FakeCluster, tmp_path: Pa
     again = breakglass("bundle", "capture", "--out", path, *ways_to(cluster))
     assert (again.code, "exists already" in again.err) == (2, True)
     assert breakglass("open", path, "--list", "--json").document == ended.document
-    table = breakglass("open", path, "--list").out.splitlines()[1:]
+    listed = breakglass("open", path, "--list")
+    table = listed.out.splitlines()[1:]
+    assert f"the SHA-256 of {len(table)} files. Their contents are read when" in listed.err
     names = [entry["name"] for entry in ended.document["entries"]]
     assert [line.split()[0] for line in table] == names
     shown = breakglass("open", path)

@@ -134,20 +134,6 @@ def test_the_status_has_what_is_promised_and_how_much_of_each_partition_is_there
     }
 
 
-def test_i09_no_partition_of_a_failed_checkpoint_is_called_ongoing(
-    store: BackupStore, golden: Golden
-) -> None:
-    store.fail_checkpoint(4, "group payments lags")
-    golden(checkpoint("status", store, "4"))
-    found = document("status", store, "4")
-    assert [one["state"] for one in found["details"]] == ["completed", "failed", "failed"]
-    assert [one["failure"] for one in found["details"]] == [None, *2 * ["group payments lags"]]
-    reserved(store, 5)
-    for number in (1, 2, 3):
-        store.copies.fail(CopyId(5, number, 0), "disk full")
-    assert checkpoint("status", store, "5").out.count("disk full") == 1
-
-
 def change(file: Path) -> None:
     content = file.read_bytes()
     file.write_bytes(bytes([content[0] ^ 1]) + content[1:])

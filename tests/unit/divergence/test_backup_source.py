@@ -31,7 +31,6 @@ from tests.unit.topic_backup.backups import (
     back_up,
     cut_to,
     overwrite,
-    segments,
 )
 from tests.unit.topic_backup.shapes import log, run
 
@@ -55,27 +54,6 @@ def offsets(items: list[Item]) -> list[int]:
 
 def damages(items: list[Item]) -> list[tuple[int, int]]:
     return [(item.start, item.end) for item in items if isinstance(item, UnreadableRange)]
-
-
-@pytest.mark.parametrize("which", [0, 1, -1])
-def test_a_segment_that_is_gone_is_damage_and_the_rest_is_there(tmp_path: Path, which: int) -> None:
-    topic = back_up(tmp_path / "one", run(0, 100), max_segment_bytes=1_000)
-    whole = opened(back_up(tmp_path / "whole", run(0, 100), max_segment_bytes=1_000))
-    prefixes = segments(topic)
-    starts = [stretch.start_offset for stretch in opened(topic).stretches]
-    (topic / records_name(prefixes[which])).unlink()
-    first, last = starts[which], [*starts, 100][(which % len(starts)) + 1]
-    items = told(topic)
-    assert damages(items) == [(first, last)]
-    assert offsets(items) == [number for number in range(100) if not first <= number < last]
-    (reason,) = [item.reason for item in items if isinstance(item, UnreadableRange)]
-    assert records_name(prefixes[which]) in reason
-    for sides in ((opened(topic), whole), (opened(topic), opened(topic))):
-        found = list(runs(Comparison(*sides), 0, 100, READING))
-        unread = [
-            pair for pair in found if isinstance(pair, RecordPair) and pair.kind is PairKind.UNREAD
-        ]
-        assert (unread[0].offset, unread[-1].end) == (first, last)
 
 
 @with_folders

@@ -28,7 +28,6 @@ from breakglass.services.guard.journal import (
     Journal,
     JournalView,
     StepOutcome,
-    UnreadableJournal,
     list_journals,
     read,
 )
@@ -302,22 +301,6 @@ def test_a_journal_that_cannot_be_begun_frees_the_cluster(folder: Path) -> None:
         Journal.open(CLUSTER, folder)
     (folder / "journal").unlink()
     Journal.open(CLUSTER, folder).close()
-
-
-def test_journals_are_listed_newest_first_and_what_cannot_be_read_with_its_reason(
-    folder: Path,
-) -> None:
-    paths = []
-    for _ in range(2):
-        with Journal.open(CLUSTER, folder) as journal:
-            paths.append(journal.path)
-    empty = journal.path.with_name("9.jsonl")
-    empty.touch()
-    unreadable, newer, older = list_journals(CLUSTER, folder)
-    assert isinstance(unreadable, UnreadableJournal)
-    assert "begins with an opened entry" in unreadable.reason
-    assert [newer.path, older.path] == paths[::-1]
-    assert list_journals("never-seen", folder) == []
 
 
 def test_journals_are_in_the_user_s_state_folder(user_folders: Path) -> None:

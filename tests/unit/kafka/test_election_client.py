@@ -24,9 +24,9 @@ from tests.kit.deadlines import ample
 from tests.kit.fake_broker import Body, FakeBroker, HangUp
 from tests.kit.waiting import DEADLINE_SECONDS
 
-A, B, C = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+A, C = TopicPartition("a", 0), TopicPartition("b", 0)
 Codes = Mapping[TopicPartition, int | None]
-NOT_NEEDED, TIMED_OUT, NOT_CONTROLLER, NOT_ALLOWED = 84, 7, 41, 31
+NOT_NEEDED, TIMED_OUT, NOT_ALLOWED = 84, 7, 31
 
 Act = Callable[[ElectionClient], Any]
 
@@ -143,13 +143,6 @@ class TestAnswers:
         assert reply.unsettled
         assert not reply.transient
         assert top or reply == LEFT_OUT
-
-    @pytest.mark.parametrize(("act", "version"), [(electing, 2), (designating, 3)])
-    def test_an_election_without_designees_is_asked_for_as_of_a_stock_broker(
-        self, broker: FakeBroker, client: ElectionClient, act: Act, version: int
-    ) -> None:
-        act(client)
-        assert {one.version for one in broker.received if one.api_key == 43} == {version}
 
     @pytest.mark.parametrize(
         ("act", "needs"),

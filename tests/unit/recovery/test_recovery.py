@@ -54,7 +54,7 @@ from breakglass.services.recovery.plan.draft import open_plan, save_plan
 from breakglass.services.recovery.plan.edit import never
 from breakglass.services.recovery.plan.make import consent_groups, make_plan, plan_rows, totals_of
 from breakglass.services.recovery.timeline.account import account_of
-from breakglass.services.words.contents import contents_text
+from breakglass.services.words.figures import contents_text
 from tests.kit.extent import examples
 from tests.kit.large_cluster import LargeCluster, generated
 from tests.kit.work import calls_of

@@ -67,13 +67,7 @@ from tests.unit.topic_backup.backups import (
     overwrite,
     read,
 )
-from tests.unit.topic_backup.golden import (
-    CASES,
-    GOLDEN,
-    WHOLE,
-    GoldenPartition,
-    partitions,
-)
+from tests.unit.topic_backup.golden import CASES, GOLDEN, WHOLE, GoldenPartition, partitions
 from tests.unit.topic_backup.shapes import plain, record, run
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from breakglass.screens.help import LEGEND
 from breakglass.services.model import Role, Unknown
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.recovery.judgement.loss import UnreadRecords
@@ -21,7 +22,6 @@ from breakglass.services.words.figures import (
     unread_total,
 )
 from breakglass.services.words.inert import bounded, inert
-from breakglass.services.words.legend import LEGEND
 from breakglass.services.words.moments import time_text
 from breakglass.services.words.record_text import (
     EMPTY,

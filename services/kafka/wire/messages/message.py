@@ -110,6 +110,6 @@ def _split_header(message_class: Any, data: bytes | memoryview, version: int) ->
 
 def _malformed(message_class: Any, version: int, reason: str) -> MalformedMessage:
     return MalformedMessage(
-        f"these bytes are not a {message_class.name} v{version} ({reason}): "
+        f"these bytes are no {message_class.name} v{version} ({reason}): "
         "check which Kafka the other side runs"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.console.drill_play import heard
+from breakglass.console.drill import heard
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.guard.lock import file_name

@@ -4,20 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from breakglass.services.kafka.replicas.limits import PARTITION_BYTES, Allowance, ReadingLimits
 from breakglass.services.model import LogContents, PartitionEvidence, Unknown
 from breakglass.services.recovery.evidence.contents import ContentsReading
 from breakglass.services.recovery.judgement.assessment import Verdict
-from breakglass.services.recovery.judgement.ranking import rank
 from breakglass.services.session import Effort
 from tests.kit.program import Ended, breakglass
 from tests.lab.asking import messages
 from tests.lab.recover.corrupt.conftest import (
-    COMPRESSED,
     CORRUPT,
-    EMPTY,
     FIRST,
     FLIPPED,
     FLIPPED_TOO,
@@ -27,12 +22,10 @@ from tests.lab.recover.corrupt.conftest import (
     PER_BATCH,
     ROLLED,
     TAIL,
-    TRANSACTIONAL,
     WHOLE,
     Lab,
     partition,
 )
-from tests.lab.recover.corrupt.damages import HEADER_FIELDS
 from tests.lab.recover.session import judgement
 
 END = FIRST + MORE
@@ -122,24 +115,6 @@ def test_a_whole_designee_is_safe_and_says_that_it_was_read_whole(lab: Lab) -> N
     )
 
 
-@pytest.mark.parametrize("field", HEADER_FIELDS)
-def test_damage_to_any_field_of_a_header_is_found(lab: Lab, field: str) -> None:
-    told = contents(lab, f"header-{field}", 2)
-    assert (told.corrupt_at, told.verified_to) == (CORRUPT, CORRUPT)
-    assert judgement(lab.judged(f"header-{field}"), partition(f"header-{field}")).best == 3
-
-
-def test_a_compressed_batch_is_checked_as_it_is(lab: Lab) -> None:
-    assert contents(lab, COMPRESSED, 2).corrupt_at == CORRUPT
-    assert contents(lab, COMPRESSED, 3).corrupt_at is None
-
-
-def test_several_segments_are_read_to_the_first(lab: Lab) -> None:
-    assert contents(lab, ROLLED, 2).corrupt_at == CORRUPT
-    whole = contents(lab, ROLLED, 3)
-    assert (whole.verified_from, whole.verified_to) == (0, FIRST)
-
-
 def test_a_budget_that_ends_is_told_and_no_older_batch_is_vouched_for(lab: Lab) -> None:
     told = contents(lab, ROLLED, 2, ReadingLimits(30.0, 2**40, PARTITION_BYTES))
     assert told.corrupt_at is None
@@ -151,29 +126,6 @@ def test_a_budget_that_ends_is_told_and_no_older_batch_is_vouched_for(lab: Lab) 
     )
     full = triaged(lab, ROLLED, "--verify-contents", "full")
     assert (full["verdict"], full["designated_leader"]) == ("LOSS", 3)
-
-
-def test_a_spent_budget_leaves_contents_unknown(lab: Lab) -> None:
-    found = lab.judged(WHOLE)
-    allowance = Allowance(ReadingLimits(0.0, 0, PARTITION_BYTES))
-    reading = ContentsReading(lab.client, Effort.BUDGET, allowance=allowance)
-    (evidence,) = reading.read([_unread(evidence) for evidence in found.evidence.partitions])
-    winner = rank(evidence).winner
-    assert winner is not None
-    assert isinstance(winner.replica.contents, Unknown)
-
-
-def test_a_marker_of_a_transaction_is_a_batch_like_others(lab: Lab) -> None:
-    told = contents(lab, TRANSACTIONAL, 2)
-    # A coordinator that hears nothing of a marker writes it once more.
-    assert told.verified_from == 0
-    assert told.verified_to > PER_BATCH
-    assert told.corrupt_at is None
-
-
-def test_an_empty_log_is_whole(lab: Lab) -> None:
-    told = triaged(lab, EMPTY)
-    assert replica(told, told["designated_leader"])["contents"]["corrupt_at"] is None
 
 
 def elections(path: Path, topic: str, leader: int) -> Path:

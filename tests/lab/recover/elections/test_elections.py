@@ -256,15 +256,6 @@ class TestTheDesigneeHangs:
         if patient.cluster.broker(1).paused:
             patient.cluster.broker(1).resume()
 
-    def test_r06_hanging_before_anything_is_sent_it_is_refused(self, opened: Session) -> None:
-        wanted = targets(judged(opened.read), {PAYMENTS: 1})
-        before = opened.state(PAYMENTS)
-        opened.cluster.broker(1).pause()
-        (outcome,) = opened.run(wanted)
-        assert outcome.result is RecoveryResult.REFUSED
-        assert outcome.reason.startswith("b1 no longer reports its log (timed out)")
-        assert opened.state(PAYMENTS) == before
-
     def test_r06_hanging_since_it_is_unknown_until_it_speaks(
         self, opened: Session, tmp_path: Path
     ) -> None:

@@ -56,12 +56,6 @@ def test_r08_the_later_written_epoch_wins_over_the_longer_log(found: Triage) -> 
     assert said.designee == 1
 
 
-def test_r08_the_current_leader_epoch_of_all_is_the_same_and_does_not_rank(found: Triage) -> None:
-    said = judgement(found, LEDGER).evidence
-    epochs = {replica.leader_epoch for replica in said.replicas if known(replica.leader_epoch)}
-    assert epochs == {said.state.leader_epoch}
-
-
 def test_r08_a_log_without_records_ranks_last_of_those_that_can_be_elected(found: Triage) -> None:
     assert judgement(found, INVOICES).evidence.state.assignment == (3, 2, 1)
     assert judgement(found, INVOICES).ranking.recommendable == (1, 2)
@@ -74,15 +68,6 @@ def test_r10_what_lies_before_the_chosen_log_start_is_lost_too(found: Triage) ->
     other = loss.of(2)
     assert other is not None
     assert (other.head, other.whole_log) == (60, False)
-
-
-def test_r10_a_log_that_ends_before_the_chosen_one_begins_is_lost_whole(found: Triage) -> None:
-    loss = judgement(found, TRIMMED[1]).loss
-    assert loss is not None
-    assert (loss.candidate, loss.total) == (1, 100)
-    other = loss.of(2)
-    assert other is not None
-    assert other.whole_log
 
 
 def test_r10_counts_of_a_compacted_topic_are_marked(found: Triage) -> None:
@@ -98,12 +83,6 @@ def test_r11_what_a_group_has_read_is_a_lower_bound_of_what_is_unread(
     names = ",".join(f"b{broker}" for broker in said.unread.replicas)
     assert unread_text(said.unread) == f"{names} >= 20"
     assert lab.truth_of(READ_ON).choice(2).unread == 25
-
-
-def test_r11_the_bound_is_no_part_of_the_loss(found: Triage) -> None:
-    said = judgement(found, READ_ON)
-    assert said.loss is not None
-    assert said.loss.total == 0
 
 
 def test_r12_a_partition_that_is_being_moved_is_not_elected(found_without: Triage) -> None:

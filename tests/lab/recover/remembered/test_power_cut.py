@@ -23,10 +23,7 @@ from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.segments import BEFORE_LENGTH, HEADER
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.rescue.broker_folder import (
-    PARTITION_METADATA,
-    read_broker_folder,
-)
+from breakglass.services.recovery.rescue.broker_folder import PARTITION_METADATA, read_broker_folder
 from tests.kit.program import Ended, breakglass
 from tests.lab.asking import on_disk
 from tests.lab.console.commands import agreeing, leader, on

@@ -10,23 +10,18 @@ import pytest
 from breakglass.services.guard.journal import JournalStep
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.model import TopicPartition
-from breakglass.services.state_folder import state_folder
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from tests.kit.program import Ended, breakglass
-from tests.lab.asking import list_offset, on_disk
+from tests.lab.asking import list_offset
 from tests.lab.console.commands import agreeing, last_journal, leader, on
 from tests.lab.recover.rescue.conftest import (
-    ABORTED,
     AGED,
     B1_ALSO,
     BY_PLAN,
-    COMMITTED,
     FULL,
     LEDGER,
-    OPEN,
-    PAYMENTS,
     SAFE,
     SHARED,
     TRIMMED,
@@ -134,30 +129,6 @@ def test_exactly_the_records_that_the_election_cuts_off_are_saved_and_outlive_it
     assert held.identity.topic_id == lab.state(LEDGER).topic_id
     lost = [written for written in lab.truth_of(LEDGER).written if written.keys == lost_keys(lab)]
     assert [(written.epoch, written.start) for written in lost] == [(epoch.epoch, epoch.offset)]
-
-
-def test_transactions_keep_their_state(lab: Damaged, tmp_path: Path) -> None:
-    """Committed, aborted and open ones, by the producer ids that are on b1's disk."""
-    lost = [batch for batch in on_disk(lab.cluster, 1, PAYMENTS).batches if batch.first >= SHARED]
-    ended = elect(lab.cluster, elections(tmp_path, payments_0=2))
-    assert ended.code == 0, ended.err
-    path = only_place(lab.cluster, PAYMENTS)
-    assert path.is_relative_to(state_folder() / "rescue")
-    assert keys(path) == [
-        *(f"first-{number}" for number in range(COMMITTED)),
-        *(f"second-{number}" for number in range(ABORTED)),
-        *(f"third-{number}" for number in range(OPEN)),
-    ]
-    told = states(path)
-    assert [(state.base_offset, state.last_offset, state.leader_epoch) for state in told] == [
-        (batch.first, batch.last, batch.epoch) for batch in lost
-    ]
-    assert [state.producer_id for state in told] == [batch.producer_id for batch in lost]
-    assert len({state.producer_id for state in told}) == 3
-    assert all(state.transactional for state in told)
-    ended_by = {state.producer_id: state.marker for state in told if state.marker is not None}
-    producers = list(dict.fromkeys(state.producer_id for state in told))
-    assert [ended_by.get(producer) for producer in producers] == ["commit", "abort", None]
 
 
 def test_r10_the_head_that_a_follower_gives_up_is_saved(lab: Damaged, tmp_path: Path) -> None:

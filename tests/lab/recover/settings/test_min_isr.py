@@ -96,18 +96,6 @@ def test_r03_without_write_it_says_what_every_partition_loses_and_sends_nothing(
     assert changes(behind) == []
 
 
-@pytest.mark.parametrize("given", [(), ("--consent=mixed forgets b3",)])
-def test_r03_without_the_phrase_nothing_is_sent(
-    lab: Cluster, behind: Watched, given: tuple[str, ...]
-) -> None:
-    ended = run(behind, "recover", "forget-leader", "--topic", "mixed", "--write", *given)
-    assert ended.code == 3
-    asked = [f"consent: {phrase}" for phrase in (BOMB_PHRASE, INTACT_PHRASE)]
-    assert ended.said[-2:] == asked
-    assert changes(behind) == []
-    assert remembers(lab, WITH_BOMB)
-
-
 def test_r03_an_intact_leader_has_to_be_named_or_nothing_is_sent(
     lab: Cluster, behind: Watched
 ) -> None:
@@ -217,20 +205,6 @@ def test_r03_killed_before_it_was_put_back_resume_puts_back_what_was_there(
     assert own(lab, MIN_ISR, "raised") == "2"
     nothing = run(behind, "recover", "resume", "--write")
     assert "Nothing to resume" in nothing.err
-
-
-def test_r03_killed_before_it_was_sent_nothing_is_left_to_put_back(
-    lab: Cluster, behind: Watched
-) -> None:
-    consents = (f"--consent={BOMB_PHRASE}", f"--consent={INTACT_PHRASE}")
-    arguments = ("recover", "forget-leader", "--topic", "mixed", "--write", *consents)
-    killed_at(behind, "request", "change min.insync.replicas", 1, *arguments)
-    assert changes(behind) == []
-    ended = run(behind, "recover", "resume", "--write")
-    assert ended.code == 0, ended.err
-    assert "left as it is, for it has what it had before" in ended.out
-    assert changes(behind) == []
-    assert remembers(lab, WITH_BOMB)
 
 
 def test_r03_evidence_that_changed_since_consent_refuses(

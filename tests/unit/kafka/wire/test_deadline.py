@@ -52,6 +52,16 @@ def test_it_is_tried_while_it_helps(
     assert len(tried) == (4 if helps else 1)
 
 
+def test_s50_the_end_of_a_command_hides_no_reason_that_was_heard(clock: Clock) -> None:
+    errors_of = iter([DOWN, errors.OutOfTime("b1 was not asked")])
+
+    def read() -> None:
+        raise next(errors_of)
+
+    with pytest.raises(errors.ConnectFailed, match="restarting"):
+        until(Deadline.after(10, clock), read, clock.sleep)
+
+
 def test_s50_a_command_line_says_once_whom_a_retry_waits_for(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import importlib
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from typing import Any
@@ -38,7 +39,7 @@ from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings, SecurityProtocol
 from breakglass.services.kafka.wire import api_keys, connection
 from breakglass.services.kafka.wire import sender as sender_module
-from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.messages.other import (
     ConsumerGroupDescribeRequest,
     DescribeShareGroupOffsetsRequest,
@@ -345,6 +346,37 @@ def aside(call: Callable[[], object]) -> threading.Thread:
 
 def ended(thread: threading.Thread) -> None:
     wait_until(lambda: not thread.is_alive(), "the wait to end")
+
+
+def test_s50_what_a_command_asks_ends_with_its_time_and_then_nothing_is_sent(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long each call may take, and although an error would be tried again."""
+    clock, given = Clock(), list[Deadline]()
+    call = connection.BrokerConnection.call
+
+    def noted(self: Any, request: Any, answer: Any, deadline: Deadline, **more: Any) -> Any:
+        given.append(deadline)
+        return call(self, request, answer, deadline, **more)
+
+    monkeypatch.setattr(connection.BrokerConnection, "call", noted)
+    with closing(sender_to(broker)) as sender:
+        until_then = Deadline.after(DEADLINE_SECONDS, clock)
+        sender.finish_by(until_then)
+        ask(sender, seconds=HOUR)
+        assert given == [until_then]
+        ask(sender, seconds=1)
+        assert given[1].at < time.monotonic() + 1
+        clock.advance(DEADLINE_SECONDS)
+        frames = broker.frames
+        for late in (
+            lambda: until(ample(), lambda: ask(sender)),
+            lambda: sender.prove(ANY_BROKER, ample()),
+            lambda: sender.offers(ANY_BROKER, 3, ample()),
+        ):
+            with pytest.raises(errors.OutOfTime, match="--within"):
+                late()
+        assert broker.frames == frames
 
 
 def test_s50_a_command_line_says_which_broker_has_not_answered(

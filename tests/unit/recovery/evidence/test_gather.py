@@ -11,6 +11,8 @@ import pytest
 from kafka.protocol.admin import DescribeTopicPartitionsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
+from breakglass.services import patience
+from breakglass.services.errors import TimedOut
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
@@ -28,6 +30,7 @@ from breakglass.services.recovery.evidence.gather import (
     merged,
     without_common_epoch,
 )
+from tests.kit.clock import Clock
 from tests.kit.deadlines import HOUR, DeadlineByHand
 from tests.kit.fake_broker import Body, HangUp
 from tests.kit.fake_cluster import FakeCluster
@@ -94,6 +97,22 @@ def hold_back(cluster: FakeCluster, broker: int) -> threading.Event:
 
     cluster.brokers[broker].serve(ListOffsetsRequest, late)
     return told
+
+
+def test_s50_log_directories_that_no_broker_tells_cost_no_replica(
+    client: ReadClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have half of the time, so that what was read before is reported within it."""
+    clock, given = Clock(), list[float]()
+
+    def untold(_: ReadClient, broker: int, __: object, deadline: Deadline) -> None:
+        given.append(deadline.remaining())
+        raise TimedOut(f"b{broker} did not answer in time")
+
+    monkeypatch.setattr(ReadClient, "log_dirs", untold)
+    found = only(client, deadline=Deadline.after(HOUR, clock))
+    assert given == 3 * [patience.ONE_BROKER / 2]
+    assert ends(found, ORDERS) == [110, 100, 70]
 
 
 class TestAllAnswer:

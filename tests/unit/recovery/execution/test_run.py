@@ -8,9 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import pytest
-from kafka.protocol.admin import (
-    AlterPartitionReassignmentsRequest,
-)
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from breakglass.services import patience

@@ -107,14 +107,6 @@ def looked_after(session: Session) -> Aftermath:
     return look_after(session.read, election.run(election.phrases), wanted)
 
 
-def test_r19_groups_past_the_end_of_what_was_elected_are_named(session: Session) -> None:
-    (partition,) = session.offline()
-    session.cluster.story.groups["billing"] = {partition: 130}
-    session.cluster.story.groups["audit"] = {partition: 90}
-    (past,) = looked_after(session).groups_past_end
-    assert (past.group, past.committed, past.log_end) == ("billing", 130, 100)
-
-
 def test_r18_transactions_that_no_broker_tells_of_are_unknown(session: Session) -> None:
     session.offline()
     assert isinstance(looked_after(session).open_transactions, Unknown)

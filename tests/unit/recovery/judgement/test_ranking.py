@@ -16,7 +16,7 @@ from breakglass.services.recovery.judgement.ranking import (
     rank,
     readable,
 )
-from breakglass.services.words.contents import contents_text
+from breakglass.services.words.figures import contents_text
 from tests.unit.recovery.notation import incident
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import log, offline

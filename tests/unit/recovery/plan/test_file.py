@@ -14,14 +14,16 @@ from breakglass.services.errors import MalformedInput
 from breakglass.services.model import LogContents, PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.document import SCHEMA, Plan
-from breakglass.services.recovery.plan.edit import exclude, set_leader
+from breakglass.services.recovery.plan.edit import (
+    approve,
+    exclude,
+    set_leader,
+    voided,
+    with_notes,
+)
 from breakglass.services.recovery.plan.file import fingerprint, parse_plan, write_plan
 from breakglass.services.recovery.plan.make import as_recommended, make_plan
-from breakglass.services.recovery.plan.partition_file import (
-    Election,
-    digest_of,
-    read_elections,
-)
+from breakglass.services.recovery.plan.partition_file import Election, digest_of, read_elections
 from tests.kit.plans import render_plan
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import CLUSTER, FORK, GONE, LOSS, MADE_AT_MS, SAFE, planned
@@ -122,6 +124,44 @@ def test_any_change_of_leaders_cluster_or_evidence_changes_the_digest(change: An
     assert read.altered
     assert not set_leader(plan, SAFE.partition, 1).altered
     assert not exclude(parse_plan(render_plan(plan), "plan.json"), SAFE.partition).altered
+
+
+def _left_out(document: Any) -> None:
+    (record,) = [it for it in document["breakglass"]["records"] if it["left_out"]]
+    record["left_out"] = "its disk is shredded"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda it: it["breakglass"].update(notes=["all approved"]), id="note"),
+        pytest.param(lambda it: it["breakglass"]["notes"].append("all approved"), id="another"),
+        pytest.param(lambda it: it["breakglass"].update(made_at_ms=MADE_AT_MS - 9), id="made"),
+        pytest.param(
+            lambda it: _record(it)["evidence"]["replicas"][1].update(observed_at_ms=1), id="read"
+        ),
+        pytest.param(_left_out, id="left out"),
+        pytest.param(_leader, id="leader"),
+    ],
+)
+def test_s55_an_edit_of_anything_that_a_person_reads_voids_the_approvals(change: Any) -> None:
+    plan = approve(with_notes(planned(SAFE, LOSS, FORK), ["ask ada"]), "ada", 5)
+    kept = parse_plan(render_plan(plan), "plan.json")
+    assert (kept.altered, [approval.by for approval in kept.approvals]) == (False, ["ada"])
+    read = parse_plan(rewritten(plan, change), "plan.json")
+    assert (read.altered, read.approvals, voided(read)) == (True, (), ("ada",))
+
+
+def test_s55_of_a_plan_of_an_earlier_version_no_approval_counts_and_nothing_is_altered() -> None:
+    plan = approve(planned(SAFE, LOSS), "ada", 5)
+
+    def earlier(document: Any) -> None:
+        del document["breakglass"]["seal"]
+        del document["breakglass"]["approvals"][0]["seal"]
+
+    read = parse_plan(rewritten(plan, earlier), "plan.json")
+    assert (read.digest, read.altered, read.approvals) == (plan.digest, False, ())
+    assert [approval.by for approval in approve(read, "Ada", 6).approvals] == ["Ada"]
 
 
 EPOCH = r"breakglass\.records\[0\]\.evidence\.state\.leader_epoch"

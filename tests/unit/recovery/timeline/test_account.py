@@ -208,14 +208,6 @@ def test_a_line_too_large_to_be_read_makes_an_unreadable_journal(
 
 
 class TestShelf:
-    def test_journals_are_listed_newest_first(self, tmp_path: Path) -> None:
-        older, newer = journals.recovery(tmp_path), journals.group_reset(tmp_path)
-        told = Shelf(tmp_path).briefs([CLUSTER])
-        assert [brief.path for brief in told] == [newer, older]
-        journals.group_reset(tmp_path, "a/b")
-        assert Shelf(tmp_path).clusters() == ["a/b", CLUSTER]
-        assert Shelf(tmp_path / "none").clusters() == []
-
     def test_one_that_is_being_written_is_running_until_its_writer_is_gone(
         self, tmp_path: Path
     ) -> None:

@@ -1,6 +1,6 @@
 """What a drill prints of the best play."""
 
-from breakglass.console.drill_play import replay_lines
+from breakglass.console.drill import replay_lines
 from tests.kit.program import Ended
 from tests.unit.bookkeeping.test_score import SCENE
 from tests.unit.console.conftest import Golden
