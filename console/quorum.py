@@ -148,7 +148,8 @@ def plan(
     if as_json:
         print_json(document)
         return
-    print_table(NODES, _node_rows(made))
+    nodes = ((one.name, one.folder or "not named", one.action, one.reason) for one in made.nodes)
+    print_table(NODES, nodes)
     print_lines(_plan_lines(made))
     say(f"Plan {document['digest'][:8]} is in {out}.")
 
@@ -486,12 +487,6 @@ def _copy(one: ComparedCopy) -> dict[str, Any]:
             "copy": fork.copy and fork.copy._asdict(),
         },
     }
-
-
-def _node_rows(plan: QuorumPlan) -> Iterator[Sequence[object]]:
-    """A row of each node, in the order of starts."""
-    for one in plan.nodes:
-        yield one.name, one.folder or "not named", one.action, one.reason
 
 
 def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
