@@ -552,5 +552,5 @@ def _step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManage
     yield "After the last step: breakglass quorum watch PLAN --bootstrap-server HOST:PORT"
     yield (
         "To go back: stop every node, delete __cluster_metadata-0 where it was put, and move back "
-        f"what is in the folders that end in .aside-{digest[:8]}."
+        f"what is in the folders that end in .aside-{digest[:8]}. If brokers ran, plan again then."
     )
