@@ -30,6 +30,7 @@ from breakglass.services.lab.node import Node, kafka_uuid
 from breakglass.services.lab.properties import render, server_properties
 from breakglass.services.lab.tools import run_tool
 from breakglass.services.lab.topics import create_topic
+from breakglass.services.recovery.rescue.broker_folder import running_broker
 from tests.kit.program import Ended, breakglass
 from tests.lab.quorum.lagging import (
     DELETED,
@@ -436,6 +437,11 @@ def way_back(lost: Lost, digest: str) -> None:
     for node in lost.cluster.nodes:
         if node.running:
             node.kill()
+    # The last thread of a killed process holds its lock for a moment.
+    dirs = [metadata_dir_of(node) for node in lost.cluster.nodes]
+    lost.cluster.wait_until(
+        lambda: all(running_broker(one) is None for one in dirs), "the locks of the processes"
+    )
     for node in lost.cluster.nodes:
         folder = metadata_dir_of(node)
         aside = folder.with_name(f"{folder.name}.aside-{digest[:8]}")
