@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from breakglass.services.model import TopicPartition
 from breakglass.services.quorum.data_folders import FoundReplica, Mending, mend
 from breakglass.services.quorum.image import Key, PartitionMetadata
-from breakglass.services.quorum.metadata_copy import LogPosition
-from tests.unit.quorum.clusters import LEDGER, ORDERS
+from breakglass.services.quorum.metadata_copy import LogPosition, read_copy
+from tests.kit.metadata_log import record
+from tests.unit.quorum.clusters import LEDGER, ORDERS, small_log
 
 
 def on(
@@ -113,6 +114,16 @@ def test_q11_a_partition_of_a_known_topic_is_added_after_the_one_before_it() -> 
     assert [str(one.partition) for one in found.partitions] == ["orders-1"]
     assert found.topics == ()
     assert [line.partition(":")[0] for line in found.left] == ["orders-3"]
+
+
+def test_q11_a_topic_whose_deletion_a_copy_shows_is_not_made(tmp_path: Path) -> None:
+    log = small_log()
+    log.add(record("RemoveTopicRecord", topic_id=ORDERS))
+    copy = read_copy(log.save(tmp_path, 101))
+    assert copy.deleted == {ORDERS}
+    found = mend({}, [on(1, 4)], (), {}, copy.deleted)
+    assert (found.topics, found.partitions) == ((), ())
+    assert found.left == ("orders-0: the topic was deleted",)
 
 
 def test_q11_a_name_that_another_topic_has_is_not_taken() -> None:
