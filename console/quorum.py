@@ -148,7 +148,8 @@ def plan(
     if as_json:
         print_json(document)
         return
-    print_table(NODES, _node_rows(made))
+    nodes = ((one.name, one.folder or "not named", one.action, one.reason) for one in made.nodes)
+    print_table(NODES, nodes)
     print_lines(_plan_lines(made))
     say(f"Plan {document['digest'][:8]} is in {out}.")
 
@@ -488,12 +489,6 @@ def _copy(one: ComparedCopy) -> dict[str, Any]:
     }
 
 
-def _node_rows(plan: QuorumPlan) -> Iterator[Sequence[object]]:
-    """A row of each node, in the order of starts."""
-    for one in plan.nodes:
-        yield one.name, one.folder or "not named", one.action, one.reason
-
-
 def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
     """What the plan brings back, what is lost, and what cannot be known."""
     copy, voter = plan.copy, plan.request.voter
@@ -557,5 +552,5 @@ def _step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManage
     yield "After the last step: breakglass quorum watch PLAN --bootstrap-server HOST:PORT"
     yield (
         "To go back: stop every node, delete __cluster_metadata-0 where it was put, and move back "
-        f"what is in the folders that end in .aside-{digest[:8]}."
+        f"what is in the folders that end in .aside-{digest[:8]}. If brokers ran, plan again then."
     )

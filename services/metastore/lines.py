@@ -301,8 +301,9 @@ def checked(
     for line in lines:
         found = _checked(line, newest)
         if found.findings and line.end <= noted:
-            told = f"line {line.number} holds a carriage return, where ksqlDB's restore splits it"
-            harmless = LineFinding(line.number, Finding.RAW_NEWLINES, told)
+            told = "holds a carriage return, where ksqlDB's restore splits the line"
+            number = line.number
+            harmless = LineFinding(number, Finding.RAW_NEWLINES, f"line {number} {told}")
             findings = [
                 harmless if one.finding is Finding.CARRIAGE_RETURN else one
                 for one in found.findings

@@ -334,11 +334,12 @@ def mend(
     found: Sequence[FoundReplica],
     whole: Collection[int],
     directories: Mapping[Path, UUID],
+    deleted: Collection[UUID] = (),
 ) -> Mending:
     """What the *found* replicas prove against *state*.
 
     *whole* are the brokers all of whose log directories were read, *directories* has the id of each
-    log directory that has one.
+    log directory that has one, *deleted* the topics that a copy shows the deletion of.
     """
     by_key: dict[Key, dict[int, FoundReplica]] = defaultdict(dict)
     for one in sorted(found, key=lambda one: one.end):
@@ -351,7 +352,9 @@ def mend(
         partition, topic_id = _name(replicas), key[1]
         before: PartitionMetadata | None = state.get(key)
         earlier = ("partition", topic_id, partition.partition - 1)
-        if before is None and ids.get(partition.topic, topic_id) != topic_id:
+        if before is None and topic_id in deleted:
+            left.append(f"{partition}: the topic was deleted")
+        elif before is None and ids.get(partition.topic, topic_id) != topic_id:
             left.append(f"{partition}: the copy has another topic of this name")
         elif before is None and partition.partition and not {earlier} & {*state, *partitions}:
             left.append(f"{partition}: no folder of the partition before it was found")

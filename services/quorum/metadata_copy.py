@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+from uuid import UUID
 
 from breakglass.services.errors import BreakglassError, MalformedMessage, StorageError
 from breakglass.services.model import Unknown
-from breakglass.services.quorum.records import decode_control
+from breakglass.services.quorum.records import decode_control, decode_record
 from breakglass.services.record_batches import (
     BATCH_HEADER,
     CONTROL_KEY,
@@ -43,6 +44,8 @@ from breakglass.services.topic_backup.folder import storage_errors
 METADATA_FOLDER = "__cluster_metadata-0"
 QUORUM_STATE = "quorum-state"
 MOST_BYTES = 1024 * 1024
+REMOVED_TOPIC = b"\x01\x09"
+"""How a RemoveTopicRecord begins: frame version and api key."""
 _SEGMENT = re.compile(r"([0-9]{20})\.log", re.ASCII)
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 
@@ -188,6 +191,8 @@ class MetadataCopy:
     newest_ms: int | Unknown
     """The time of the newest record."""
     damage: tuple[CopyDamage, ...]
+    deleted: frozenset[UUID] = frozenset()
+    """Topics that its log deletes: an id is never used again."""
 
     @property
     def usable_snapshots(self) -> tuple[MetadataSnapshot, ...]:
@@ -264,6 +269,7 @@ def read_copy(path: Path) -> MetadataCopy:
             default=Unknown("the log has neither a readable batch nor a snapshot"),
         ),
         damage=tuple(damage),
+        deleted=frozenset(log.deleted),
     )
 
 
@@ -275,6 +281,7 @@ class _ReadLog:
         self.damage: list[CopyDamage] = []
         self.voters: VoterSet | None = None
         self.times: list[int] = []
+        self.deleted: set[UUID] = set()
         for name in names:
             begins = int(name.removesuffix(".log"))
             if len(self.batches) and begins != self.batches.ends[-1]:
@@ -307,6 +314,11 @@ class _ReadLog:
             batch = decode_batch(content, header, at)
             if header.control:
                 self.voters = _voters_in(batch) or self.voters
+            for record in batch.records:
+                if record.value and record.value.startswith(REMOVED_TOPIC):
+                    match decode_record(record.value):
+                        case _, fields:
+                            self.deleted.add(fields.topic_id)
             batches.add(header, position)
             self.times[:] = [header.max_timestamp]
 

@@ -248,7 +248,8 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     }
     data = found.data
     ended = [one for one in data.found if one.broker not in running] if data else []
-    mending = mend(state, ended, whole, directories)
+    deleted = {topic for one in found.copies if one.proved for topic in one.copy.deleted}
+    mending = mend(state, ended, whole, directories, deleted)
     # The voters before the loss, by the best copy that names any.
     sets = [one.voters for one in copies if isinstance(one.voters, VoterSet)]
     voters = sets[0].ids if sets else ()
@@ -479,8 +480,8 @@ def _unknown(found: QuorumInspection, state: Mapping[Key, Any], mending: Mending
     new = [name for name, _ in mending.topics]
     if new:
         yield (
-            f"Topics that the copy does not know: {len(new):,} ({', '.join(new[:5])}). A topic "
-            "that was deleted while a broker was down comes back with them."
+            f"Topics that the copy does not know: {len(new):,} ({', '.join(new[:5])}). If one was "
+            "deleted, and no copy shows that, it comes back."
         )
     with_folder = {one.topic_id for one in data.found}
     bare = [name for key, name in state.items() if key[0] == "topic" and key[1] not in with_folder]

@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from breakglass.services.errors import LabError
-from breakglass.services.lab import process
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.topics import create_topic
@@ -60,26 +59,6 @@ def test_a_node_that_cannot_start_stops_the_whole_lab(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"(?s)Node 2 ended.*log\.retention\.bytes"):
         cluster.start()
     assert processes_of(state_dir) == []
-
-
-def test_another_process_with_a_recorded_pid_is_never_signalled(tmp_path: Path) -> None:
-    cluster = Cluster.plan(tmp_path / "lab", brokers=1)
-    folder = cluster.broker(1).layout.folder
-    folder.mkdir(parents=True)
-    bystander = subprocess.Popen(["sleep", "60"])
-    try:
-        started = process.seconds_after_boot(psutil.Process(bystander.pid))
-        for record in (
-            process.ProcessRecord(bystander.pid, started, str(folder / "server.properties")),
-            process.ProcessRecord(bystander.pid, started - 3600, "60"),
-        ):
-            process.save_record(record, folder / "process.json")
-            assert not cluster.broker(1).running
-            cluster.down(keep=True)
-            assert bystander.poll() is None
-    finally:
-        bystander.kill()
-        bystander.wait()
 
 
 STARTER = """

@@ -30,6 +30,7 @@ from breakglass.services.lab.node import Node, kafka_uuid
 from breakglass.services.lab.properties import render, server_properties
 from breakglass.services.lab.tools import run_tool
 from breakglass.services.lab.topics import create_topic
+from breakglass.services.recovery.rescue.broker_folder import running_broker
 from tests.kit.program import Ended, breakglass
 from tests.lab.quorum.lagging import (
     DELETED,
@@ -139,10 +140,13 @@ def lost(killed: Lost) -> Iterator[Lost]:
             node.kill()
 
 
-def planned(lost: Lost, folder: Path, *nodes: Node, voter: object = 101) -> Path:
+def planned(
+    lost: Lost, folder: Path, *nodes: Node, voter: object = 101, more: tuple[str, ...] = ()
+) -> Path:
     """A plan of what is left on the disks of *nodes*."""
+    folder.mkdir(exist_ok=True)
     plan = folder / "plan.json"
-    asked = ("--voter", voter, "--out", plan)
+    asked = ("--voter", voter, "--out", plan, *more)
     ended = breakglass("quorum", "plan", *addresses(*nodes), *asked)
     assert ended.code == 0, ended.err
     return plan
@@ -184,7 +188,12 @@ def steps_in(text: str) -> list[Step]:
 
 
 def follow(
-    lost: Lost, text: str, *, all_settings: bool = False, machine: Node | None = None
+    lost: Lost,
+    text: str,
+    *,
+    all_settings: bool = False,
+    machine: Node | None = None,
+    strays: str = "none are left",
 ) -> list[int]:
     """Do what *text* says, step by step; returns the nodes in the order of their starts.
 
@@ -211,14 +220,15 @@ def follow(
                 node.start()
                 started.append(node.id)
                 look = "\n".join([*shell.splitlines()[:3], *lines[1:]])
-                wait_for(lost, node, step.blocks[-1][0], look)
+                wait_for(lost, node, step.blocks[-1][0], look, strays)
     return started
 
 
-def wait_for(lost: Lost, node: Node, then: str, look: str) -> None:
+def wait_for(lost: Lost, node: Node, then: str, look: str, strays: str) -> None:
     leader = re.search(r"leaderId (\d+) and a leaderEpoch above (\d+)", then)
     if leader is None:
-        assert bash(look) == ""
+        names = [Path(line).name for line in bash(look).splitlines()]
+        assert [name for name in names if not name.startswith(strays)] == []
         return
 
     def leads() -> bool:
@@ -260,7 +270,7 @@ def values_of(cluster: Cluster, topic: str, partition: int) -> list[int]:
         consumer.close()
 
 
-def ready(lost: Lost) -> None:
+def ready(lost: Lost, *, strays: str = "none are left") -> None:
     cluster = lost.cluster
     cluster.wait_ready()
     for topic, count in ((OLD, 2), (NEW, 2), (GROWN, 2)):
@@ -272,8 +282,8 @@ def ready(lost: Lost) -> None:
                 f"the ISR of {topic}-{number}",
             )
     folders = [folder for node in cluster.brokers for folder in node.layout.log_dirs]
-    strays = [path for folder in folders for path in folder.glob("*-stray")]
-    assert strays == []
+    found = [path.name for folder in folders for path in folder.glob("*-stray")]
+    assert [name for name in found if not name.startswith(strays)] == []
 
 
 def records_are_back(lost: Lost) -> None:
@@ -327,13 +337,18 @@ def test_q10_q14_q16_the_cluster_comes_back_from_a_brokers_copy_with_everything(
         grow_static(cluster)
 
 
+def retention(cluster: Cluster) -> str:
+    admin = AdminClient({"bootstrap.servers": cluster.lab_bootstrap})
+    resource = ConfigResource(ConfigResource.Type.TOPIC, OLD)
+    (configs,) = (one.result(60) for one in admin.describe_configs([resource]).values())
+    return str(configs["retention.ms"].value)
+
+
 def settings_are_back(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.lab_bootstrap})
     topics = admin.list_topics(timeout=60).topics
     assert DELETED not in topics
-    resource = ConfigResource(ConfigResource.Type.TOPIC, OLD)
-    (configs,) = (one.result(60) for one in admin.describe_configs([resource]).values())
-    assert configs["retention.ms"].value == "777000"
+    assert retention(cluster) == "777000"
     whose = (PRINCIPAL, "*", AclOperation.ANY, AclPermissionType.ANY)
     anything = AclBindingFilter(ResourceType.TOPIC, OLD, ResourcePatternType.LITERAL, *whose)
     assert len(admin.describe_acls(anything).result(60)) == 1
@@ -376,6 +391,64 @@ def test_q11_q12_q15_a_lagging_copy_is_mended_by_the_data_folders(
     # It was deleted after the copy ended: it comes back, and the plan said so.
     assert any(DELETED in line and "come back empty" in line for line in document["unknown"])
     assert DELETED in AdminClient({"bootstrap.servers": cluster.lab_bootstrap}).list_topics().topics
+
+
+def test_q13_q15_an_older_copy_loses_what_the_phrase_says_and_the_way_back_brings_it_back(
+    lost: Lost, tmp_path: Path
+) -> None:
+    """The brokers have better copies, with later snapshots: all of it is moved aside, and kept."""
+    cluster, lagging = lost.cluster, lost.lagged.lagging
+    nodes = (*cluster.brokers, *cluster.controllers)
+    older = ("--copy", f"log:{copy_of(lagging)}")
+    plan = planned(lost, tmp_path, *nodes, voter=lagging.id, more=older)
+    document = json.loads(plan.read_text())
+    ends = {one["path"]: one["log_end"] for one in document["inputs"] if "log_end" in one}
+    count = max(ends.values()) - ends[str(copy_of(lagging))]
+    assert document["consent"][0] == f"controller {lagging.id} lose {count}"
+    named = f"settings: topic {OLD}: retention.ms unset -> 777000"
+    assert named in document["lost"]["changes"]
+    actions = {one["name"]: one["action"] for one in document["nodes"] if one["broker"]}
+    assert set(actions.values()) == {"replace"}
+    ended = prepared(plan, tmp_path / "promoted")
+    assert ended.code == 0, ended.err
+    follow(lost, ended.out)
+    ready(lost)
+    assert [values_of(cluster, OLD, number) for number in (0, 1)] == [WRITTEN] * 2
+    assert retention(cluster) != "777000"
+
+    way_back(lost, document["digest"])
+    again = planned(lost, tmp_path / "again", *nodes, voter=lagging.id)
+    document = json.loads(again.read_text())
+    assert document["lost"]["records"] == 0
+    # The old copy brought a deleted topic back, as folders without records.
+    deleted = re.compile(rf"/{DELETED}-[01]: the topic was deleted$")
+    assert len(document["lost"]["strays"]) == 6
+    assert all(deleted.search(line) for line in document["lost"]["strays"])
+    ended = prepared(again, tmp_path / "again" / "promoted")
+    assert ended.code == 0, ended.err
+    follow(lost, ended.out, strays=DELETED)
+    ready(lost, strays=DELETED)
+    records_are_back(lost)
+    settings_are_back(cluster)
+
+
+def way_back(lost: Lost, digest: str) -> None:
+    """Stop every node and move back what was moved aside, as the last line says."""
+    for node in lost.cluster.nodes:
+        if node.running:
+            node.kill()
+    # The last thread of a killed process holds its lock for a moment.
+    dirs = [metadata_dir_of(node) for node in lost.cluster.nodes]
+    lost.cluster.wait_until(
+        lambda: all(running_broker(one) is None for one in dirs), "the locks of the processes"
+    )
+    for node in lost.cluster.nodes:
+        folder = metadata_dir_of(node)
+        aside = folder.with_name(f"{folder.name}.aside-{digest[:8]}")
+        if aside.exists():
+            shutil.rmtree(copy_of(node))
+            for one in aside.iterdir():
+                one.rename(folder / one.name)
 
 
 def test_q13_brokers_that_run_go_on_and_the_quorum_grows_again(tmp_path: Path) -> None:

@@ -244,21 +244,6 @@ def test_an_election_that_is_refused_says_why_and_holds_up_no_other(
         assert set(brokers.asked(ELECT_LEADERS)) == {3}
 
 
-@FORMS
-def test_r22_where_it_is_not_allowed_the_stock_requests_do_it_and_the_acl_is_named(
-    lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path, form: LogInfoSchema
-) -> None:
-    some = list(islice(unused, 2))
-    with behind(lab, tmp_path, form, deny_cluster_action=True) as brokers:
-        document = brokers.triage()
-        assert "needs CLUSTER_ACTION on CLUSTER" in document["native_rpc"]
-        assert {replica["source"] for replica in replicas(document).values()} == {STOCK}
-        ended = brokers.recover(some)
-        assert ended.code == 0, ended.err
-        assert brokers.leaders(some) == {1}
-        assert 3 not in brokers.asked(ELECT_LEADERS)
-
-
 def test_r22_a_designated_election_that_is_refused_names_the_acl_and_changes_nothing(
     lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path
 ) -> None:

@@ -154,7 +154,9 @@ class TestAStaleReplicaThatIsDown:
 class TestAReplicaThatFellSilentInFrontOfTheConsole:
     """b2 is back, and tells as many records of `orders` as b3."""
 
-    def test_it_is_proved_to_hold_no_more_while_nobody_has_led_since(self, broken: Cluster) -> None:
+    def test_it_is_proved_to_hold_no_more_while_nobody_has_led_since(
+        self, broken: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         access = Connection(ConnectionOptions(broken.bootstrap_servers)).access()
         with closing(IncidentWatch(access, gone=[1])) as watched:
             *_, before = watched.read()
@@ -170,7 +172,9 @@ class TestAReplicaThatFellSilentInFrontOfTheConsole:
             assert groups_of([frozen(evidence_of(after, partition), 3, [1])])[0].phrase == (
                 f"{partition} lose 0 and abandon b1"
             )
-        assert judged(broken, "orders", "--gone", 1)["action"] == "start b2", "to who came later"
+        assert judged(broken, "orders", "--gone", 1)["action"] == "elect b3", "it is remembered"
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+        assert judged(broken, "orders", "--gone", 1)["action"] == "check b2 first", "not elsewhere"
         broken.broker(2).start()
         broken.wait_ready()
 
@@ -195,7 +199,7 @@ class TestALastLeaderThatIsPassedOver:
         self, broken: Cluster, tmp_path: Path
     ) -> None:
         assert [on_disk(broken, 1, order).end - SHARED for order in ORDERS] == [ON_B1, ON_B1, 0]
-        assert judged(broken, "orders")["action"] == "start b1"
+        assert judged(broken, "orders")["action"] == "check b1 first", "it was, of `pay`"
         plan, phrases = made(broken, tmp_path, "orders")
         assert phrases == ["3 partitions lose 0 and abandon b1"]
         refused = recover(broken, plan, "3 partitions lose 0")

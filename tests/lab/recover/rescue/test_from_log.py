@@ -96,7 +96,7 @@ def test_with_a_cluster_only_what_the_leader_does_not_hold_is_saved(
     assert [document["offset"] for document in cat(first)] == list(range(SHARED, SHARED + B1_ALSO))
     whole = read_log(folder_of(lab, DEAD) / "by-log-1").batches
     assert [document["offset"] for document in cat(second)] == list(range(whole[-1].last + 1))
-    assert "by-log-1  saved whole: nobody leads it" in ended.err
+    assert "by-log-1  saved whole: no broker leads it" in ended.err
 
 
 def test_a_running_brokers_folder_is_refused(lab: Damaged, tmp_path: Path) -> None:
