@@ -140,17 +140,6 @@ def capture(
         opened.callback(capturing.close)
         if watch:
             from breakglass.services.bundle.following import BundleFolder, follow
-            from breakglass.services.incident.incident import Incident
-            from breakglass.services.lag import LagAlarm
-
-            lag = LagAlarm(lambda change: events.lag("cluster", change))
-
-            def seen(found: Incident | BreakglassError) -> None:
-                if isinstance(found, Incident):
-                    lag.up_to_date()
-                    events.incident(found)
-                else:
-                    lag.behind(found)
 
             def told(sentence: str) -> None:
                 say(sentence)
@@ -158,7 +147,7 @@ def capture(
 
             ended = threading.Event()
             with BundleFolder(out, Keeping(keep, keep_bytes)) as folder, StopSignal():
-                follow(capturing, folder, every_ms / 1000, ended.wait, told, seen)
+                follow(capturing, folder, every_ms / 1000, ended.wait, told, events.look)
         else:
             _once(capturing, out, as_json=as_json)
 

@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,7 +37,6 @@ from breakglass.console.metastore_log import (
 from breakglass.console.metastore_restore import restore
 from breakglass.console.options import (
     NO_CONSENT,
-    NO_EVENTS,
     AsJson,
     AsJsonLines,
     EventOptions,
@@ -225,6 +224,18 @@ class OnDivergence(StrEnum):
     FAIL = "fail"
 
 
+@dataclass(frozen=True, slots=True)
+class FollowOptions(EventOptions):
+    """Whether a backup goes on, and who gets its events."""
+
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Keep watching until a signal asks to stop.")
+    ] = False
+
+
+NOT_FOLLOWED = FollowOptions()
+
+
 @with_log_format
 @connected
 def backup(
@@ -240,16 +251,13 @@ def backup(
             help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
         ),
     ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Keep watching until a signal asks to stop.")
-    ] = False,
     on_divergence: Annotated[
         OnDivergence,
         typer.Option(
             help="When topic and backup differ: begin a new file, or fail as ksqlDB does."
         ),
     ] = OnDivergence.NEW_FILE,
-    on_event: EventOptions = NO_EVENTS,
+    following: FollowOptions = NOT_FOLLOWED,
     as_json: AsJsonLines = False,
 ) -> None:
     """Back up a command topic, one line of key:value for each command (KLIP-31).
@@ -263,7 +271,6 @@ def backup(
     """
     from breakglass.services.metastore.backup_run import BackupJob, run_backup
     from breakglass.services.metastore.settings import default_folder, local_folder
-    from breakglass.services.monitoring.events import EventKind
 
     settings = service_settings(service_id, config)
     if not settings.enabled:
@@ -275,14 +282,13 @@ def backup(
     print_event = _telling(as_json=as_json)
     folder = settings.location or default_folder() if store is None else local_folder(store)
     fail = on_divergence is OnDivergence.FAIL
-    job = BackupJob(settings.topic, folder, settings.style, follow, fail)
+    job = BackupJob(settings.topic, folder, settings.style, following.follow, fail)
     access = reaching(connection, config).access()
-    with on_event.sending("ksql backup", lasting=follow) as events, StopSignal() as stop:
+    with following.sending("ksql backup", lasting=following.follow) as events, StopSignal() as stop:
 
         def tell(event: Event) -> None:
             print_event(event)
-            if event.kind in (EventKind.BEHIND, EventKind.CAUGHT_UP, EventKind.ALARM):
-                events.send(EventKind(event.kind), str(event), source=settings.topic)
+            events.heard(event.kind, str(event), settings.topic)
 
         stop.armed()
         outcome = run_backup(access, job, tell, lambda: stop.requested)

@@ -6,7 +6,7 @@ import base64
 import csv
 import json
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
@@ -22,6 +22,7 @@ from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.record import BytesAs, as_json, is_text
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
+JSON_LINES, ARRAY, CSV = (".jsonl", ".ndjson"), ".json", ".csv"
 COLUMNS = (
     *("offset", "timestamp_type", "timestamp", "key", "key_encoding"),
     *("value", "value_encoding", "headers"),
@@ -46,15 +47,11 @@ def export(
     if os.path.lexists(to):
         raise UsageError(f"{to} is there already: name another file or folder.")
     records = records_at(source, marked, reading)
-    form = FORMS.get(to.suffix)
-    if form is not None:
-        number = 0
+    if to.suffix in (*JSON_LINES, ARRAY, CSV):
         with storage_errors(str(to)):
             descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-                for number in form(file, records):  # noqa: B007 -- used after the loop
-                    pass
-        return number
+                return _write(file, to.suffix, records)
     with TopicWriter(to, TopicIdentity(partition.topic)) as writer:
         written = writer.partition(partition.partition)
         number = 0
@@ -64,48 +61,30 @@ def export(
     return number
 
 
-def _json_lines(file: TextIO, records: Iterator[Record]) -> Iterator[int]:
-    """Write each record, and yield how many were written."""
-    for number, record in enumerate(records, 1):
-        file.write(json.dumps(_document(record)) + "\n")
-        yield number
-
-
-def _json(file: TextIO, records: Iterator[Record]) -> Iterator[int]:
-    """The same as one array, in which each key and value has its own encoding."""
-    file.write("[")
-    for number, record in enumerate(records, 1):
-        file.write(f"{',' if number > 1 else ''}\n{json.dumps(_plain(record, lambda _: True))}")
-        yield number
-    file.write("\n]\n")
-
-
-def _csv(file: TextIO, records: Iterator[Record]) -> Iterator[int]:
-    """The same as a table. Text that could act in a terminal or a spreadsheet is base64."""
+def _write(file: TextIO, form: str, records: Iterator[Record]) -> int:
+    """Write each record as the end of a file's name says; return how many were written."""
+    number = 0
     table = csv.DictWriter(file, COLUMNS)
-    table.writeheader()
+    if form == CSV:
+        table.writeheader()
     for number, record in enumerate(records, 1):
-        row = _plain(record, _harmless)
-        table.writerow({**row, "headers": json.dumps(row["headers"])})
-        yield number
+        if form == CSV:
+            row = _plain(record, acts=False)
+            table.writerow({**row, "headers": json.dumps(row["headers"])})
+        elif form == ARRAY:
+            file.write(f"{',' if number > 1 else '['}\n{json.dumps(_plain(record, acts=True))}")
+        else:
+            file.write(json.dumps(_document(record)) + "\n")
+    if form == ARRAY:
+        file.write("\n]\n" if number else "[]\n")
+    return number
 
 
-FORMS: dict[str, Callable[[TextIO, Iterator[Record]], Iterator[int]]] = {
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
-    ".json": _json,
-    ".csv": _csv,
-}
-"""By the end of a file's name."""
+def _plain(record: Record, *, acts: bool) -> dict[str, object]:
+    """*record*, each content with its encoding.
 
-
-def _harmless(text: str) -> bool:
-    shown = text.replace("\n", "").replace("\t", "")
-    return shown.isprintable() and not text.lstrip().startswith(FORMULA)
-
-
-def _plain(record: Record, shown: Callable[[str], bool]) -> dict[str, object]:
-    """*record*, each content with its encoding; those that are not *shown* as text are base64."""
+    Unless it *acts*, text that could act in a terminal or a spreadsheet is base64.
+    """
 
     def encoded(name: str, content: bytes | None) -> dict[str, str | None]:
         if content is None:
@@ -115,7 +94,8 @@ def _plain(record: Record, shown: Callable[[str], bool]) -> dict[str, object]:
         except UnicodeDecodeError:
             pass
         else:
-            if shown(text):
+            shown = text.replace("\n", "").replace("\t", "")
+            if acts or (shown.isprintable() and not text.lstrip().startswith(FORMULA)):
                 return {name: text, f"{name}_encoding": BytesAs.UTF8}
         return {name: base64.b64encode(content).decode(), f"{name}_encoding": BytesAs.BASE64}
 

@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import threading
+import urllib.request
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,12 +24,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    sleep_using_event,
+    stop_after_attempt,
+    stop_when_event_set,
+    wait_exponential,
+)
+
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.connection.properties import read_private
 from breakglass.services.errors import BreakglassError, UsageError
 from breakglass.services.incident.incident import Incident
-from breakglass.services.lag import Behind, CaughtUpAgain
+from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.words.inert import bounded, inert
@@ -95,8 +105,6 @@ def changes_of(known: Known, found: Incident) -> tuple[Known, list[tuple[EventKi
 
 def webhook(url: str, secret: bytes | None) -> Send:
     """What posts to *url*, signed if there is a *secret*. Follows no redirect."""
-    import urllib.request
-
     handlers = "ProxyHandler HTTPHandler HTTPSHandler HTTPDefaultErrorHandler HTTPErrorProcessor"
     opener = urllib.request.OpenerDirector()
     for handler in handlers.split():
@@ -167,15 +175,6 @@ class EventReceiver:
         self._thread.join(seconds)
 
     def _run(self) -> None:
-        from tenacity import (
-            Retrying,
-            retry_if_exception_type,
-            sleep_using_event,
-            stop_after_attempt,
-            stop_when_event_set,
-            wait_exponential,
-        )
-
         tried = Retrying(
             retry=retry_if_exception_type((OSError, ValueError, HTTPException)),
             stop=stop_after_attempt(TRIES) | stop_when_event_set(self._ending),
@@ -183,10 +182,16 @@ class EventReceiver:
             sleep=sleep_using_event(self._ending),
             reraise=True,
         )
-        while (event := self._next()) is not None:
-            missed = event["missed"]
+        while True:
+            with self._changed:
+                while not (self._waiting or self._ending.is_set()):
+                    self._changed.wait()
+                if not self._waiting:
+                    return
+                event, missed = self._waiting.popleft(), self._missed
+                self._missed = 0
             try:
-                tried(self._send, json.dumps(event).encode())
+                tried(self._send, json.dumps({**event, "missed": missed}).encode())
             except Exception as error:  # noqa: BLE001 - whatever it is, the next event is sent
                 with self._changed:
                     self._missed += 1 + missed
@@ -198,15 +203,6 @@ class EventReceiver:
                     self._say(f"{self._name} takes events again")
                 self._failing = False
 
-    def _next(self) -> dict[str, Any] | None:
-        with self._changed:
-            while not (self._waiting or self._ending.is_set()):
-                self._changed.wait()
-            if not self._waiting:
-                return None
-            missed, self._missed = self._missed, 0
-            return {**self._waiting.popleft(), "missed": missed}
-
 
 class Events:
     """What a command reports, to each of its receivers. For several threads."""
@@ -215,6 +211,7 @@ class Events:
         self._name, self._receivers = name, receivers
         self._known: Known = {}
         self._cluster_id: str | None = None
+        self._alarm = LagAlarm(lambda change: self.lag("cluster", change))
 
     def send(self, kind: EventKind, text: str, **more: object) -> None:
         """Send an event whose sentence is *text*; never waits."""
@@ -247,6 +244,19 @@ class Events:
             first, more = next(iter(partitions)), len(partitions) - 1
             text = f"{kind}: {first}{f' and {more:,} more partitions' if more else ''}"
             self.send(kind, text, count=len(partitions), partitions=named)
+
+    def look(self, found: Incident | BreakglassError) -> None:
+        """The same, and whether the cluster can be read at all."""
+        if isinstance(found, Incident):
+            self._alarm.up_to_date()
+            self.incident(found)
+        else:
+            self._alarm.behind(found)
+
+    def heard(self, kind: str, text: str, source: str) -> None:
+        """Send what a backup of a command topic says, if it is an alarm or about a lag."""
+        if kind in (EventKind.BEHIND, EventKind.CAUGHT_UP, EventKind.ALARM):
+            self.send(EventKind(kind), text, source=source)
 
     def lag(self, source: str, change: Behind | CaughtUpAgain) -> None:
         """Send that *source* falls behind, or has caught up."""

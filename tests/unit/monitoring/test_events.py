@@ -221,3 +221,17 @@ def test_an_event_names_few_of_many_partitions(webhook: Webhook) -> None:
     offline = webhook.got[0]
     assert (offline["count"], len(offline["partitions"])) == (2_000, events.MOST_NAMED)
     assert offline["text"] == "offline: many-0 and 1,999 more partitions"
+
+
+def test_a_watch_tells_once_that_it_cannot_read_and_a_backup_only_what_matters(
+    tmp_path: Path,
+) -> None:
+    got = tmp_path / "got"
+    with sending("bundle capture", [f"tee -a {got}"], None, print) as told:
+        for found in (ClusterError("no broker"), ClusterError("no broker"), nothing_offline()):
+            told.look(found)
+        for kind in ("caught up", "continued", "alarm"):
+            told.heard(kind, kind, "_command_topic")
+    sent = [json.loads(line) for line in got.read_text().splitlines()]
+    assert [event["event"] for event in sent] == ["behind", "caught up again", "alarm"]
+    assert sent[-1]["source"] == "_command_topic"
