@@ -182,7 +182,7 @@ def run(
 
             def lags(change: Behind | CaughtUpAgain) -> None:
                 heard(change)
-                events.lag("backup", change)
+                events.lag(f"backup {store}", change)
 
             if continuous:
                 stop.armed()
