@@ -109,5 +109,7 @@ def test_what_b2_alone_holds_is_said_and_saved_before_b1_is_started(
 
 def test_what_is_not_there_to_be_cut_is_said(broken: Cluster, tmp_path: Path) -> None:
     ended = on(broken, "rescue", "--before-return", 3, "--to", tmp_path)
-    assert ended.code == 0
-    assert "b3 cuts nothing when it returns" in ended.err
+    assert ended.code == 1
+    assert "b3 cuts nothing of other replicas when it returns" in ended.err
+    assert "what it alone has there is cut when it starts" in ended.err
+    assert ended.said[-1] == "the lines above name what is cut, or may be, and was not saved"
