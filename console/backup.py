@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,9 +82,10 @@ class RestoreRequest:
     tail_of: Annotated[
         Path | None,
         typer.Option(
-            metavar="PLAN",
+            metavar="PLAN|DIR",
             help="Restore only what the elections of this plan cut off, after the present records; "
-            "--store is the folder of a rescue or of a backup.",
+            "--store is the folder of a rescue or of a backup. Given a folder in place of a plan, "
+            "restore what the present leaders lack of it.",
         ),
     ] = None
     renamed: Renamed = None
@@ -198,6 +199,7 @@ def restore(connection: Connection, wanted: RestoreRequest) -> None:
     """
     need("pipeline")
     from breakglass.services.pipeline.acts.restore import RestoreTopics
+    from breakglass.services.pipeline.restore.groups import groups_to_reset
     from breakglass.services.pipeline.restore.options import RestoreSettings
     from breakglass.services.topic_backup.connector import ConnectorKind
 
@@ -221,8 +223,10 @@ def restore(connection: Connection, wanted: RestoreRequest) -> None:
 
     def find(client: ReadClient) -> RestorePlan:
         if tail_of is not None:
-            return _tail_plan(client, backup, topics, tail_of, options, wanted.progress)
-        return _plan(client, backup, topics, options, wanted.progress)
+            plan = _tail_plan(client, backup, topics, tail_of, options, wanted.progress)
+        else:
+            plan = _plan(client, backup, topics, options, wanted.progress)
+        return replace(plan, notes=(*plan.notes, *groups_to_reset(client, plan)))
 
     how = RestoreSettings(
         master=wanted.master,
@@ -238,7 +242,7 @@ def restore(connection: Connection, wanted: RestoreRequest) -> None:
         if wanted.dry_run:
             print_json({"schema": 1, "phrase": plan.phrase, "plan": plan.document()})
             return
-        _say_plan(plan, transactional=wanted.transactions)
+        _say_plan(plan, wanted)
         if tail_of is not None and not plan.records and not wanted.resume:
             say("Nothing is to be put back.")
             raise typer.Exit(1 if any(topic.elsewhere for topic in plan.topics) else 0)
@@ -276,7 +280,11 @@ def _tail_plan(
 ) -> RestorePlan:
     from breakglass.console.plan_edits import opened
     from breakglass.services.pipeline.restore.options import RestoreOptions
-    from breakglass.services.pipeline.restore.tail_plan import TailOptions, tail_plan
+    from breakglass.services.pipeline.restore.tail_plan import (
+        TailOptions,
+        plan_of_leaders,
+        tail_plan,
+    )
 
     if options != RestoreOptions(partitions=options.partitions, resume=options.resume):
         raise UsageError(
@@ -286,7 +294,8 @@ def _tail_plan(
     kept = TailOptions(topics, frozenset(options.partitions), options.resume)
     cluster_id = client.describe(deadline_after(patience.JOB)).cluster_id
     root = progress or default_progress(cluster_id)
-    return tail_plan(client, opened(plan).plan, store, kept, root)
+    of = plan_of_leaders(client, store) if plan.is_dir() else opened(plan).plan
+    return tail_plan(client, of, store, kept, root)
 
 
 def _number(text: str, option: str) -> int:
@@ -295,11 +304,13 @@ def _number(text: str, option: str) -> int:
     return int(text)
 
 
-def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
-    if plan.internal:
-        say(plan.internal)
+def _say_plan(plan: RestorePlan, wanted: RestoreRequest) -> None:
+    for note in plan.notes:
+        say(note)
     for topic in plan.topics:
         what = "into the topic that is there" if topic.exists else "into a new topic"
+        if not topic.exists and wanted.replication_factor is None:
+            what = f"{what} with the brokers' default replication factor"
         say(
             f"{topic.topic} -> {topic.target}  {topic.records:,} records {what}, "
             f"from {topic.source}"
@@ -344,7 +355,7 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
                 f"{topic.target}  while records are added nothing in it expires or is compacted, "
                 "and all records keep their producers' times"
             )
-    if not transactional:
+    if not wanted.transactions:
         say(
             "without transactions: if this restore is killed and resumed, up to one batch of "
             "each partition may be there twice"

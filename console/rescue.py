@@ -61,7 +61,7 @@ class RescueRequest:
             "--source",
             "--from",
             metavar="log:DIR",
-            help="Log folder of a broker that is down, or a rescue (repeatable).",
+            help="Log folder of a broker that is down, or a rescue if rescue:DIR is shown (repeatable).",
         ),
     ] = None
     before_return: Annotated[
@@ -313,8 +313,17 @@ def _rescue(connection: Connection, wanted: RescueRequest, look: Look) -> int:
         for result in results:
             if not result.whole:
                 say(f"{result.partition}  not rescued: {result.reason}")
+        root = next((saved.path.parents[2] for one in results for saved in one.saved), None)
+        if wanted.before_return is not None and root is not None:
+            say(
+                f"after b{wanted.before_return} leads, `breakglass backup restore --tail-of {root} "
+                f"--store {root}` puts back what its log lacks of them"
+            )
     if all(result.whole for result in results):
-        return FAILED if found.passed_over or found.harmful or found.unsaved else 0
+        if found.passed_over or found.harmful or found.unsaved:
+            say("the lines above name what is cut, or may be, and was not saved")
+            return FAILED
+        return 0
     return INTERRUPTED if stop.requested else FAILED
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from breakglass.services import patience
@@ -28,6 +28,8 @@ from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition, log_of
 from breakglass.services.pipeline.restore.offset_map import OffsetMap
+from breakglass.services.pipeline.restore.planned import RestorePlan
+from breakglass.services.recovery.acts.move_groups import past_end_now, place_text
 from breakglass.services.recovery.group_reset import RESTORE_STEP, MoveResult
 from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.folder_contents import RestorableTopic
@@ -120,6 +122,29 @@ def require_no_members(
         raise Refused(
             f"consumers of {_some(busy)} are running, so nothing is restored: stop them{or_else}"
         )
+
+
+def groups_to_reset(client: ReadClient, plan: RestorePlan) -> Iterator[str]:
+    """Groups that would skip records once *plan* has made a log longer, each in a sentence (R37).
+
+    They committed past the end of a log that gets records, or past a cut of it.
+    """
+    filled = {topic.target: topic for topic in plan.topics if topic.exists and topic.records}
+    if not filled:
+        return
+    try:
+        found = past_end_now(client, tuple(sorted(filled)))
+    except BreakglassError as error:
+        yield f"? groups that committed past the end of these logs are not known: {error}"
+        return
+    for move in (*found.moves, *found.left):
+        yield (
+            f"group {move.group} committed {place_text(move.committed)} on {move.partition}, past "
+            "the end of its log or past a cut: run `breakglass after groups reset` before this "
+            "restore, or the group skips the records that are put there"
+        )
+    for doubt in found.doubts:
+        yield f"? {doubt}"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -114,13 +114,14 @@ class RestorePlan:
 
     cluster_id: str
     topics: tuple[TopicPlan, ...]
-    internal: str = ""
-    """Why saved records of Kafka's own topics are not put back; empty without any."""
+    notes: tuple[str, ...] = ()
+    """What to know before the consent: saved topics of Kafka's own, groups past the end."""
 
     def document(self) -> dict[str, object]:
         return {
             "cluster_id": self.cluster_id,
             "topics": [topic.document() for topic in self.topics],
+            "notes": self.notes,
         }
 
     @property

@@ -49,7 +49,7 @@ from breakglass.services.pipeline.stored_segments import (
     stored_segments,
 )
 from breakglass.services.record_batches import Record
-from breakglass.services.recovery.plan.document import Plan
+from breakglass.services.recovery.plan.document import Plan, PlanEntry
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.catalog import HeldTopic, held_topics
 from breakglass.services.topic_backup.folder import storage_errors
@@ -304,7 +304,7 @@ def tail_plan(
             [source for source in sources if source.one.topic == topic], wanted
         )
     ]
-    return RestorePlan(cluster_id, tuple(plans), internal_left_out(internal) if internal else "")
+    return RestorePlan(cluster_id, tuple(plans), (internal_left_out(internal),) if internal else ())
 
 
 def internal_left_out(topics: Sequence[str]) -> str:
@@ -315,6 +315,33 @@ def internal_left_out(topics: Sequence[str]) -> str:
         "offsets that the election lost, and `breakglass after transactions finish --source "
         "rescue:DIR` ends transactions as they had ended"
     )
+
+
+def plan_of_leaders(client: ReadClient, store: Store) -> Plan:
+    """A plan of the present leaders of all partitions that *store* has records of.
+
+    It serves in place of the plan of an election: after a broker's return there is none.
+
+    Raises:
+        Unreachable: no broker serves the cluster's metadata.
+    """
+    saved = {
+        TopicPartition(source.one.topic, part.partition)
+        for source in tail_sources(store)
+        for part in source.held.partitions
+    }
+    topics = sorted({partition.topic for partition in saved})
+    states = client.partitions(topics, Deadline.after(patience.JOB)) if topics else ()
+    entries = tuple(
+        PlanEntry(
+            topic=state.partition.topic,
+            number=state.partition.partition,
+            leader=state.assignment[0] if state.leader is None else state.leader,
+        )
+        for state in states
+        if state.partition in saved
+    )
+    return Plan(entries=entries)
 
 
 def led_targets(

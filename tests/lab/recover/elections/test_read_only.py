@@ -83,8 +83,9 @@ ON_A_TERMINAL = {"console", "serve dashboard"}
 """They are proved by every key of theirs: test_read_only_console."""
 OF_A_JOURNAL = {"journal check", "journal show", "recover thaw", "report"}
 """Without a journal it asks nothing; with one its client is the one that all of READING have."""
-OF_LOG_FOLDERS = {"can-start"}
-"""It needs the log folder of a dead broker: tests/lab/recover/rescue/test_return.py proves it."""
+OF_LOG_FOLDERS = {"can-start", "quorum watch"}
+"""They need log folders of dead nodes: tests/lab/recover/rescue/test_return.py and
+tests/lab/quorum/test_return.py prove them."""
 OF_BACKUPS = {"backup run", "backup verify", "backup list", "backup restore"}
 """They need a backup, and Spark's own clients: they are proved under tests/lab/backup."""
 OF_CHECKPOINTS = {"checkpoint finish", "checkpoint restore", "serve checkpoints"}

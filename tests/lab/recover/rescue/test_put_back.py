@@ -73,7 +73,15 @@ def test_what_was_rescued_is_put_back_once_and_kafkas_own_topics_are_left_as_the
     producer.produce(REFUNDS.topic, partition=0, key=again, value=again, timestamp=stamp)
     assert producer.flush(SECONDS) == 0
 
-    words = ["backup", "restore", "--tail-of", plan, "--store", place.parents[2]]
+    late = Consumer({"bootstrap.servers": lab.cluster.bootstrap_servers, "group.id": "late"})
+    late.commit(offsets=[Place(REFUNDS.topic, REFUNDS.partition, 10_000)], asynchronous=False)
+    late.close()
+    saved_in = place.parents[2]
+    ended = on(lab.cluster, "backup", "restore", "--tail-of", saved_in, "--store", saved_in)
+    assert f"refunds -> refunds  {COMMITTED - 1} records into the topic that is there" in ended.err
+    assert "group late committed 10000 on refunds-0, past the end of its log" in ended.err
+
+    words = ["backup", "restore", "--tail-of", plan, "--store", saved_in]
     words += ["--state", tmp_path / "state", "--json"]
     ended, phrases = agreeing(lab.cluster, *words)
     assert ended.code == 0, ended.err
