@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -36,6 +37,7 @@ from tenacity import (
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.connection.properties import read_private
+from breakglass.services.connection.secret import without_secrets
 from breakglass.services.errors import BreakglassError, UsageError
 from breakglass.services.incident.incident import Incident
 from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
@@ -125,7 +127,7 @@ def webhook(url: str, secret: bytes | None) -> Send:
 
 
 def command(words: Sequence[str]) -> Send:
-    """What runs *words*, without a shell, with the event as a line on standard input."""
+    """What runs *words*, without a shell or a secret, with the event as a line on its input."""
 
     def run(body: bytes) -> None:
         try:
@@ -136,6 +138,7 @@ def command(words: Sequence[str]) -> Send:
                 check=True,
                 timeout=patience.COMMAND,
                 start_new_session=True,
+                env=without_secrets(os.environ),
             )
         except subprocess.SubprocessError as error:
             raise OSError(str(error)) from None

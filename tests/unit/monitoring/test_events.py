@@ -118,6 +118,21 @@ def test_a_webhook_gets_signed_json_and_events_that_fail_again(
     assert len({one["id"] for one in webhook.got}) == 5
 
 
+def test_a_command_gets_no_variable_of_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "of the brokers")
+    monkeypatch.setenv("EVENTS_FOR", "ops")
+    got = tmp_path / "got"
+    script = tmp_path / "receiver"
+    script.write_text(f"#!/bin/sh\ncat > /dev/null\nenv > {got}\n")
+    script.chmod(0o700)
+    with sending("ksql backup", [str(script)], None, print) as told:
+        told.send(EventKind.ALARM, "an alarm")
+    assert "EVENTS_FOR=ops" in got.read_text()
+    assert "KAFKA_PASSWORD" not in got.read_text()
+
+
 def test_a_command_gets_events_on_standard_input_without_a_shell(tmp_path: Path) -> None:
     got = tmp_path / "a file; exit 1"
     with ExitStack() as opened, pytest.raises(ClusterError):  # noqa: PT012 - it ends the command
