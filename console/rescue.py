@@ -206,7 +206,7 @@ def _rescue_before_return(connection: Connection, wanted: RescueRequest, broker:
             for evidence in found.evidence.partitions
             if (risk := at_risk_of_return(evidence, broker)) is not None
         ]
-        unread = list(sentences_of_unread(found.evidence.partitions, broker))
+        unread = list(sentences_of_unread(found.evidence.partitions, broker, found.passed_over))
         for sentence in unread:
             say(sentence)
         if not at_risk:
@@ -242,22 +242,28 @@ def _rescue_before_return(connection: Connection, wanted: RescueRequest, broker:
     return _rescue(connection, wanted, look)
 
 
-def sentences_of_unread(partitions: Sequence[PartitionEvidence], broker: int) -> Iterator[str]:
-    """What each broker that could not be read loses if *broker* leads first, and the cure."""
+def sentences_of_unread(
+    partitions: Sequence[PartitionEvidence], broker: int, passed_over: Sequence[PassedOver] = ()
+) -> Iterator[str]:
+    """What each broker that could not be read loses if *broker* leads first, and the cure.
+
+    One of *passed_over* does not return before its disk was saved, or checked (R27, R46).
+    """
     from breakglass.services.recovery.rescue.spans import inherits, unread_beside
 
     unread: dict[tuple[int, bool], list[TopicPartition]] = {}
     for evidence in partitions:
         for other in unread_beside(evidence, broker):
             unread.setdefault((other, inherits(evidence, other)), []).append(evidence.partition)
+    before = {one.broker: f"{one.act}; then " for one in passed_over}
     for (other, leads), names in sorted(unread.items()):
         more = f" and of {len(names) - 1:,} more" if len(names) > 1 else ""
         save = f"save b{other}'s log folders with `breakglass rescue --source log:DIR`"
         cure = (
             f"b{other} would lead as well if it returned first, so {save}"
             if leads
-            else f"If b{other} can return, let b{other} return first, then run this again; else "
-            f"{save}"
+            else f"If b{other} can return, {before.get(other, '')}let b{other} return first, and "
+            f"run this again; else {save}"
         )
         yield (
             f"b{other} could not be read: if b{broker} leads first, b{other} cuts what it alone "

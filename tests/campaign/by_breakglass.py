@@ -232,14 +232,7 @@ class Operator:
             self.gone.add(broker)
             return True
         if verb in (COPY, CHECK) or FOLLOWS.format(broker) in self.warned:
-            # What its start would cut, and a rescue of that.
-            node = self.wreck.cluster.broker(broker)
-            sources = [
-                word for path in node.layout.log_dirs for word in ("--source", f"log:{path}")
-            ]
-            words = (*sources, "--json", *(("--while-running",) if node.running else ()))
-            if self.shell.breakglass("can-start", *words).code or (verb == COPY):
-                self.shell.breakglass("rescue", *words)
+            self._check(broker, verb)
         first = [
             other
             for other in self._rescue_before(broker)
@@ -249,12 +242,21 @@ class Operator:
         ]
         for other in first:
             self.started.add(other)
+            self._check(other, CHECK)
             self._rescue_before(other)
             self._cure(other)
         if not first:
             self.started.add(broker)
             self._cure(broker)
         return True
+
+    def _check(self, broker: int, verb: str) -> None:
+        """What the start of *broker* would cut of its own log, and a rescue of that."""
+        node = self.wreck.cluster.broker(broker)
+        sources = [word for path in node.layout.log_dirs for word in ("--source", f"log:{path}")]
+        words = (*sources, "--json", *(("--while-running",) if node.running else ()))
+        if self.shell.breakglass("can-start", *words).code or (verb == COPY):
+            self.shell.breakglass("rescue", *words)
 
     def _disk_was_replaced(self, broker: int) -> bool:
         """Whether *broker* is not to be started: its disk is not as it was when it led."""

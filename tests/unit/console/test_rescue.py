@@ -9,6 +9,7 @@ from breakglass.console.rescue import sentences_of_unread
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.model import Role, TopicPartition
+from breakglass.services.recovery.judgement.succession import PassedOver
 from breakglass.services.recovery.rescue.rescue import BYTES_PER_SECOND, rescuer
 from breakglass.services.recovery.rescue.spans import RescuedPartition, Saved, Span
 from tests.unit.recovery.replicas import log, offline, silent
@@ -30,6 +31,14 @@ def test_a_broker_that_only_follows_is_sent_first() -> None:
     (sentence,) = sentences_of_unread([one, one], 1)
     assert "let b3 return first" in sentence
     assert "1 more" in sentence
+
+
+@pytest.mark.parametrize("proved", [True, False])
+def test_r46_a_broker_that_was_passed_over_does_not_return_first_unchecked(proved: bool) -> None:
+    one = offline(silent(1, role=Role.LAST_KNOWN_ELR), silent(3), TAIL)
+    passed = PassedOver(3, (one.partition,), 0, "a journal", proved)
+    (sentence,) = sentences_of_unread([one], 1, [passed])
+    assert f"If b3 can return, {passed.act}; then let b3 return first" in sentence
 
 
 UNUSED = Connection(ConnectionOptions("127.0.0.1:1"))

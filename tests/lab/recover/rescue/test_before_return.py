@@ -67,7 +67,7 @@ def test_a_broker_that_cannot_be_read_is_to_return_first(broken: Cluster, tmp_pa
     broken.wait_unfenced(3)
     assert ended.code == 1
     assert "b3 could not be read: if b1 leads first, b3 cuts what it alone has" in ended.err
-    assert "If b3 can return, let b3 return first, then run this again" in ended.err
+    assert "If b3 can return, let b3 return first, and run this again" in ended.err
     assert "b2 could not be read" not in ended.err
     assert ended.said[-1] == "the lines above name what is cut, or may be, and was not saved"
 
