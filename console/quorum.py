@@ -491,7 +491,9 @@ def _copy(one: ComparedCopy) -> dict[str, Any]:
 
 def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
     """What the plan brings back, what is lost, and what cannot be known."""
-    copy, voter = plan.copy, plan.request.voter
+    from breakglass.services.quorum.change_words import kafka_id
+
+    copy, voter, replaced = plan.copy, plan.request.voter, plan.mending.replaced
     kind = "dynamic" if plan.dynamic else "static"
     yield (
         f"Controller {voter} leads alone ({kind} quorum), from {copy.path}: log end "
@@ -514,7 +516,11 @@ def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
             "Mended by the data folders",
             [f"{one.partition}: {one.why}" for one in plan.mending.partitions],
         ),
-        ("Folders that brokers will rename to -stray", plan.strays),
+        (
+            "Topics that were deleted and made again after the copy ended, and are made anew",
+            [f"{name}: the copy has id {kafka_id(id_)}" for name, id_ in replaced.items()],
+        ),
+        ("Folders that brokers will rename to -stray", [*map(str, plan.strays)]),
         ("Copies that are given up, from the offset where they part", plan.forks),
         ("Not named, so it may have more than any folder here", plan.missing),
         ("Unknown", plan.unknown),

@@ -18,6 +18,8 @@ from breakglass.services.recovery.rescue.broker_folder import METADATA_LOG
 if TYPE_CHECKING:
     from breakglass.services.quorum.plan import QuorumPlan
 
+SHOWN = 10
+"""Folders that a sentence names."""
 METADATA_FOLDER = f"{METADATA_LOG}-0"
 
 
@@ -162,6 +164,11 @@ def _broker(
         )
     folders = node.data or ((node.folder.parent,) if node.folder else ())
     named = " ".join(shlex.quote(str(one)) for one in folders) or "EACH_OF_ITS_LOG_DIRS"
+    left = sorted(one.path.name for one in plan.strays if one.path.parent in folders)
+    also = ""
+    if left:
+        more = f" and {len(left) - SHOWN:,} more that the plan names" if left[SHOWN:] else ""
+        also = f" but those of {', '.join(left[:SHOWN])}{more}: {len(left):,} in all"
     return MachineStep(
         node,
         f"Start {node.name}",
@@ -169,7 +176,8 @@ def _broker(
         (quorum_setting(plan),),
         _START[manager],
         (f"find {named} -maxdepth 1 -name '*-stray'",),
-        "Go on when the broker has started and this prints no folder that was not there before.",
+        "Go on when the broker has started and this prints no folder that was not there before"
+        f"{also}.",
     )
 
 

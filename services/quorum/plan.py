@@ -27,15 +27,23 @@ from breakglass.services.errors import (
 from breakglass.services.model import Unknown
 from breakglass.services.quorum.change_words import kafka_id
 from breakglass.services.quorum.comparison import ComparedCopy, Relation
-from breakglass.services.quorum.data_folders import DataFindings, Mending, mend, mended_records
+from breakglass.services.quorum.data_folders import (
+    DataFindings,
+    FoundReplica,
+    Mending,
+    StrayFolder,
+    mend,
+    mended_records,
+)
 from breakglass.services.quorum.image import (
     BrokerRegistration,
     ControllerRegistration,
     Key,
+    PartitionMetadata,
 )
 from breakglass.services.quorum.inspection import QuorumInspection, inspect_copies
 from breakglass.services.quorum.machine_steps import NodeAction, NodeStep
-from breakglass.services.quorum.metadata_copy import MetadataCopy, VoterSet
+from breakglass.services.quorum.metadata_copy import LogPosition, MetadataCopy, VoterSet
 from breakglass.services.recovery.plan.partition_file import digest_of, parse_json, read_text
 from breakglass.services.rights import open_new
 from breakglass.services.topic_backup.folder import storage_errors
@@ -93,15 +101,15 @@ class QuorumPlan:
     nodes: tuple[NodeStep, ...]
     inputs: tuple[Mapping[str, Any], ...]
     """What was read of each folder: where it ends."""
-    ends: Mapping[str, int]
-    """Where the longest log of each partition ends, of brokers that do not run."""
+    ends: Mapping[str, Mapping[str, object]]
+    """Topic id, and where the longest log of the ISR ends, of brokers that do not run."""
     strays_before: tuple[str, ...]
     lost: int | Unknown
     """Records of the best copy that the chosen one lacks."""
     lost_changes: tuple[str, ...]
     forks: tuple[str, ...]
-    strays: tuple[str, ...]
-    """Folders that brokers will rename, each with the reason."""
+    strays: tuple[StrayFolder, ...]
+    """Folders that brokers will rename."""
     missing: tuple[str, ...]
     """Nodes and log directories whose folders were not named."""
     unknown: tuple[str, ...]
@@ -126,6 +134,11 @@ class QuorumPlan:
             noun = "partition" if count == 1 else "partitions"
             why = "its state in the copy is replaced by what data folders have"
             said.append((f"mend {count:,} {noun}", why))
+        for name, topic_id in self.mending.replaced.items():
+            why = f"its id in the copy is {kafka_id(topic_id)}; folders have a newer topic"
+            said.append((f"replace topic {name}", why))
+        why = "its folders are left, as another topic has its name"
+        said += [(f"give up topic {one}", why) for one in self.mending.rivals]
         if self.strays:
             noun = "stray" if len(self.strays) == 1 else "strays"
             said.append((f"leave {len(self.strays):,} {noun}", "brokers will rename the folders"))
@@ -135,7 +148,8 @@ class QuorumPlan:
     def document(self) -> dict[str, Any]:
         """The plan as JSON has it, with its digest."""
         lost = None if isinstance(self.lost, Unknown) else self.lost
-        said = {"changes": self.lost_changes, "strays": self.strays, "forks": self.forks}
+        strays = [str(one) for one in self.strays]
+        said = {"changes": self.lost_changes, "strays": strays, "forks": self.forks}
         content: dict[str, Any] = _plain(
             {
                 "schema": SCHEMA,
@@ -249,7 +263,9 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     data = found.data
     ended = [one for one in data.found if one.broker not in running] if data else []
     deleted = {topic for one in found.copies if one.proved for topic in one.copy.deleted}
-    mending = mend(state, ended, whole, directories, deleted)
+    copy_ms = chosen.copy.newest_ms if isinstance(chosen.copy.newest_ms, int) else 0
+    mending = mend(state, ended, whole, directories, deleted, copy_ms)
+    final = _final_partitions(state, mending)
     # The voters before the loss, by the best copy that names any.
     sets = [one.voters for one in copies if isinstance(one.voters, VoterSet)]
     voters = sets[0].ids if sets else ()
@@ -268,8 +284,6 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     largest = data.largest_producer_id if data and data.largest_producer_id is not None else -1
     used = max(state.get(("producer ids",), 0), found.producer_id, largest + 1)
     lost: int | Unknown = best.copy.end.offset - chosen.shared if chosen is not best else 0
-    # Of several logs of a partition the last one counts, which ends last.
-    ended.sort(key=lambda one: one.end.offset)
     level = state.get(("feature", "metadata.version"), 0)
     return QuorumPlan(
         request=request,
@@ -283,7 +297,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         partition_version=1 if level >= DIRECTORIES_SINCE else 0,
         nodes=tuple(_nodes(found, mending, request.voter, voters, brokers)),
         inputs=tuple(_inputs(found)),
-        ends={str(one.partition): one.end.offset for one in ended},
+        ends=_ends(ended, final),
         strays_before=tuple(stray for one in found.named for stray in one.strays),
         lost=Unknown("it cannot be compared with the best copy")
         if chosen.relation is Relation.UNCOMPARED
@@ -299,7 +313,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
             for one in found.copies
             if one.relation in (Relation.FORK, Relation.UNCOMPARED) and one is not chosen
         ),
-        strays=tuple(_strays(data, mending)) if data else (),
+        strays=tuple(_strays(data, mending, final)) if data else (),
         missing=tuple(_missing(found, voters, brokers, directories.values())),
         unknown=tuple(_unknown(found, state, mending)),
     )
@@ -427,13 +441,39 @@ def _inputs(found: QuorumInspection) -> Iterator[dict[str, Any]]:
             yield {"path": path, "replicas": len(listed), "ends": digest_of(sorted(listed))}
 
 
-def _strays(data: DataFindings, mending: Mending) -> Iterator[str]:
-    assigned = {one.partition: one.after.replicas for one in mending.partitions}
-    left = {line.partition(":")[0]: line for line in mending.left}
-    for stray in data.strays:
-        if stray.broker not in assigned.get(stray.partition, ()):
-            line = left.get(str(stray.partition), "")
-            yield f"{stray.path}: {line.partition(': ')[2] or stray.why}"
+def _final_partitions(
+    state: Mapping[Key, Any], mending: Mending
+) -> dict[tuple[UUID, int], PartitionMetadata]:
+    """Each partition as brokers will see it, by topic id and number."""
+    known = {key[1:]: one for key, one in state.items() if key[0] == "partition"}
+    final = {key: one for key, one in known.items() if key[0] not in mending.replaced.values()}
+    mended = {(one.topic_id, one.partition.partition): one.after for one in mending.partitions}
+    return {**final, **mended}
+
+
+def _ends(
+    found: Sequence[FoundReplica], final: Mapping[tuple[UUID, int], PartitionMetadata]
+) -> dict[str, dict[str, object]]:
+    """Of each partition that brokers will see; logs outside its ISR count if the ISR has none."""
+    ranks: dict[str, tuple[bool, LogPosition, str]] = {}
+    for one in found:
+        state = final.get((one.topic_id, one.partition.partition))
+        if state is not None and one.broker in state.replicas:
+            rank = (one.broker in state.isr, one.end, kafka_id(one.topic_id))
+            name = str(one.partition)
+            ranks[name] = max(rank, ranks.get(name, rank))
+    return {name: {"topic_id": id_, "end": end.offset} for name, (_, end, id_) in ranks.items()}
+
+
+def _strays(
+    data: DataFindings, mending: Mending, final: Mapping[tuple[UUID, int], PartitionMetadata]
+) -> Iterator[StrayFolder]:
+    found = [StrayFolder(*one[:3], "", one.topic_id) for one in data.found]
+    # Those whose log could not be read are among the second alone.
+    for stray in {one.path: one for one in (*found, *data.strays)}.values():
+        state = final.get((stray.topic_id, stray.partition.partition))
+        if state is None or (stray.broker is not None and stray.broker not in state.replicas):
+            yield stray._replace(why=mending.left.get(stray.path, stray.why))
 
 
 def _missing(

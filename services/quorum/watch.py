@@ -11,6 +11,7 @@ from breakglass.services.errors import Unreachable
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.replicas.list_offsets import DEBUGGING_REPLICA, read_leader_ends
 from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.quorum.change_words import kafka_id
 from breakglass.services.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
@@ -70,13 +71,13 @@ def judge_return(
     out = sum(set(one.isr) != set(one.assignment) for one in seen.partitions)
     if offline or out:
         awaited.append(f"Partitions without a leader: {offline:,}; with replicas to sync: {out:,}.")
-    shown = {str(one.partition) for one in seen.partitions}
-    stray = {Path(line.partition(": ")[0]).name for line in plan["lost"]["strays"]}
-    hidden = plan["ends"].keys() - shown - stray
+    ids = {str(one.partition): kafka_id(one.topic_id) for one in seen.partitions}
+    shown = {name for name, one in plan["ends"].items() if ids.get(name) == one["topic_id"]}
+    hidden = plan["ends"].keys() - shown
     if hidden:
         awaited.append(f"Partitions that brokers do not show: {len(hidden):,} ({min(hidden)}).")
     for partition, end in ends.items():
-        before = plan["ends"].get(str(partition), 0)
+        before = plan["ends"][str(partition)]["end"] if str(partition) in shown else 0
         if isinstance(end, int) and end < before:
             wrong.append(
                 f"{partition} ends at {end:,}, and its longest log on disk ended at {before:,}: "

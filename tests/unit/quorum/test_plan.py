@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from breakglass.services.model import Unknown
+from breakglass.services.quorum.change_words import kafka_id
 from breakglass.services.quorum.comparison import Relation, compare_copies
 from breakglass.services.quorum.metadata_copy import VoterSet, read_copy
-from tests.kit.metadata_log import MetadataLog, broker, noop, record, topic, voters
+from tests.kit.metadata_log import T0, MetadataLog, broker, noop, record, topic, voters
 from tests.kit.program import Ended, breakglass
-from tests.unit.quorum.clusters import LEDGER, small_log
+from tests.unit.quorum.clusters import LEDGER, ORDERS, small_log
 from tests.unit.quorum.test_data_folders import Disks
 from tests.unit.quorum.test_inspection import HOLD
 
@@ -166,6 +167,43 @@ def test_q11_nothing_is_mended_by_a_copy_that_is_not_understood(folders: Folders
     (folders.root / "plan").unlink()
     folders.disks.replica(2, 0, 9)
     assert (folders.plan().code, "PartitionRecord v9" in folders.plan().err) == (3, True)
+
+
+def remade(folders: Folders, *newer: int, at_ms: int) -> dict[str, Any]:
+    """The plan if orders was deleted and made again on *newer* brokers while b2 was down."""
+    folders.save(101, whole_log())
+    folders.disks.replica(2, 0, 9)
+    for one in newer:
+        folders.disks.replica(one, 0, 5, topic_id=LEDGER, at_ms=at_ms)
+    return folders.planned()
+
+
+def test_q13_a_topic_that_was_made_again_replaces_the_one_of_the_copy(folders: Folders) -> None:
+    document = remade(folders, 1, 3, at_ms=T0 + 60_000)
+    assert "replace topic orders" in document["consent"]
+    assert "leave 1 stray" in document["consent"]
+    (stray,) = document["lost"]["strays"]
+    assert stray.startswith(f"{folders.disks.root}/2/orders-0: ")
+    assert document["ends"]["orders-0"] == {"topic_id": kafka_id(LEDGER), "end": 5}
+    ended = folders.prepare("--write", "--json")
+    assert ended.code == 0, ended.err
+    (b2,) = [one for one in ended.document["steps"] if one["title"] == "Start b2"]
+    assert "orders-0" in b2["then"]
+
+
+def test_q13_a_topic_that_may_have_been_made_again_is_given_up_by_name(folders: Folders) -> None:
+    document = remade(folders, 1, 3, at_ms=T0 - 60_000)
+    given_up = f"give up topic orders with id {kafka_id(LEDGER)}"
+    assert {given_up, "leave 2 strays"} <= {*document["consent"]}
+    assert all("ends at 5" in line for line in document["lost"]["strays"])
+    assert document["ends"]["orders-0"] == {"topic_id": kafka_id(ORDERS), "end": 9}
+
+
+def test_q16_a_log_that_is_no_member_of_the_isr_is_not_awaited(folders: Folders) -> None:
+    folders.save(101, whole_log())
+    folders.disks.replica(1, 0, 90)
+    folders.disks.replica(2, 0, 40, epochs=((0, 0), (4, 30)))
+    assert folders.planned()["ends"]["orders-0"]["end"] == 40
 
 
 @contextmanager
