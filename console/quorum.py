@@ -304,6 +304,7 @@ def _compared(one: ComparedCopy) -> str:
         return (
             f"{path} forks from the best copy at offset {one.fork.offset:,}: the best copy has "
             f"{best}, this one {own}."
+            + (" One of the two is damaged: no CRC covers an epoch." * one.fork.same_records)
         )
     if not one.proved:
         return (
@@ -522,6 +523,10 @@ def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
         ),
         ("Folders that brokers will rename to -stray", [*map(str, plan.strays)]),
         ("Copies that are given up, from the offset where they part", plan.forks),
+        (
+            "Logs that are damaged: what follows is given up",
+            [f"{copy}: {damage}" for copy, damage in plan.damaged],
+        ),
         ("Not named, so it may have more than any folder here", plan.missing),
         ("Unknown", plan.unknown),
     ):

@@ -108,6 +108,8 @@ class QuorumPlan:
     """Records of the best copy that the chosen one lacks."""
     lost_changes: tuple[str, ...]
     forks: tuple[str, ...]
+    damaged: tuple[tuple[str, str], ...]
+    """Copies whose logs are damaged, from where on, each with the damage."""
     strays: tuple[StrayFolder, ...]
     """Folders that brokers will rename."""
     missing: tuple[str, ...]
@@ -143,13 +145,17 @@ class QuorumPlan:
             noun = "stray" if len(self.strays) == 1 else "strays"
             said.append((f"leave {len(self.strays):,} {noun}", "brokers will rename the folders"))
         said += [(f"give up {fork}", "another copy parts from the best one") for fork in self.forks]
+        why = "records after the damage are not read"
+        said += [(f"give up {damaged}", why) for damaged, _ in self.damaged]
         return tuple(said)
 
     def document(self) -> dict[str, Any]:
         """The plan as JSON has it, with its digest."""
         lost = None if isinstance(self.lost, Unknown) else self.lost
         strays = [str(one) for one in self.strays]
+        damaged = [f"{copy}: {damage}" for copy, damage in self.damaged]
         said = {"changes": self.lost_changes, "strays": strays, "forks": self.forks}
+        said["damaged"] = damaged
         content: dict[str, Any] = _plain(
             {
                 "schema": SCHEMA,
@@ -204,6 +210,13 @@ def make_plan(
         Refused: a node runs that must not, or the copy cannot be brought back.
     """
     found = inspect_copies(sources, copy, go_on)
+    same = [one for one in found.copies if one.fork and one.fork.same_records]
+    if same and copy is None:
+        raise Refused(
+            f"{found.copies[0].copy.path} and {same[0].copy.path} have the same records at one "
+            "offset, at different epochs. No CRC covers an epoch, so one of the two is damaged: "
+            "look at both with quorum inspect, and choose with --copy."
+        )
     chosen = f"log:{found.chosen.copy.path}"
     new = _voter(voter, found.state if isinstance(found.state, Mapping) else {})
     absolute = tuple(f"log:{one.path}" for one in found.named)
@@ -284,6 +297,10 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     largest = data.largest_producer_id if data and data.largest_producer_id is not None else -1
     used = max(state.get(("producer ids",), 0), found.producer_id, largest + 1)
     lost: int | Unknown = best.copy.end.offset - chosen.shared if chosen is not best else 0
+    if chosen.copy.log_damage:
+        lost = Unknown(f"records after offset {chosen.copy.end.offset:,} are damaged or not read")
+    elif chosen.relation is Relation.UNCOMPARED:
+        lost = Unknown("it cannot be compared with the best copy")
     level = state.get(("feature", "metadata.version"), 0)
     return QuorumPlan(
         request=request,
@@ -299,9 +316,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         inputs=tuple(_inputs(found)),
         ends=_ends(ended, final),
         strays_before=tuple(stray for one in found.named for stray in one.strays),
-        lost=Unknown("it cannot be compared with the best copy")
-        if chosen.relation is Relation.UNCOMPARED
-        else lost,
+        lost=lost,
         lost_changes=tuple(
             f"{one.kind}: {one.what}"
             for lack in found.lacks
@@ -309,9 +324,18 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
             for one in lack.changes
         ),
         forks=tuple(
-            f"{_name(one.copy.node, brokers)} from {one.fork.offset if one.fork else 0:,}"
+            f"{_name(one.copy.node, brokers)} from {one.fork.offset if one.fork else 0:,} "
+            f"to {one.copy.end.offset:,}"
             for one in found.copies
             if one.relation in (Relation.FORK, Relation.UNCOMPARED) and one is not chosen
+        ),
+        damaged=tuple(
+            (
+                f"{_name(one.copy.node, brokers)} after its damage at {one.copy.end.offset:,}",
+                f"{one.copy.path}: {damage}",
+            )
+            for one in found.copies
+            if (damage := one.copy.log_damage)
         ),
         strays=tuple(_strays(data, mending, final)) if data else (),
         missing=tuple(_missing(found, voters, brokers, directories.values())),
@@ -404,6 +428,8 @@ def _broker_action(
         return NodeAction.REPLACE, "its folder was not read and may have other records"
     if copy.copy.running:
         return NodeAction.LEAVE_RUNNING, "all that it has is in the promoted folder"
+    if copy.copy.log_damage:
+        return NodeAction.REPLACE, "its log is damaged"
     if not copy.proved or copy.shared > chosen.shared or not chosen.proved:
         return NodeAction.REPLACE, "it has records that the promoted folder does not have"
     if copy.snapshots_past(chosen.shared):

@@ -306,7 +306,8 @@ def test_q10_q14_q16_the_cluster_comes_back_from_a_brokers_copy_with_everything(
     plan = planned(lost, tmp_path, *cluster.brokers)
     document = json.loads(plan.read_text())
     assert document["dynamic"] == lost.dynamic
-    assert document["lost"] == {"records": 0, "changes": [], "strays": [], "forks": []}
+    assert document["lost"]["records"] == 0
+    assert not any(one for name, one in document["lost"].items() if name != "records")
     assert document["missing"] == ["c101", "c102", "c103"]
     assert document["consent"] == ["controller 101 lose 0 and abandon c101, c102, c103"]
     out = tmp_path / "promoted"

@@ -122,7 +122,7 @@ def test_q13_a_fork_that_is_given_up_has_a_phrase_of_its_own(folders: Folders) -
     folders.save(101, best)
     folders.save(1, fork)
     document = folders.planned()
-    assert f"give up b1 from {at}" in document["consent"]
+    assert f"give up b1 from {at} to {fork.offset}" in document["consent"]
     assert actions(document)["b1"] == "replace"
 
 
@@ -311,6 +311,52 @@ def test_q14_an_open_metadata_transaction_is_aborted_before_anything_is_appended
     assert folders.prepare("--write").code == 0
     (folders.root / "plan").unlink()
     assert [one["record"] for one in folders.planned()["records"]] == ["ProducerIdsRecord"]
+
+
+def flip(folder: Path, log: MetadataLog, number: int, at: int) -> None:
+    """Flip a bit of byte *at* of the batch *number* of a log in one segment."""
+    segment = folder / "__cluster_metadata-0" / f"{0:020}.log"
+    content = bytearray(segment.read_bytes())
+    content[sum(map(len, log.batches[:number])) + at] ^= 0x40
+    segment.write_bytes(content)
+
+
+def test_q13_what_follows_the_damage_of_a_copy_is_given_up_by_name(folders: Folders) -> None:
+    log = whole_log()
+    log.add(noop())
+    log.add(noop())
+    folder = folders.save(1, log)
+    flip(folder, log, len(log.batches) - 2, 70)
+    end = log.offset - 2
+    document = folders.planned()
+    assert f"give up b1 after its damage at {end}" in document["consent"]
+    assert document["consent"][0].startswith("controller 102 lose unknown")
+    assert (document["lost"]["records"], len(document["lost"]["damaged"])) == (None, 1)
+    assert actions(document)["b1"] == "replace"
+    assert folders.prepare("--write").code == 0
+    assert read_copy(folders.root / "out" / "__cluster_metadata-0").damage == ()
+
+
+def test_q13_an_epoch_that_is_damaged_does_not_make_a_copy_the_best(folders: Folders) -> None:
+    log = whole_log()
+    log.add(noop())
+    folder = folders.save(1, log)
+    flip(folder, log, len(log.batches) - 1, 14)
+    whole = folders.save(3, log)
+    # At its end nothing contradicts the epoch, but for the other copy.
+    refused = folders.plan()
+    assert (refused.code, str(whole) in refused.err, "--copy" in refused.err) == (3, True, True)
+    document = folders.planned("--copy", f"log:{whole}")
+    assert document["consent"][0].startswith("controller 102 lose 1 ")
+    (folders.root / "plan").unlink()
+    log.add(noop())
+    log.save(folder, 1)
+    flip(folder, log, len(log.batches) - 2, 14)
+    log.save(whole, 3)
+    document = folders.planned()
+    assert document["log_end"] == log.offset
+    assert actions(document)["b3"] == "keep"
+    assert f"give up b1 after its damage at {log.offset - 2}" in document["consent"]
 
 
 def test_q14_a_torn_tail_is_not_taken_along(folders: Folders) -> None:
