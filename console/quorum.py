@@ -523,6 +523,7 @@ def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
         ),
         ("Folders that brokers will rename to -stray", [*map(str, plan.strays)]),
         ("Copies that are given up, from the offset where they part", plan.forks),
+        ("Logs that brokers truncate to that of the ISR", plan.cuts),
         (
             "Logs that are damaged: what follows is given up",
             [f"{copy}: {damage}" for copy, damage in plan.damaged],

@@ -211,7 +211,9 @@ def _look(
         return
     partition = replica.partition
     if replica.topic_id is None:
-        found.unread.append(f"{replica.path}: partition.metadata names no topic id")
+        why = "partition.metadata names no topic id"
+        found.unread.append(f"{replica.path}: {why}")
+        found.strays.append(StrayFolder(broker, replica.path, partition, why, UNASSIGNED))
         return
     read = _log_end(log, replica.path)
     if isinstance(read, Unknown):
@@ -407,7 +409,7 @@ def mend(
                 else UNASSIGNED
                 for broker in after.replicas
             )
-            why = _why(before, after)
+            why = _why(before, after, replicas)
             partitions[key] = RebuiltPartition(partition, topic_id, before, after, places, why)
         assigned = partitions[key].after if key in partitions else before
         if assigned is not None:
@@ -508,12 +510,20 @@ def _after(
     )
 
 
-def _why(before: PartitionMetadata | None, after: PartitionMetadata) -> str:
+def _why(
+    before: PartitionMetadata | None,
+    after: PartitionMetadata,
+    replicas: Mapping[int, FoundReplica],
+) -> str:
     isr = ",".join(map(str, after.isr))
+    end = replicas[after.leader].end.offset
+    longer = any(one.end.offset > end for one in replicas.values())
+    which = "log with the latest leader epoch" if longer else "longest log"
     if before is None:
-        return f"the copy does not know it; the longest log is on {isr}"
+        have = ",".join(map(str, after.replicas))
+        return f"the copy does not know it; its folders are on {have}, the {which} on {isr}"
     was = ",".join(map(str, before.isr)) or "none"
-    return f"ISR {was} in the copy; the longest log is on {isr}"
+    return f"ISR {was} in the copy; the {which} is on {isr}"
 
 
 def mended_records(mending: Mending, version: int) -> Iterator[tuple[str, int, dict[str, Any]]]:

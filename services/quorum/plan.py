@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ MOST_EPOCH = 2**31 - 1 - 2 * EPOCHS_ABOVE
 DIRECTORIES_SINCE = 17
 """The metadata.version from which partitions have log directories, 3.7-IV2."""
 LISTENER = "CONTROLLER"
+_VOTER = re.compile(r"(\d+)(?:@(\[[\da-fA-F:.]+\]|[\w.-]+):(\d+))?", re.ASCII)
 
 
 class NewVoter(NamedTuple):
@@ -108,6 +110,8 @@ class QuorumPlan:
     """Records of the best copy that the chosen one lacks."""
     lost_changes: tuple[str, ...]
     forks: tuple[str, ...]
+    cuts: tuple[str, ...]
+    """Logs that are longer than those of the ISR: their brokers truncate them."""
     damaged: tuple[tuple[str, str], ...]
     """Copies whose logs are damaged, from where on, each with the damage."""
     strays: tuple[StrayFolder, ...]
@@ -141,6 +145,10 @@ class QuorumPlan:
             said.append((f"replace topic {name}", why))
         why = "its folders are left, as another topic has its name"
         said += [(f"give up topic {one}", why) for one in self.mending.rivals]
+        if self.cuts:
+            noun = "log" if len(self.cuts) == 1 else "logs"
+            why = "they end after those of the ISR, and brokers truncate them"
+            said.append((f"truncate {len(self.cuts):,} {noun}", why))
         if self.strays:
             noun = "stray" if len(self.strays) == 1 else "strays"
             said.append((f"leave {len(self.strays):,} {noun}", "brokers will rename the folders"))
@@ -155,7 +163,7 @@ class QuorumPlan:
         strays = [str(one) for one in self.strays]
         damaged = [f"{copy}: {damage}" for copy, damage in self.damaged]
         said = {"changes": self.lost_changes, "strays": strays, "forks": self.forks}
-        said["damaged"] = damaged
+        said |= {"damaged": damaged, "truncated": self.cuts}
         content: dict[str, Any] = _plain(
             {
                 "schema": SCHEMA,
@@ -224,16 +232,15 @@ def make_plan(
 
 
 def _voter(text: str, state: Mapping[Key, Any]) -> NewVoter:
-    number, _, endpoint = text.partition("@")
-    host, _, port = endpoint.rpartition(":")
-    if not number.isdecimal() or (endpoint and not (host and port.isdecimal())):
+    asked = _VOTER.fullmatch(text)
+    if asked is None or int(asked[1]) >= 2**31 or not 0 < int(asked[3] or 1) < 2**16:
         raise UsageError(f"--voter {text!r} is neither N nor N@HOST:PORT: write it so.")
-    node = int(number)
+    node, host, port = int(asked[1]), asked[2], asked[3]
     known = {key[1]: one for key, one in state.items() if key[0] == "controller"}
     own: ControllerRegistration | None = known.get(node)
     listed = own.endpoints if own else next((one.endpoints for one in known.values()), ())
     listener = listed[0][0] if listed else LISTENER
-    if not endpoint:
+    if host is None:
         if own is None or not own.endpoints:
             raise UsageError(
                 f"The metadata does not say where controller {node} listens: write "
@@ -267,7 +274,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     copies = [one.copy for one in found.copies]
     directories = {one.path: known for one in found.named if (known := _uuid(one.directory_id))}
     # The logs of a broker that runs go on; it runs by metadata that the copy has.
-    running = {one.node for one in copies if one.running}
+    running = found.running
     whole = {
         broker
         for broker, one in brokers.items()
@@ -279,6 +286,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     copy_ms = chosen.copy.newest_ms if isinstance(chosen.copy.newest_ms, int) else 0
     mending = mend(state, ended, whole, directories, deleted, copy_ms)
     final = _final_partitions(state, mending)
+    furthest = _furthest(ended, final)
     # The voters before the loss, by the best copy that names any.
     sets = [one.voters for one in copies if isinstance(one.voters, VoterSet)]
     voters = sets[0].ids if sets else ()
@@ -314,7 +322,19 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         partition_version=1 if level >= DIRECTORIES_SINCE else 0,
         nodes=tuple(_nodes(found, mending, request.voter, voters, brokers)),
         inputs=tuple(_inputs(found)),
-        ends=_ends(ended, final),
+        ends={
+            str(one.partition): {"topic_id": kafka_id(one.topic_id), "end": one.end.offset}
+            for one in furthest.values()
+        },
+        cuts=tuple(
+            f"{one.path}: b{one.broker} ends at {one.end.offset:,} (epoch {one.end.epoch}), the "
+            f"ISR at {leads.end.offset:,} (epoch {leads.end.epoch})"
+            for one in ended
+            if (leads := furthest.get((one.topic_id, one.partition.partition)))
+            and one.broker in (which := final[one.topic_id, one.partition.partition]).replicas
+            and leads.broker in which.isr
+            and one.end.offset > leads.end.offset
+        ),
         strays_before=tuple(stray for one in found.named for stray in one.strays),
         lost=lost,
         lost_changes=tuple(
@@ -339,7 +359,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         ),
         strays=tuple(_strays(data, mending, final)) if data else (),
         missing=tuple(_missing(found, voters, brokers, directories.values())),
-        unknown=tuple(_unknown(found, state, mending)),
+        unknown=tuple(_unknown(found, state, mending, everything=whole == {*brokers})),
     )
 
 
@@ -364,9 +384,14 @@ def _require_stopped(
     brokers: Mapping[int, BrokerRegistration],
 ) -> None:
     """Running brokers may go on if they have nothing that the new voter lacks (Q7)."""
+    for node in sorted({*brokers} & found.running - {one.copy.node for one in found.copies}):
+        raise Refused(
+            f"b{node} runs, and what it knows of the metadata was not named: name its metadata "
+            "folder, or stop every broker. Then plan again."
+        )
     for one in found.copies:
         copy = one.copy
-        if not copy.running:
+        if copy.node not in found.running:
             continue
         name = _name(copy.node, brokers)
         if copy.node in voters or copy.node not in brokers:
@@ -407,7 +432,7 @@ def _nodes(
     )
     leads = Counter(one.after.leader for one in mending.partitions)
     for broker in sorted(brokers, key=lambda broker: (-leads[broker], broker)):
-        action, reason = _broker_action(copies.get(broker), found.chosen, mending)
+        action, reason = _broker_action(copies.get(broker), found, mending)
         path = copies[broker].copy.path if broker in copies else None
         yield NodeStep(broker, True, action, reason, path, tuple(data.get(broker, ())))
     others = {*voters, *(node for node in copies if isinstance(node, int))}
@@ -422,11 +447,12 @@ def _nodes(
 
 
 def _broker_action(
-    copy: ComparedCopy | None, chosen: ComparedCopy, mending: Mending
+    copy: ComparedCopy | None, found: QuorumInspection, mending: Mending
 ) -> tuple[NodeAction, str]:
+    chosen = found.chosen
     if copy is None:
         return NodeAction.REPLACE, "its folder was not read and may have other records"
-    if copy.copy.running:
+    if copy.copy.node in found.running:
         return NodeAction.LEAVE_RUNNING, "all that it has is in the promoted folder"
     if copy.copy.log_damage:
         return NodeAction.REPLACE, "its log is damaged"
@@ -455,7 +481,7 @@ def _inputs(found: QuorumInspection) -> Iterator[dict[str, Any]]:
             "snapshots": [snapshot.path.name for snapshot in copy.snapshots],
             "running": copy.running,
         }
-    running = {one.copy.node for one in found.copies if one.copy.running}
+    running = found.running
     if isinstance(found.data, DataFindings):
         rows: dict[str, list[Any]] = {}
         for replica in found.data.found:
@@ -477,18 +503,18 @@ def _final_partitions(
     return {**final, **mended}
 
 
-def _ends(
+def _furthest(
     found: Sequence[FoundReplica], final: Mapping[tuple[UUID, int], PartitionMetadata]
-) -> dict[str, dict[str, object]]:
-    """Of each partition that brokers will see; logs outside its ISR count if the ISR has none."""
-    ranks: dict[str, tuple[bool, LogPosition, str]] = {}
+) -> dict[tuple[UUID, int], FoundReplica]:
+    """The longest log of the ISR of each partition; if no member was read, of its replicas."""
+    longest: dict[tuple[UUID, int], tuple[bool, LogPosition, FoundReplica]] = {}
     for one in found:
-        state = final.get((one.topic_id, one.partition.partition))
+        key = one.topic_id, one.partition.partition
+        state = final.get(key)
         if state is not None and one.broker in state.replicas:
-            rank = (one.broker in state.isr, one.end, kafka_id(one.topic_id))
-            name = str(one.partition)
-            ranks[name] = max(rank, ranks.get(name, rank))
-    return {name: {"topic_id": id_, "end": end.offset} for name, (_, end, id_) in ranks.items()}
+            rank = (one.broker in state.isr, one.end, one)
+            longest[key] = max(rank, longest.get(key, rank))
+    return {key: one for key, (_, _, one) in longest.items()}
 
 
 def _strays(
@@ -523,7 +549,14 @@ def _missing(
             yield from (f"log directory {kafka_id(one)} of b{broker}" for one in absent)
 
 
-def _unknown(found: QuorumInspection, state: Mapping[Key, Any], mending: Mending) -> Iterator[str]:
+def _unknown(
+    found: QuorumInspection,
+    state: Mapping[Key, Any],
+    mending: Mending,
+    *,
+    everything: bool,
+) -> Iterator[str]:
+    """*everything*: the data folders of all brokers were read."""
     yield (
         "Kafka does not store the metadata's high watermark: the last records of the copy may not "
         "have been committed."
@@ -552,11 +585,25 @@ def _unknown(found: QuorumInspection, state: Mapping[Key, Any], mending: Mending
     with_folder = {one.topic_id for one in data.found}
     bare = [name for key, name in state.items() if key[0] == "topic" and key[1] not in with_folder]
     if bare:
+        those = f"{len(bare):,} ({', '.join(sorted(bare)[:5])})"
+        if everything:
+            yield (
+                f"Topics without any folder: {those}. They come back empty; they may have been "
+                "deleted."
+            )
+        else:
+            yield (
+                f"Topics without a folder among those that were named: {those}. If no other log "
+                "directory has one, they come back empty."
+            )
+    made = [one for one in mending.partitions if one.before is None]
+    if made:
         yield (
-            f"Topics without any folder: {len(bare):,} ({', '.join(sorted(bare)[:5])}). They come "
-            "back empty; they may have been deleted."
+            f"How many replicas the new partitions had: {len(made):,}. They get the brokers that "
+            "have a folder of them. Compare their replication factor with that of the other "
+            "topics, and reassign."
         )
-    if data.unread and not any(one.copy.running for one in found.copies):
+    if data.unread and not found.running:
         yield f"Files and folders that could not be read: {len(data.unread):,} ({data.unread[0]})."
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -17,7 +18,7 @@ from breakglass.services.model import Unknown
 from breakglass.services.quorum.change_words import kafka_id
 from breakglass.services.quorum.comparison import Relation, compare_copies
 from breakglass.services.quorum.metadata_copy import VoterSet, read_copy
-from tests.kit.metadata_log import T0, MetadataLog, broker, noop, record, topic, voters
+from tests.kit.metadata_log import CLUSTER, T0, MetadataLog, broker, noop, record, topic, voters
 from tests.kit.program import Ended, breakglass
 from tests.unit.quorum.clusters import LEDGER, ORDERS, small_log
 from tests.unit.quorum.test_data_folders import Disks
@@ -206,6 +207,51 @@ def test_q16_a_log_that_is_no_member_of_the_isr_is_not_awaited(folders: Folders)
     assert folders.planned()["ends"]["orders-0"]["end"] == 40
 
 
+def test_q13_a_log_that_is_longer_than_that_of_the_isr_is_truncated_by_consent(
+    folders: Folders,
+) -> None:
+    folders.save(101, whole_log())
+    folders.disks.replica(1, 0, 90)
+    folders.disks.replica(2, 0, 40, epochs=((0, 0), (4, 30)))
+    document = folders.planned()
+    assert "truncate 1 log" in document["consent"]
+    (line,) = document["lost"]["truncated"]
+    assert "90 (epoch 0)" in line
+    assert "40 (epoch 4)" in line
+    assert "latest leader epoch is on 2" in document["mended"][0]
+
+
+def test_q13_a_topic_without_a_folder_may_have_one_that_was_not_named(folders: Folders) -> None:
+    log = whole_log()
+    log.add(*topic("ledger", LEDGER, (1, 2)))
+    folders.save(101, log)
+    folders.disks.replica(1, 0, 5, topic="fresh", topic_id=UUID(int=0x0C))
+    said = folders.planned()["unknown"]
+    assert any("If no other log directory has one" in line and "ledger" in line for line in said)
+    assert any(line.startswith("How many replicas the new partitions had: 1.") for line in said)
+
+
+def test_q15_an_empty_metadata_disk_gets_the_folder_and_meta_properties(folders: Folders) -> None:
+    """The commands of the step, word by word, where metadata.log.dir does not exist."""
+    folders.save(101, whole_log())
+    folders.disks.replica(1, 0, 5)
+    folders.planned()
+    ended = folders.prepare("--write", "--json")
+    assert ended.code == 0, ended.err
+    (step,) = [one for one in ended.document["steps"] if one["title"] == "Start b1"]
+    place = folders.root / "new" / "metadata"
+    shell = "\n".join(step["commands"]).replace("/METADATA_LOG_DIR_OF_B1", str(place))
+    for _ in range(2):
+        subprocess.run(["bash", "-euc", shell], check=True, timeout=60)
+    written = read_copy(place / "__cluster_metadata-0")
+    assert (written.node, written.cluster_id, written.damage) == (1, CLUSTER, ())
+    promoted = read_copy(folders.root / "out" / "__cluster_metadata-0")
+    assert written.end == promoted.end
+    assert isinstance(written.directory_id, str)
+    assert written.directory_id != promoted.directory_id
+    assert {one.name for one in place.iterdir()} == {"__cluster_metadata-0", "meta.properties"}
+
+
 @contextmanager
 def running(folder: Path) -> Iterator[None]:
     """A process holds the lock of *folder*, as its node does."""
@@ -242,9 +288,20 @@ def test_q13_a_broker_may_run_only_with_what_the_new_voter_has(folders: Folders)
     with running(one):
         refused = folders.plan()
         assert (refused.code, "while partitions are mended" in refused.err) == (3, True)
+    # The metadata folder is a copy, and the data folder that of a broker that runs.
+    with running(folders.disks.root / "2"):
+        refused = folders.plan()
+        assert (refused.code, "b2 runs" in refused.err) == (3, True)
+    folders.save(2, log)
+    with running(folders.disks.root / "2"):
+        refused = folders.plan()
+        assert (refused.code, "while partitions are mended" in refused.err) == (3, True)
 
 
-@pytest.mark.parametrize("voter", ["1@host:9093", "104", "x", "104@host", "104@:9093"])
+BEYOND = ["104@h:0", "104@h:65536", "104@h:9093:3", "2147483648@h:9093", "104@\x1b[31mh:9093"]
+
+
+@pytest.mark.parametrize("voter", ["1@host:9093", "104", "x", "104@host", "104@:9093", *BEYOND])
 def test_a_voter_that_is_a_broker_or_listens_nowhere_is_refused(
     voter: str, folders: Folders
 ) -> None:
