@@ -178,7 +178,7 @@ def _broker(
     also = ""
     if left:
         more = f" and {len(left) - SHOWN:,} more that the plan names" if left[SHOWN:] else ""
-        also = f" but those of {', '.join(left[:SHOWN])}{more}: {len(left):,} in all"
+        also = f" except for {len(left):,}: {', '.join(left[:SHOWN])}{more}"
     return MachineStep(
         node,
         f"Start {node.name}",

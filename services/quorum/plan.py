@@ -104,7 +104,8 @@ class QuorumPlan:
     inputs: tuple[Mapping[str, Any], ...]
     """What was read of each folder: where it ends."""
     ends: Mapping[str, Mapping[str, object]]
-    """Topic id, and where the longest log of the ISR ends, of brokers that do not run."""
+    """Of each partition the topic id, and end and last epoch of the longest log of its ISR. The
+    logs of brokers that run are not among them."""
     strays_before: tuple[str, ...]
     lost: int | Unknown
     """Records of the best copy that the chosen one lacks."""
@@ -323,7 +324,11 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         nodes=tuple(_nodes(found, mending, request.voter, voters, brokers)),
         inputs=tuple(_inputs(found)),
         ends={
-            str(one.partition): {"topic_id": kafka_id(one.topic_id), "end": one.end.offset}
+            str(one.partition): {
+                "topic_id": kafka_id(one.topic_id),
+                "end": one.end.offset,
+                "epoch": one.end.epoch,
+            }
             for one in furthest.values()
         },
         cuts=tuple(

@@ -185,7 +185,7 @@ def test_q13_a_topic_that_was_made_again_replaces_the_one_of_the_copy(folders: F
     assert "leave 1 stray" in document["consent"]
     (stray,) = document["lost"]["strays"]
     assert stray.startswith(f"{folders.disks.root}/2/orders-0: ")
-    assert document["ends"]["orders-0"] == {"topic_id": kafka_id(LEDGER), "end": 5}
+    assert document["ends"]["orders-0"] == {"topic_id": kafka_id(LEDGER), "end": 5, "epoch": 0}
     ended = folders.prepare("--write", "--json")
     assert ended.code == 0, ended.err
     (b2,) = [one for one in ended.document["steps"] if one["title"] == "Start b2"]
@@ -197,7 +197,7 @@ def test_q13_a_topic_that_may_have_been_made_again_is_given_up_by_name(folders: 
     given_up = f"give up topic orders with id {kafka_id(LEDGER)}"
     assert {given_up, "leave 2 strays"} <= {*document["consent"]}
     assert all("ends at 5" in line for line in document["lost"]["strays"])
-    assert document["ends"]["orders-0"] == {"topic_id": kafka_id(ORDERS), "end": 9}
+    assert document["ends"]["orders-0"] == {"topic_id": kafka_id(ORDERS), "end": 9, "epoch": 0}
 
 
 def test_q16_a_log_that_is_no_member_of_the_isr_is_not_awaited(folders: Folders) -> None:
