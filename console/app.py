@@ -11,11 +11,12 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import App, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.cache import LRUCache
@@ -23,6 +24,7 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.filter import LineFilter, NoColor
+from textual.keys import key_to_character
 from textual.screen import Screen
 from textual.theme import Theme
 from typing_extensions import override
@@ -151,8 +153,15 @@ WARNED_SECONDS = 10.0
 """For so long a warning is remembered: a second q after it leaves."""
 VERDICTS_SECONDS = 0.2
 """For so long the first verdicts are waited for before names are shown without them."""
+NO_KEYS: Mapping[str, str] = {}
 WORKER_THREADS = 24
 WORKER_NAME = "breakglass-worker"
+
+
+def key_name(key: str) -> str:
+    """Textual's name of a key that is written as its character."""
+    (binding,) = Binding.make_bindings([(key, "", "")])
+    return binding.key
 
 
 class BreakglassApp(App[None]):
@@ -198,9 +207,18 @@ class BreakglassApp(App[None]):
     ]
 
     def __init__(
-        self, context: Context, *, theme: str, themes: Iterable[Theme] = (), start: str = "offline"
+        self,
+        context: Context,
+        *,
+        theme: str,
+        themes: Iterable[Theme] = (),
+        start: str = "offline",
+        keys: Mapping[str, str] = NO_KEYS,
     ) -> None:
         super().__init__()
+        self._own = {key_name(default): key_name(own) for default, own in keys.items()}
+        """The operator's own key, by the default key that it replaces."""
+        self._default = {own: default for default, own in self._own.items()}
         self.stylesheet = KeptStylesheet(variables=self.get_css_variables())
         self.context = context
         self._refresher = Refresher(self, context)
@@ -237,8 +255,27 @@ class BreakglassApp(App[None]):
         return filters
 
     @override
+    async def on_event(self, event: events.Event) -> None:
+        """Take the operator's own keys for those that they replace, except where text is typed."""
+        typed = isinstance(event, events.Key) and not event.is_forwarded and self._own
+        if not typed or getattr(self.screen, "TAKES_PHRASES", False):
+            await super().on_event(event)
+            return
+        assert isinstance(event, events.Key)
+        writes = self.focused is not None and self.focused.check_consume_key
+        key = self._default.get(event.key, "" if event.key in self._own else event.key)
+        if writes and writes(event.key, event.character):
+            await super().on_event(event)
+        elif key and not (writes and key != event.key and writes(key, key_to_character(key))):
+            character = event.character if key == event.key else key_to_character(key)
+            await super().on_event(events.Key(key, character))
+
+    @override
     def get_key_display(self, binding: Binding) -> str:
-        """The key as it is written, in ASCII where the terminal has nothing else."""
+        """The operator's own key, in ASCII where the terminal has nothing else."""
+        own = self._own.get(binding.key)
+        if own is not None and not getattr(self.screen, "TAKES_PHRASES", False):
+            binding = replace(binding, key=own, key_display=None)
         shown = super().get_key_display(binding)
         plain = self.context.terminal.ascii_only and not shown.isascii()
         return binding.key if plain else shown

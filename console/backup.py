@@ -50,7 +50,7 @@ from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
 from breakglass.services.errors import ReadOnly, Refused, UsageError
 from breakglass.services.extras import need
-from breakglass.services.topic_backup.record import MAX_RECORD_BYTES, BytesAs, as_json
+from breakglass.services.topic_backup.record import MAX_RECORD_BYTES, BytesAs, as_json, is_text
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
@@ -510,10 +510,19 @@ def cat(
 
     reader = partition_of(source, max_record_bytes or MAX_RECORD_BYTES, key_of(key))
     indent = 2 if sys.stdout.isatty() and not json else None
+    replaced = 0
     try:
         for record in reader.records(start, end):
-            sys.stdout.write(dumps(as_json(record, bytes_as), indent=indent) + "\n")
+            line = dumps(as_json(record, bytes_as), indent=indent)
+            sys.stdout.write(line + "\n")
+            if bytes_as is BytesAs.UTF8 and "\\ufffd" in line and not is_text(record):
+                replaced += 1
     finally:
+        if replaced:
+            say(
+                f"{replaced:,} records have bytes that are not UTF-8, printed as U+FFFD: "
+                "--bytes base64 prints them"
+            )
         for left_out in reader.left_out[:MOST_SAID]:
             say(str(left_out))
         if len(reader.left_out) > MOST_SAID:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from breakglass.console.backup_status import passed_over
-from breakglass.console.exits import StopSignal
+from breakglass.console.exits import StopSignal, say_ready
 from breakglass.console.option_values import names_in, store_of
 from breakglass.console.options import (
+    NO_EVENTS,
     AsJsonLines,
+    EventOptions,
     KeyFrom,
     Master,
     Topics,
@@ -110,6 +112,7 @@ def run(
         ),
     ] = None,
     master: Master = "local[*,4]",
+    on_event: EventOptions = NO_EVENTS,
     as_json: AsJsonLines = False,
 ) -> None:
     """Back up topics in the Kafka Backup format, from where the last backup ended.
@@ -126,7 +129,7 @@ def run(
     snapshot and cluster.* are read, and each key without effect is named.
     """
     need("pipeline")
-    from breakglass.services.lag import LagAlarm
+    from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
     from breakglass.services.pipeline.backup import back_up, said
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.continuous import follow
@@ -156,7 +159,12 @@ def run(
     new = place is not None and not place.exists()
     if new_generation is NewGeneration.REPLACE:
         require_replaceable(settings.store, settings.form)
-    with StopSignal() as stop, Spark(master) as spark, connection.reading() as client:
+    with (
+        on_event.sending("backup run", lasting=bool(continuous)) as events,
+        StopSignal() as stop,
+        Spark(master) as spark,
+        connection.reading() as client,
+    ):
         spark.begin()
         access = connection.access()
         with progress(as_json=as_json, job=("backup", store)) as (tell, heard):
@@ -172,8 +180,13 @@ def run(
                 _say_left_out(report)
                 said(settings.store, report)
 
+            def lags(change: Behind | CaughtUpAgain) -> None:
+                heard(change)
+                events.lag(f"backup {store}", change)
+
             if continuous:
                 stop.armed()
+                say_ready()
                 followed = follow(
                     begin,
                     wanted,
@@ -181,7 +194,7 @@ def run(
                     lambda: stop.requested,
                     every=every / 1000,
                     told=told,
-                    lag=LagAlarm(heard),
+                    lag=LagAlarm(lags),
                 )
             else:
                 report = back_up(begin(Meter(tell)), wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,11 +13,13 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.evidence import say_acls
-from breakglass.console.exits import StopSignal
+from breakglass.console.exits import StopSignal, say_ready
 from breakglass.console.option_values import names_in
 from breakglass.console.options import (
+    NO_EVENTS,
     SECONDS,
     AsJson,
+    EventOptions,
     GoneBrokers,
     Seconds,
     VerifyContents,
@@ -106,6 +109,7 @@ def capture(
             shown="1GB",
         ),
     ] = GIGABYTE,
+    on_event: EventOptions = NO_EVENTS,
     as_json: AsJson = False,
 ) -> None:
     """Save what is known of the cluster in one file, for `breakglass bundle open`; only reads.
@@ -130,18 +134,22 @@ def capture(
         records_each=records,
     )
     access = replace(connection.noted_access(), contents=verify_contents)
-    capturing = Capture(access, asked)
-    try:
+    with ExitStack() as opened:
+        events = opened.enter_context(on_event.sending("bundle capture", lasting=watch))
+        capturing = Capture(access, asked)
+        opened.callback(capturing.close)
         if watch:
             from breakglass.services.bundle.following import BundleFolder, follow
 
+            def told(sentence: str) -> None:
+                say(sentence)
+                say_ready()
+
             ended = threading.Event()
             with BundleFolder(out, Keeping(keep, keep_bytes)) as folder, StopSignal():
-                follow(capturing, folder, every_ms / 1000, ended.wait, say)
+                follow(capturing, folder, every_ms / 1000, ended.wait, told, events.look)
         else:
             _once(capturing, out, as_json=as_json)
-    finally:
-        capturing.close()
 
 
 def _places(connection: Connection, stores: Sequence[str]) -> BackupPlaces:

@@ -186,7 +186,13 @@ def show_console(
     from breakglass.console.on_terminal import run_on_terminal
 
     with colors_left_to_the_theme():
-        app = make(context, theme=look.theme, themes=look.themes, start=start)
+        app = make(
+            context,
+            theme=look.theme,
+            themes=look.themes,
+            start=start,
+            keys=look.settings.keys,
+        )
     for problem in (*look.problems, *notices):
         app.notify(problem, severity="warning", markup=False)
     try:

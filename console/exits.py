@@ -19,6 +19,7 @@ import gc
 import os
 import select
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -213,6 +214,15 @@ def write_traceback(error: Exception) -> Path:
     with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as out:
         out.writelines(lines)
     return file
+
+
+def say_ready() -> None:
+    """Tell systemd, if it waits for that, that the program has started; later calls do nothing."""
+    address = os.environ.pop("NOTIFY_SOCKET", "")
+    if address:
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+            # An abstract address, which begins with NUL, is written with @.
+            notified.sendto(b"READY=1", f"\0{address[1:]}" if address[0] == "@" else address)
 
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

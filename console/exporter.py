@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,8 @@ import typer
 from breakglass import __version__
 from breakglass.console.commands import new_app
 from breakglass.console.options import (
+    NO_EVENTS,
+    EventOptions,
     GoneBrokers,
     Host,
     ListenPort,
@@ -34,6 +37,7 @@ from breakglass.services.regular_file import replace_regular
 
 if TYPE_CHECKING:
     from breakglass.console.web.listener import HttpListener
+    from breakglass.services.lag import Behind, CaughtUpAgain
     from breakglass.services.monitoring.watching import MonitoredPlaces, MonitoringWatch
 
 TOKEN = "BREAKGLASS_EXPORTER_TOKEN"  # noqa: S105 - the variable's name
@@ -79,6 +83,7 @@ def export(
             help="With --once: replace this file with the metrics.",
         ),
     ] = None,
+    on_event: EventOptions = NO_EVENTS,
 ) -> None:
     """Export metrics: what is offline and at risk, and how old backups and verifications are.
 
@@ -95,14 +100,23 @@ def export(
     from breakglass.services.monitoring.watching import MonitoringWatch
 
     listener = HttpListener.at(host, port, tls_certificate, tls_key)
-    watch = MonitoringWatch(
-        connection.noted_access(),
-        _places(connection, store or ()),
-        every / 1000,
-        (lambda *_: None) if once else (lambda source, change: say(f"{source}: {change}")),
-        gone,
-    )
-    try:
+    with ExitStack() as opened:
+        events = opened.enter_context(on_event.sending("serve metrics", lasting=not once))
+
+        def report(source: str, change: Behind | CaughtUpAgain) -> None:
+            if not once:
+                say(f"{source}: {change}")
+                events.lag(source, change)
+
+        watch = MonitoringWatch(
+            connection.noted_access(),
+            _places(connection, store or ()),
+            every / 1000,
+            report,
+            gone,
+            events.incident,
+        )
+        opened.callback(watch.close)
         if once:
             watch.look_once(patience.COMMAND)
             looks, now = watch.looks, now_ms()
@@ -118,8 +132,6 @@ def export(
                 raise typer.Exit(1)
         else:
             _serve(watch, listener, token_of(TOKEN, token_file))
-    finally:
-        watch.close()
 
 
 def _places(connection: Connection, store: Sequence[str]) -> MonitoredPlaces:

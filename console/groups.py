@@ -45,7 +45,7 @@ SOURCE = typer.Option(
     "--source",
     "--from",
     metavar="log:DIR|rescue:DIR",
-    help="Log folder of a broker that is down, or a rescue (repeatable).",
+    help="Log folder of a broker that is down, or a rescue if rescue:DIR is shown (repeatable).",
 )
 Sources = Annotated[list[str] | None, SOURCE]
 

@@ -42,7 +42,8 @@ def internal_topics(
             "--source",
             "--from",
             metavar="log:DIR|rescue:DIR",
-            help="Log folder of a broker that is down, or a rescue (repeatable).",
+            help="Log folder of a broker that is down, or a rescue if rescue:DIR is shown "
+            "(repeatable).",
         ),
     ] = None,
     while_running: WhileRunning = False,

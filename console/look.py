@@ -10,6 +10,9 @@ config folder are::
     verify-contents = "budget"    # or "full", "off": how far replicas are read before elections
     backups = ["/mnt/backups"]    # places of topic backups, beside those of the profile
 
+    [keys]
+    e = "f5"                      # F5 does what e did, and e does nothing
+
 A setting that cannot be used is reported and left out: a console that does not open helps nobody.
 They are read with tomllib and a dataclass, because pydantic would cost the first frame 0.1 s.
 """
@@ -17,10 +20,11 @@ They are read with tomllib and a dataclass, because pydantic would cost the firs
 from __future__ import annotations
 
 import os
+import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,6 +56,10 @@ class LookOptions:
 FILE = "console.toml"
 THEMES = "themes"
 """The folder of the user's own themes, beside the file."""
+KEY = re.compile(r"(?!,)[!-~]|f([1-9]|1[0-2])")
+"""A key that can be another, or take its place."""
+PIECES = frozenset("[ABCD")
+"""What is left of an arrow key that arrives in pieces."""
 SECONDS = (1.0, 3600.0)
 """Between two refreshes, at least and at most."""
 
@@ -68,6 +76,8 @@ class Settings:
     """Places of topic backups."""
     contents: Effort | None = None
     """How far the contents of replicas are read before they are proposed."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """The operator's own key, by the default key that it replaces."""
     problems: tuple[str, ...] = ()
     """What cannot be used, a sentence each."""
 
@@ -223,6 +233,20 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _keys(value: object) -> Mapping[str, str]:
+    """Only function keys, and keys that are replaced themselves, are sure to be free."""
+    if not isinstance(value, dict):
+        raise _Unusable("it is not a table of keys")
+    for default, own in value.items():
+        if not (isinstance(own, str) and KEY.fullmatch(default) and KEY.fullmatch(own)):
+            raise _Unusable(f"{default} = {own!r} does not name two keys, such as e and f5")
+        if own in PIECES or not (own[1:] or own in value):
+            raise _Unusable(f"{own!r} is not free: choose f1 to f12, or replace {own!r} as well")
+    if len({*value.values()}) < len(value):
+        raise _Unusable("two keys are replaced by the same one")
+    return value
+
+
 _KNOWN: dict[str, tuple[str, Callable[[object], object]]] = {
     "theme": ("theme", _text),
     "mouse": ("mouse", _switch),
@@ -230,4 +254,5 @@ _KNOWN: dict[str, tuple[str, Callable[[object], object]]] = {
     "refresh-seconds": ("refresh_seconds", _seconds),
     "backups": ("backups", _texts),
     "verify-contents": ("contents", _effort),
+    "keys": ("keys", _keys),
 }

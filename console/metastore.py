@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.exits import StopSignal
+from breakglass.console.exits import StopSignal, say_ready
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.metastore_log import (
     BackupFile,
@@ -39,6 +39,7 @@ from breakglass.console.options import (
     NO_CONSENT,
     AsJson,
     AsJsonLines,
+    EventOptions,
     GivenConsent,
     connected,
     connected_for_writing,
@@ -223,6 +224,18 @@ class OnDivergence(StrEnum):
     FAIL = "fail"
 
 
+@dataclass(frozen=True, slots=True)
+class FollowOptions(EventOptions):
+    """Whether a backup goes on, and who gets its events."""
+
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Keep watching until a signal asks to stop.")
+    ] = False
+
+
+NOT_FOLLOWED = FollowOptions()
+
+
 @with_log_format
 @connected
 def backup(
@@ -238,15 +251,13 @@ def backup(
             help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
         ),
     ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Keep watching until a signal asks to stop.")
-    ] = False,
     on_divergence: Annotated[
         OnDivergence,
         typer.Option(
             help="When topic and backup differ: begin a new file, or fail as ksqlDB does."
         ),
     ] = OnDivergence.NEW_FILE,
+    following: FollowOptions = NOT_FOLLOWED,
     as_json: AsJsonLines = False,
 ) -> None:
     """Back up a command topic, one line of key:value for each command (KLIP-31).
@@ -268,12 +279,17 @@ def backup(
             print(json.dumps({"schema": 1, "topic": settings.topic, "enabled": False}))
         say(told)
         return
-    tell = _telling(as_json=as_json)
+    print_event = _telling(as_json=as_json)
     folder = settings.location or default_folder() if store is None else local_folder(store)
     fail = on_divergence is OnDivergence.FAIL
-    job = BackupJob(settings.topic, folder, settings.style, follow, fail)
+    job = BackupJob(settings.topic, folder, settings.style, following.follow, fail)
     access = reaching(connection, config).access()
-    with StopSignal() as stop:
+    with following.sending("ksql backup", lasting=following.follow) as events, StopSignal() as stop:
+
+        def tell(event: Event) -> None:
+            print_event(event)
+            events.heard(event.kind, str(event), settings.topic)
+
         stop.armed()
         outcome = run_backup(access, job, tell, lambda: stop.requested)
     if as_json:
@@ -299,6 +315,7 @@ def _telling(*, as_json: bool) -> Callable[[Event], None]:
             sys.stdout.flush()
         else:
             say(f"{'ALARM: ' if event.kind == 'alarm' else ''}{event}")
+        say_ready()
 
     return tell
 

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import is_dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
@@ -31,14 +32,17 @@ from typer.main import get_command
 from breakglass.console import completion
 from breakglass.console.help import CONNECTION, HelpedCommand
 from breakglass.console.option_values import Consent, amount, broker_ids, names_in
-from breakglass.console.output import LogFormat, log_as, waits_said
+from breakglass.console.output import LogFormat, log_as, say, waits_said
 from breakglass.console.wiring import Connection
+from breakglass.services.errors import UsageError
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.session import Effort
 from breakglass.services.words.amounts import duration_ms, rate_bytes, size_bytes
 
 if TYPE_CHECKING:
     from typer._click import Context
+
+    from breakglass.services.monitoring.events import Events
 
 Gone = Annotated[
     list[str] | None,
@@ -302,6 +306,41 @@ def _rescue(
     return RescueChoice(without_rescue, store)
 
 
+@dataclass(frozen=True, slots=True)
+class EventOptions:
+    """Who gets the events of a command that runs until a signal."""
+
+    on_event: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--on-event",
+            metavar="URL|COMMAND",
+            help="Send each event as JSON: by POST to a URL, or to the standard input of a "
+            "command (repeatable).",
+        ),
+    ] = None
+    event_secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--event-secret-file",
+            metavar="FILE",
+            help="Secret that signs events for a URL (HMAC-SHA256), readable by you alone.",
+        ),
+    ] = None
+
+    def sending(self, command: str, *, lasting: bool = True) -> AbstractContextManager[Events]:
+        """What sends the events of *command*, which has to be *lasting*.
+
+        Raises: UsageError, Refused.
+        """
+        from breakglass.services.monitoring.events import sending
+
+        if self.on_event and not lasting:
+            raise UsageError("--on-event is for a command that runs until a signal")
+        return sending(command, self.on_event or (), self.event_secret_file, say)
+
+
+NO_EVENTS = EventOptions()
 GoneBrokers = Annotated[tuple[int, ...], _brokers_gone]
 TopicNames = Annotated[tuple[str, ...], _topic_names]
 Seconds = Annotated[float, _seconds]

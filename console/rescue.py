@@ -61,7 +61,8 @@ class RescueRequest:
             "--source",
             "--from",
             metavar="log:DIR",
-            help="Log folder of a broker that is down, or a rescue (repeatable).",
+            help="Log folder of a broker that is down, or a rescue if rescue:DIR is shown "
+            "(repeatable).",
         ),
     ] = None
     before_return: Annotated[

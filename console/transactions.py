@@ -43,7 +43,8 @@ Sources = Annotated[
         "--source",
         "--from",
         metavar="log:DIR|rescue:DIR",
-        help="Log folder of a broker that is down, or a rescue (repeatable).",
+        help="Log folder of a broker that is down, or a rescue if rescue:DIR is shown "
+        "(repeatable).",
     ),
 ]
 

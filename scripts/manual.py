@@ -20,6 +20,8 @@ from scripts.cli_reference import commands
 if TYPE_CHECKING:
     from typer._click import Context
 
+UNITS = "systemd/"
+"""The folder of share that nothing is written into."""
 SHARE = Path(__file__).resolve().parent.parent / "share"
 PROGRAM = "breakglass"
 PAGE = "man/man1/breakglass.1"
@@ -40,7 +42,7 @@ EXIT_CODES = {
 
 
 def files() -> dict[str, str]:
-    """What each file below ``share`` holds."""
+    """What each file below ``share`` holds, except the units."""
     scripts = {
         path: get_completion_script(
             prog_name=PROGRAM, complete_var=f"_{PROGRAM.upper()}_COMPLETE", shell=shell
@@ -134,6 +136,7 @@ def main(arguments: list[str]) -> int:
     """Write the files, or with ``--check`` compare; returns the exit code."""
     wanted = files()
     there = {str(path.relative_to(SHARE)) for path in SHARE.rglob("*") if path.is_file()}
+    there = {name for name in there if not name.startswith(UNITS)}
     stale = [
         name
         for name, content in wanted.items()

@@ -32,6 +32,7 @@ from aiohttp import hdrs, web, web_response
 from aiohttp.http_exceptions import HttpProcessingError
 from typing_extensions import override
 
+from breakglass.console.exits import say_ready
 from breakglass.console.output import say
 from breakglass.services import patience
 from breakglass.services.connection.properties import read_private, require_own
@@ -321,6 +322,7 @@ async def serve_until(
                 ) from None
             accepting += [loop.create_task(_accept(one, waiting, take)) for one in sockets]
             started(sockets[0].getsockname()[1])
+            say_ready()
             await stopped.wait()
         finally:
             for task in accepting:

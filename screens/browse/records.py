@@ -529,7 +529,7 @@ class RecordsScreen(PagedPairs[BrowseSubject]):
             self.app.push_screen(
                 Prompt(
                     f"Write {len(marked):,} records",
-                    about="A file that ends with .jsonl, or the folder of a new backup.",
+                    about="A file ending in .jsonl, .json or .csv, or the folder of a new backup.",
                 ),
                 self._export_to,
             )

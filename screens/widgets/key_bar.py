@@ -109,7 +109,8 @@ class KeyBar(Widget):
         if active is not None and active.enabled and self.size.width >= REFRESH_WIDTH:
             name = self.app.get_key_display(active.binding)
             ending.append(f" {name} refresh", role_style(self.app, Role.KEY))
-        return ending.append(" ? help", role_style(self.app, Role.KEY))
+        name = self.app.get_key_display(Binding(HELP, "help", key_display="?"))
+        return ending.append(f" {name} help", role_style(self.app, Role.KEY))
 
     def _shown(self) -> Iterator[tuple[Binding, bool]]:
         told: set[str] = set()

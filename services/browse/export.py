@@ -1,12 +1,15 @@
-"""Writes records that were marked: as JSON lines, or as a backup in the Kafka Backup format."""
+"""Writes records that were marked: as JSON lines, JSON, CSV, or as a Kafka Backup."""
 
 from __future__ import annotations
 
+import base64
+import csv
 import json
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 from breakglass.services.browse.query import WHOLE
 from breakglass.services.divergence.entry import Content, RecordEntry
@@ -16,10 +19,17 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import BytesAs, as_json
+from breakglass.services.topic_backup.record import BytesAs, as_json, is_text
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
-JSON_LINES = (".jsonl", ".ndjson")
+JSON_LINES, ARRAY, CSV = (".jsonl", ".ndjson"), ".json", ".csv"
+COLUMNS = (
+    *("offset", "timestamp_type", "timestamp", "key", "key_encoding"),
+    *("value", "value_encoding", "headers"),
+)
+"""Of a CSV file; the headers are JSON."""
+FORMULA = ("=", "+", "-", "@")
+"""Spreadsheets execute text that begins with one of these."""
 
 
 def export(
@@ -27,8 +37,8 @@ def export(
 ) -> int:
     """Write the records at the offsets *marked* to *to*; return how many were written.
 
-    A file name that ends like one of JSON lines makes a JSON lines file, in which bytes that are
-    not UTF-8 are base64. Any other name is the folder of a new backup.
+    The end of a file name chooses JSON lines, JSON or CSV, in which bytes that are not UTF-8 are
+    base64, marked as such. Any other name is the folder of a new backup.
 
     Raises:
         UsageError: *to* exists already.
@@ -37,14 +47,11 @@ def export(
     if os.path.lexists(to):
         raise UsageError(f"{to} is there already: name another file or folder.")
     records = records_at(source, marked, reading)
-    if to.suffix in JSON_LINES:
-        number = 0
+    if to.suffix in (*JSON_LINES, ARRAY, CSV):
         with storage_errors(str(to)):
             descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                for number, record in enumerate(records, 1):  # noqa: B007 -- used after the loop
-                    file.write(json.dumps(_document(record)) + "\n")
-        return number
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+                return _write(file, to.suffix, records)
     with TopicWriter(to, TopicIdentity(partition.topic)) as writer:
         written = writer.partition(partition.partition)
         number = 0
@@ -52,6 +59,56 @@ def export(
             written.append(record)
         writer.commit()
     return number
+
+
+def _write(file: TextIO, form: str, records: Iterator[Record]) -> int:
+    """Write each record as the end of a file's name says; return how many were written."""
+    number = 0
+    table = csv.DictWriter(file, COLUMNS)
+    if form == CSV:
+        table.writeheader()
+    for number, record in enumerate(records, 1):
+        if form == CSV:
+            row = _plain(record, acts=False)
+            table.writerow({**row, "headers": json.dumps(row["headers"])})
+        elif form == ARRAY:
+            file.write(f"{',' if number > 1 else '['}\n{json.dumps(_plain(record, acts=True))}")
+        else:
+            file.write(json.dumps(_document(record)) + "\n")
+    if form == ARRAY:
+        file.write("\n]\n" if number else "[]\n")
+    return number
+
+
+def _plain(record: Record, *, acts: bool) -> dict[str, object]:
+    """*record*, each content with its encoding.
+
+    Unless it *acts*, text that could act in a terminal or a spreadsheet is base64.
+    """
+
+    def encoded(name: str, content: bytes | None) -> dict[str, str | None]:
+        if content is None:
+            return {name: None, f"{name}_encoding": None}
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            pass
+        else:
+            shown = text.replace("\n", "").replace("\t", "")
+            if acts or (shown.isprintable() and not text.lstrip().startswith(FORMULA)):
+                return {name: text, f"{name}_encoding": BytesAs.UTF8}
+        return {name: base64.b64encode(content).decode(), f"{name}_encoding": BytesAs.BASE64}
+
+    return {
+        "offset": record.offset,
+        "timestamp_type": record.timestamp_type.name.lower(),
+        "timestamp": record.timestamp,
+        **encoded("key", record.key),
+        **encoded("value", record.value),
+        "headers": [
+            {**encoded("key", key), **encoded("value", value)} for key, value in record.headers
+        ],
+    }
 
 
 def record_text(entry: RecordEntry) -> str | None:
@@ -62,7 +119,7 @@ def record_text(entry: RecordEntry) -> str | None:
 
 
 def _document(record: Record) -> dict[str, object]:
-    form = BytesAs.UTF8 if _is_text(record) else BytesAs.BASE64
+    form = BytesAs.UTF8 if is_text(record) else BytesAs.BASE64
     return {"bytes": form.value, **as_json(record, form)}
 
 
@@ -96,13 +153,3 @@ def _record(entry: RecordEntry) -> Record:
 
 def _bytes(content: Content | None) -> bytes | None:
     return None if content is None else content.kept
-
-
-def _is_text(record: Record) -> bool:
-    parts = [record.key, record.value, *(part for pair in record.headers for part in pair)]
-    try:
-        for one in parts:
-            (one or b"").decode()
-    except UnicodeDecodeError:
-        return False
-    return True

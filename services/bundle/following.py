@@ -140,11 +140,12 @@ def follow(
     every: float,
     wait: Callable[[float], bool],
     tell: Callable[[str], None],
+    seen: Callable[[Incident | BreakglassError], object] = lambda _: None,
 ) -> None:
     """Look at the cluster until *wait*, which takes seconds, returns true; save what changed.
 
     A bundle of an unchanged state is saved every *every* seconds. What cannot be saved is reported,
-    and tried again.
+    and tried again. *seen* gets what each look found.
 
     Raises:
         BreakglassError: the cluster cannot be read at all, for another reason than silence.
@@ -153,6 +154,7 @@ def follow(
     first = True
     while True:
         found = _found(capture, first=first)
+        seen(found)
         state, complete = state_of(found), isinstance(found, Incident) and found.complete
         now, first = time.monotonic(), False
         if state != before or (complete and not whole) or now - saved_at >= every:

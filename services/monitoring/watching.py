@@ -417,10 +417,14 @@ class MonitoringWatch:
         seconds: float,
         report: Reported,
         gone: Collection[int] = (),
+        seen: Callable[[Incident], object] = lambda _: None,
     ) -> None:
-        """Look at each source every so many *seconds*; asks nobody yet."""
+        """Look at each source every so many *seconds*; asks nobody yet.
+
+        *seen* gets each step of the cluster's reading.
+        """
         self._access, self._seconds = access, seconds
-        self._report = report
+        self._report, self._seen = report, seen
         self._watch = IncidentWatch(access, gone=gone)
         self._incident: Incident | None = None
         self._monitor = Monitor()
@@ -522,6 +526,7 @@ class MonitoringWatch:
         try:
             for number, incident in enumerate(self._watch.read(self._incident)):
                 self._incident = incident
+                self._seen(incident)
                 if number == 0:
                     self._monitor.seen(incident.snapshot)
                 figures = IncidentFigures.of(incident)

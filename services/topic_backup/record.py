@@ -218,3 +218,14 @@ def as_json(record: Record, form: BytesAs) -> dict[str, Any]:
 
 def _shown(content: bytes | None, form: BytesAs) -> str | None:
     return None if content is None else form.show(content)
+
+
+def is_text(record: Record) -> bool:
+    """Whether every key, value and header of *record* is UTF-8."""
+    parts = [record.key, record.value, *(part for pair in record.headers for part in pair)]
+    try:
+        for one in parts:
+            (one or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True

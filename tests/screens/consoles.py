@@ -9,7 +9,7 @@ from typing import Any, cast
 from textual.message import Message
 from textual.pilot import Pilot
 
-from breakglass.console.app import BreakglassApp
+from breakglass.console.app import NO_KEYS, BreakglassApp
 from breakglass.console.checkpoint_text import CommandText
 from breakglass.screens.context import Context, Known
 from breakglass.screens.terminal import Terminal
@@ -68,6 +68,7 @@ def console_on(
     start: str = "offline",
     state_folder: Path | None = None,
     clock: Callable[[], float] = time.monotonic,
+    keys: Mapping[str, str] = NO_KEYS,
 ) -> BreakglassApp:
     """A console whose refreshes give *readings*; it begins on the screen *start*.
 
@@ -83,7 +84,7 @@ def console_on(
         clock=clock,
         known=Known(interval=FAR_AWAY),
     )
-    return BreakglassApp(context, theme=theme, start=start)
+    return BreakglassApp(context, theme=theme, start=start, keys=keys)
 
 
 @dataclass

@@ -38,6 +38,8 @@ EXPECTED: dict[int, tuple[str, ...]] = {
 }
 """The alerts that fire, by the minute of the incident; each stage lasts ten."""
 KEPT = Path(__file__).parents[2] / "golden" / "exporter"
+EVENTS = "events.jsonl"
+"""What a command was told meanwhile."""
 SERVING = "Serving "
 SECONDS = 600.0
 
@@ -103,7 +105,10 @@ def play_incident(folder: Path) -> dict[str, str]:
     scenarios = (REPLACED_DISK, DIVERGED)
     with (
         raise_lab(folder / "lab", scenarios, tethered=True) as cluster,
-        exporting(cluster.bootstrap_servers, folder / "state", "--store", str(backups)) as exporter,
+        exporting(
+            *(cluster.bootstrap_servers, folder / "state", "--store", str(backups)),
+            *("--on-event", f"tee -a {folder / EVENTS}"),
+        ) as exporter,
     ):
         answers["healthy"] = exporter.until(_healthy, "figures of a whole cluster")
         play(cluster, scenarios)

@@ -1,9 +1,12 @@
 """The tree of a place, queries, searches and exports."""
 
 import base64
+import csv
 import json
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -236,6 +239,49 @@ def test_json_lines_hold_records_for_the_owner_alone(source: BackupSource, tmp_p
     assert (odd["bytes"], odd["key"]) == ("base64", None)
     assert base64.b64decode(odd["value"]) == b"\xff\x00"
     assert stat.S_IMODE(to.stat().st_mode) == 0o600
+
+
+def contents(found: dict[str, Any]) -> list[bytes | None]:
+    """The key and the value of an exported record or header, as its encodings say."""
+    decode: dict[str, Callable[[str], bytes]] = {"utf8": str.encode, "base64": base64.b64decode}
+    return [
+        decode[found[f"{name}_encoding"]](found[name]) if found[f"{name}_encoding"] else None
+        for name in ("key", "value")
+    ]
+
+
+def test_json_and_csv_have_each_byte_with_its_encoding_and_tell_null_from_empty(
+    source: BackupSource, tmp_path: Path
+) -> None:
+    for name in ("marked.json", "marked.csv"):
+        assert export(source, ORDERS, {6, 5, 1}, tmp_path / name, READING) == 3
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    found: list[dict[str, Any]] = json.loads((tmp_path / "marked.json").read_text())
+    with (tmp_path / "marked.csv").open(newline="") as file:
+        table: list[dict[str, Any]] = list(csv.DictReader(file))
+    assert [one["offset"] for one in found] == [int(row["offset"]) for row in table] == [1, 5, 6]
+    for one, row in zip(found, table, strict=True):
+        row["headers"] = json.loads(row["headers"])
+        assert contents(one) == contents(row)
+        assert one["headers"] == row["headers"]
+    odd = found[-1]
+    assert (odd["key"], odd["key_encoding"], odd["value_encoding"]) == (None, None, "base64")
+    assert contents(odd) == [None, b"\xff\x00"]
+    assert [contents(header) for header in odd["headers"]] == [[b"h", None], [b"h", b""]]
+
+
+@pytest.mark.parametrize(
+    "value", [b"=1+1", b" @SUM(A1)", b"\x1b[2J", "\u202eexe".encode(), b"\xff"]
+)
+def test_a_table_has_nothing_that_acts_and_loses_nothing(value: bytes, tmp_path: Path) -> None:
+    records = [plain(0, value=value), plain(1, value=b'a "b",\n\tc')]
+    source = open_backup("x", LocalFolder(back_up(tmp_path / "b", records)), 0)
+    to = tmp_path / "marked.csv"
+    assert export(source, ORDERS, {0, 1}, to, READING) == 2
+    with to.open(newline="") as file:
+        acting, harmless = csv.DictReader(file)
+    assert (acting["value_encoding"], contents(acting)[1]) == ("base64", value)
+    assert (harmless["value_encoding"], harmless["value"]) == ("utf8", 'a "b",\n\tc')
 
 
 def test_a_folder_becomes_a_backup_of_those_records(source: BackupSource, tmp_path: Path) -> None:

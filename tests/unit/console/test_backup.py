@@ -48,7 +48,9 @@ def test_cat_shows_bytes_in_the_form_asked_for_and_nothing_that_a_terminal_obeys
 ) -> None:
     one = plain(0)._replace(key=None, value=b"\xffa", headers=((b"\xffa", None), (b"", b"")))
     topic = back_up(tmp_path, [one, plain(1, value=b"\x1b]0;owned\x07\n\xe2\x80\xae")])
-    first, second = backup("cat", f"{topic}/0", "--bytes", form).out.splitlines()
+    result = backup("cat", f"{topic}/0", "--bytes", form)
+    assert ("1 records have bytes that are not UTF-8" in result.err) == (form == "utf8")
+    first, second = result.out.splitlines()
     printed = json.loads(first)
     assert (printed["key"], printed["value"]) == (None, shown)
     assert printed["headers"] == [[shown, None], ["", ""]]

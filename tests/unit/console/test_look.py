@@ -19,8 +19,10 @@ def test_every_setting_is_read_and_without_a_file_there_are_none(tmp_path: Path)
     content = (
         b'theme = "nord"\nmouse = false\nascii = true\nrefresh-seconds = 5\n'
         b'backups = ["/mnt/a", "/mnt/b"]\nverify-contents = "off"\n'
+        b'[keys]\ne = "f5"\n"?" = "d"\nd = "f12"\n'
     )
-    settings = Settings("nord", False, True, 5.0, ("/mnt/a", "/mnt/b"), Effort.OFF)
+    keys = {"e": "f5", "?": "d", "d": "f12"}
+    settings = Settings("nord", False, True, 5.0, ("/mnt/a", "/mnt/b"), Effort.OFF, keys)
     assert written(tmp_path, content) == settings
 
 
@@ -30,6 +32,9 @@ def test_every_setting_is_read_and_without_a_file_there_are_none(tmp_path: Path)
         *(f"backups = {places}" for places in ('"/mnt/a"', "[1]", "{}")),
         *(f"refresh-seconds = {s}" for s in ("0", "0.5", "3601", "nan", "inf", "true", '"5"')),
         *('mouse = "yes"', "mouze = true"),
+        *(f"keys = {keys}" for keys in ("true", "{ e = 5 }", '{ enter = "f5" }', '{ e = "esc" }')),
+        *(f"keys = {keys}" for keys in ('{ e = "d" }', '{ e = "A", A = "e" }', '{ e = "f13" }')),
+        'keys = { e = "f5", d = "f5" }',
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named_and_leaves_the_others(
