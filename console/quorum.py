@@ -32,7 +32,7 @@ from breakglass.console.output import (
     say,
 )
 from breakglass.console.wiring import Connection, deadline_after
-from breakglass.services.model import Unknown
+from breakglass.services.model import Unknown, kafka_id
 from breakglass.services.patience import REQUEST
 from breakglass.services.quorum.machine_steps import ServiceManager
 from breakglass.services.words.moments import time_text
@@ -492,8 +492,6 @@ def _copy(one: ComparedCopy) -> dict[str, Any]:
 
 def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
     """What the plan brings back, what is lost, and what cannot be known."""
-    from breakglass.services.quorum.change_words import kafka_id
-
     copy, voter, replaced = plan.copy, plan.request.voter, plan.mending.replaced
     kind = "dynamic" if plan.dynamic else "static"
     yield (
@@ -518,7 +516,7 @@ def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
             [f"{one.partition}: {one.why}" for one in plan.mending.partitions],
         ),
         (
-            "Topics that were deleted and made again after the copy ended, and are made anew",
+            "Topics that were deleted and made again after the copy ended, and are made again",
             [f"{name}: the copy has id {kafka_id(id_)}" for name, id_ in replaced.items()],
         ),
         ("Folders that brokers will rename to -stray", [*map(str, plan.strays)]),

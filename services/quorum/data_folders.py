@@ -21,8 +21,7 @@ from uuid import UUID
 
 from breakglass.services.divergence.log_source import LogSource, open_log
 from breakglass.services.errors import BreakglassError, MalformedMessage
-from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.quorum.change_words import kafka_id
+from breakglass.services.model import TopicPartition, Unknown, kafka_id
 from breakglass.services.quorum.image import TOPIC_SETTINGS, Key, PartitionMetadata
 from breakglass.services.quorum.metadata_copy import LogPosition
 from breakglass.services.recovery.rescue.broker_folder import (
@@ -353,9 +352,16 @@ class Mending:
     replaced: Mapping[str, UUID] = field(default_factory=dict)
     """Topics of the copy that were deleted and made again after it ended, by their old ids."""
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Of the replaced topics: a deletion removes them."""
+    """Those of the replaced topics: a deletion removes them."""
     rivals: tuple[str, ...] = ()
     """Topics that are given up, though no copy shows their deletion, for another of their name."""
+
+    def applied_to(self, state: Mapping[Key, Any]) -> dict[tuple[UUID, int], PartitionMetadata]:
+        """Each partition as brokers will see it, by topic id and number."""
+        known = {key[1:]: one for key, one in state.items() if key[0] == "partition"}
+        kept = {key: one for key, one in known.items() if key[0] not in self.replaced.values()}
+        mended = {(one.topic_id, one.partition.partition): one.after for one in self.partitions}
+        return {**kept, **mended}
 
 
 def mend(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 from uuid import UUID, uuid5
 
-from breakglass.services.quorum.change_words import kafka_id
+from breakglass.services.model import kafka_id
 from breakglass.services.recovery.rescue.broker_folder import METADATA_LOG
 
 if TYPE_CHECKING:
@@ -159,7 +159,10 @@ def _broker(
     own, meta = f'"$METADATA_DIR/{METADATA_FOLDER}"', '"$METADATA_DIR/meta.properties"'
     empty = node.data and not node.folder
     owner = shlex.quote(str(node.data[0])) if empty else '"$METADATA_DIR"'
-    lines = meta_lines(plan.cluster_id, node.node, _directory_id(plan, node.node))
+    # An id that no directory has, the same each time. Kafka has none that begin with a dash.
+    drawn = (uuid5(plan.request.voter.directory_id, f"{node.node} {one}") for one in count())
+    directory = next(one for one in drawn if not kafka_id(one).startswith("-"))
+    lines = meta_lines(plan.cluster_id, node.node, directory)
     written = " ".join(map(shlex.quote, lines))
     if node.action is NodeAction.REPLACE:
         commands = (
@@ -195,12 +198,6 @@ def meta_lines(cluster_id: str, node: int, directory_id: UUID) -> tuple[str, ...
     """The lines of the meta.properties of a log directory."""
     ids = f"cluster.id={cluster_id}", f"node.id={node}"
     return ("version=1", *ids, f"directory.id={kafka_id(directory_id)}")
-
-
-def _directory_id(plan: QuorumPlan, node: int) -> UUID:
-    """An id that no directory has, the same each time; Kafka has none that begin with a dash."""
-    drawn = (uuid5(plan.request.voter.directory_id, f"{node} {number}") for number in count())
-    return next(one for one in drawn if not kafka_id(one).startswith("-"))
 
 
 def _variables(node: NodeStep, digest: str, out: Path) -> tuple[str, ...]:

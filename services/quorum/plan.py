@@ -25,8 +25,7 @@ from breakglass.services.errors import (
     UnsupportedSchema,
     UsageError,
 )
-from breakglass.services.model import Unknown
-from breakglass.services.quorum.change_words import kafka_id
+from breakglass.services.model import Unknown, kafka_id
 from breakglass.services.quorum.comparison import ComparedCopy, Relation
 from breakglass.services.quorum.data_folders import (
     DataFindings,
@@ -104,8 +103,8 @@ class QuorumPlan:
     inputs: tuple[Mapping[str, Any], ...]
     """What was read of each folder: where it ends."""
     ends: Mapping[str, Mapping[str, object]]
-    """Of each partition the topic id, and end and last epoch of the longest log of its ISR. The
-    logs of brokers that run are not among them."""
+    """The topic id of each partition, and end and last epoch of the longest log in its ISR. The
+    logs of brokers that run do not count."""
     strays_before: tuple[str, ...]
     lost: int | Unknown
     """Records of the best copy that the chosen one lacks."""
@@ -286,7 +285,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     deleted = {topic for one in found.copies if one.proved for topic in one.copy.deleted}
     copy_ms = chosen.copy.newest_ms if isinstance(chosen.copy.newest_ms, int) else 0
     mending = mend(state, ended, whole, directories, deleted, copy_ms)
-    final = _final_partitions(state, mending)
+    final = mending.applied_to(state)
     furthest = _furthest(ended, final)
     # The voters before the loss, by the best copy that names any.
     sets = [one.voters for one in copies if isinstance(one.voters, VoterSet)]
@@ -496,16 +495,6 @@ def _inputs(found: QuorumInspection) -> Iterator[dict[str, Any]]:
             rows.setdefault(str(replica.path.parent), []).append(row)
         for path, listed in sorted(rows.items()):
             yield {"path": path, "replicas": len(listed), "ends": digest_of(sorted(listed))}
-
-
-def _final_partitions(
-    state: Mapping[Key, Any], mending: Mending
-) -> dict[tuple[UUID, int], PartitionMetadata]:
-    """Each partition as brokers will see it, by topic id and number."""
-    known = {key[1:]: one for key, one in state.items() if key[0] == "partition"}
-    final = {key: one for key, one in known.items() if key[0] not in mending.replaced.values()}
-    mended = {(one.topic_id, one.partition.partition): one.after for one in mending.partitions}
-    return {**final, **mended}
 
 
 def _furthest(

@@ -11,8 +11,7 @@ from breakglass.services.errors import Unreachable
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.replicas.epoch_ends import EpochAnswer, read_epoch_ends
 from breakglass.services.kafka.replicas.list_offsets import DEBUGGING_REPLICA, read_leader_ends
-from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.quorum.change_words import kafka_id
+from breakglass.services.model import TopicPartition, Unknown, kafka_id
 from breakglass.services.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.model import TopicPartition
-from breakglass.services.quorum.change_words import kafka_id
+from breakglass.services.model import TopicPartition, kafka_id
 from breakglass.services.quorum.data_folders import (
     DataFindings,
     FoundReplica,

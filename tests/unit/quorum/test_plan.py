@@ -14,8 +14,7 @@ from uuid import UUID
 
 import pytest
 
-from breakglass.services.model import Unknown
-from breakglass.services.quorum.change_words import kafka_id
+from breakglass.services.model import Unknown, kafka_id
 from breakglass.services.quorum.comparison import Relation, compare_copies
 from breakglass.services.quorum.metadata_copy import VoterSet, read_copy
 from tests.kit.metadata_log import CLUSTER, T0, MetadataLog, broker, noop, record, topic, voters

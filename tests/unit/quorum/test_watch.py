@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from breakglass.services.model import PartitionState, TopicPartition, Unknown
-from breakglass.services.quorum.change_words import kafka_id
+from breakglass.services.model import PartitionState, TopicPartition, Unknown, kafka_id
 from breakglass.services.quorum.watch import ReturnProgress, judge_return
 from breakglass.services.snapshot import (
     Broker,
