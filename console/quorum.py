@@ -516,7 +516,7 @@ def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
             [f"{one.partition}: {one.why}" for one in plan.mending.partitions],
         ),
         (
-            "Topics that were deleted and made again after the copy ended, and are made again",
+            "Topics of the copy that newer topics with the same name replace",
             [f"{name}: the copy has id {kafka_id(id_)}" for name, id_ in replaced.items()],
         ),
         ("Folders that brokers will rename to -stray", [*map(str, plan.strays)]),

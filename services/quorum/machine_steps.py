@@ -178,10 +178,11 @@ def _broker(
     folders = node.data or ((node.folder.parent,) if node.folder else ())
     named = " ".join(shlex.quote(str(one)) for one in folders) or "EACH_OF_ITS_LOG_DIRS"
     left = sorted(one.path.name for one in plan.strays if one.path.parent in folders)
-    also = ""
+    then = "this prints no folder that was not there before"
     if left:
         more = f" and {len(left) - SHOWN:,} more that the plan names" if left[SHOWN:] else ""
-        also = f" except for {len(left):,}: {', '.join(left[:SHOWN])}{more}"
+        those = "this partition" if len(left) == 1 else f"these {len(left):,} partitions"
+        then = f"any new folder that this prints is of {those}: {', '.join(left[:SHOWN])}{more}"
     return MachineStep(
         node,
         f"Start {node.name}",
@@ -189,8 +190,7 @@ def _broker(
         (quorum_setting(plan),),
         _START[manager],
         (f"find {named} -maxdepth 1 -name '*-stray'",),
-        "Go on when the broker has started and this prints no folder that was not there before"
-        f"{also}.",
+        f"Go on when the broker has started and {then}.",
     )
 
 
