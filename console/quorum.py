@@ -32,7 +32,7 @@ from breakglass.console.output import (
     say,
 )
 from breakglass.console.wiring import Connection, deadline_after
-from breakglass.services.model import Unknown
+from breakglass.services.model import Unknown, kafka_id
 from breakglass.services.patience import REQUEST
 from breakglass.services.quorum.machine_steps import ServiceManager
 from breakglass.services.words.moments import time_text
@@ -304,6 +304,7 @@ def _compared(one: ComparedCopy) -> str:
         return (
             f"{path} forks from the best copy at offset {one.fork.offset:,}: the best copy has "
             f"{best}, this one {own}."
+            + (" One of the two is damaged: no CRC covers an epoch." * one.fork.same_records)
         )
     if not one.proved:
         return (
@@ -491,7 +492,7 @@ def _copy(one: ComparedCopy) -> dict[str, Any]:
 
 def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
     """What the plan brings back, what is lost, and what cannot be known."""
-    copy, voter = plan.copy, plan.request.voter
+    copy, voter, replaced = plan.copy, plan.request.voter, plan.mending.replaced
     kind = "dynamic" if plan.dynamic else "static"
     yield (
         f"Controller {voter} leads alone ({kind} quorum), from {copy.path}: log end "
@@ -514,8 +515,17 @@ def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
             "Mended by the data folders",
             [f"{one.partition}: {one.why}" for one in plan.mending.partitions],
         ),
-        ("Folders that brokers will rename to -stray", plan.strays),
+        (
+            "Topics of the copy that newer topics with the same name replace",
+            [f"{name}: the copy has id {kafka_id(id_)}" for name, id_ in replaced.items()],
+        ),
+        ("Folders that brokers will rename to -stray", [*map(str, plan.strays)]),
         ("Copies that are given up, from the offset where they part", plan.forks),
+        ("Logs that brokers truncate to that of the ISR", plan.cuts),
+        (
+            "Logs that are damaged: what follows is given up",
+            [f"{copy}: {damage}" for copy, damage in plan.damaged],
+        ),
         ("Not named, so it may have more than any folder here", plan.missing),
         ("Unknown", plan.unknown),
     ):

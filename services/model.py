@@ -7,6 +7,7 @@ is an `Unknown` with its reason, never 0 and never -1.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -342,3 +343,8 @@ def log_of(key: str, topic: str, partitions: int) -> TopicPartition:
     value = java_hash(key)
     value = value - 2**32 if value >= 2**31 else value
     return TopicPartition(topic, (0 if value == -(2**31) else abs(value)) % partitions)
+
+
+def kafka_id(value: UUID | None) -> str:
+    """The id of a topic or a directory as Kafka writes it."""
+    return base64.urlsafe_b64encode((value or UUID(int=0)).bytes).decode().rstrip("=")

@@ -6,7 +6,6 @@ settings whose names tell of secrets the name alone.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from breakglass.services.model import kafka_id
 from breakglass.services.quorum.image import (
     TOPIC_SETTINGS,
     BrokerRegistration,
@@ -77,11 +77,6 @@ _OPERATIONS = (
     "two-phase commit",
 )
 _PERMISSIONS = ("?", "any", "deny", "allow")
-
-
-def kafka_id(value: UUID | None) -> str:
-    """The id of a topic or a directory as Kafka writes it."""
-    return base64.urlsafe_b64encode((value or UUID(int=0)).bytes).decode().rstrip("=")
 
 
 def said_changes(

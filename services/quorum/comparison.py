@@ -33,6 +33,13 @@ class LogFork:
     """None: it has no batch there."""
     copy: Batch | None
 
+    @property
+    def same_records(self) -> bool:
+        """Only the epochs differ, which no CRC covers: one of the two is damaged."""
+        if self.best is None or self.copy is None:
+            return False
+        return self.best._replace(epoch=0) == self.copy._replace(epoch=0)
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedCopy:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +21,8 @@ from uuid import UUID
 
 from breakglass.services.divergence.log_source import LogSource, open_log
 from breakglass.services.errors import BreakglassError, MalformedMessage
-from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.quorum.image import Key, PartitionMetadata
+from breakglass.services.model import TopicPartition, Unknown, kafka_id
+from breakglass.services.quorum.image import TOPIC_SETTINGS, Key, PartitionMetadata
 from breakglass.services.quorum.metadata_copy import LogPosition
 from breakglass.services.recovery.rescue.broker_folder import (
     EPOCHS,
@@ -31,6 +32,7 @@ from breakglass.services.recovery.rescue.broker_folder import (
     checkpoint_offsets,
 )
 from breakglass.services.regular_file import read_regular
+from breakglass.services.words.moments import time_text
 
 HIGH_WATERMARKS = REACHED[0]
 MOST_BYTES = 64 * 1024 * 1024
@@ -69,6 +71,8 @@ class FoundReplica(NamedTuple):
     end: LogPosition
     epoch: int
     """The last leader epoch that its checkpoint names; records may lack it."""
+    newest_ms: int = -1
+    """The latest timestamp in its last segment with a batch; -1: it has none."""
 
 
 class StrayFolder(NamedTuple):
@@ -78,6 +82,10 @@ class StrayFolder(NamedTuple):
     path: Path
     partition: TopicPartition
     why: str
+    topic_id: UUID
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.why}"
 
 
 class OldEpoch(NamedTuple):
@@ -202,15 +210,17 @@ def _look(
         return
     partition = replica.partition
     if replica.topic_id is None:
-        found.unread.append(f"{replica.path}: partition.metadata names no topic id")
+        why = "partition.metadata names no topic id"
+        found.unread.append(f"{replica.path}: {why}")
+        found.strays.append(StrayFolder(broker, replica.path, partition, why, UNASSIGNED))
         return
     read = _log_end(log, replica.path)
     if isinstance(read, Unknown):
         found.unread.append(f"{replica.path}: {read.reason}")
     elif broker is not None:
         epoch, end = read
-        one = FoundReplica(broker, replica.path, partition, replica.topic_id, end, epoch)
-        found.replicas.append(one)
+        named = (broker, replica.path, partition, replica.topic_id)
+        found.replicas.append(FoundReplica(*named, end, epoch, _newest_ms(log)))
     key = ("partition", replica.topic_id, partition.partition)
     state: PartitionMetadata | None = values.get(key)
     if state is None or (broker is not None and broker not in state.replicas):
@@ -220,7 +230,7 @@ def _look(
             why = "the copy does not know the partition"
         else:
             why = f"the copy assigns it to {','.join(map(str, state.replicas))}"
-        found.strays.append(StrayFolder(broker, replica.path, partition, why))
+        found.strays.append(StrayFolder(broker, replica.path, partition, why, replica.topic_id))
         return
     if isinstance(read, Unknown):
         return
@@ -261,6 +271,18 @@ def _log_end(log: LogSource, path: Path) -> tuple[int, LogPosition] | Unknown:
         return (epochs[-1][0] if epochs else -1), last
     except (OSError, ValueError) as error:
         return Unknown(f"{EPOCHS} cannot be read ({error})")
+
+
+def _newest_ms(log: LogSource) -> int:
+    for segment in reversed(log.segments):
+        newest = -1
+        with suppress(BreakglassError):
+            # After a damaged batch nothing is read.
+            for header, _ in segment.last_headers(segment.index()):
+                newest = max(newest, header.max_timestamp)
+        if newest >= 0:
+            return newest
+    return -1
 
 
 def _producers(log: LogSource, path: Path, unread: list[str]) -> Iterator[tuple[int, Path]]:
@@ -325,8 +347,21 @@ class Mending:
     topics: tuple[tuple[str, UUID], ...] = ()
     """Topics that the copy does not know."""
     partitions: tuple[RebuiltPartition, ...] = ()
-    left: tuple[str, ...] = ()
+    left: Mapping[Path, str] = field(default_factory=dict)
     """Folders that stay strays, each with the reason."""
+    replaced: Mapping[str, UUID] = field(default_factory=dict)
+    """Topics of the copy that were deleted and made again after it ended, by their old ids."""
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Those of the replaced topics: a deletion removes them."""
+    rivals: tuple[str, ...] = ()
+    """Topics that are given up, though no copy shows their deletion, for another of their name."""
+
+    def applied_to(self, state: Mapping[Key, Any]) -> dict[tuple[UUID, int], PartitionMetadata]:
+        """Each partition as brokers will see it, by topic id and number."""
+        known = {key[1:]: one for key, one in state.items() if key[0] == "partition"}
+        kept = {key: one for key, one in known.items() if key[0] not in self.replaced.values()}
+        mended = {(one.topic_id, one.partition.partition): one.after for one in self.partitions}
+        return {**kept, **mended}
 
 
 def mend(
@@ -335,48 +370,109 @@ def mend(
     whole: Collection[int],
     directories: Mapping[Path, UUID],
     deleted: Collection[UUID] = (),
+    copy_ms: int = 0,
 ) -> Mending:
     """What the *found* replicas prove against *state*.
 
     *whole* are the brokers all of whose log directories were read, *directories* has the id of each
-    log directory that has one, *deleted* the topics that a copy shows the deletion of.
+    log directory that has one, *deleted* the topics that a copy shows the deletion of, *copy_ms*
+    the time of the copy's newest record.
     """
     by_key: dict[Key, dict[int, FoundReplica]] = defaultdict(dict)
     for one in sorted(found, key=lambda one: one.end):
         by_key["partition", one.topic_id, one.partition.partition][one.broker] = one
     ids = {name: key[1] for key, name in state.items() if key[0] == "topic"}
+    current = _current_ids(found, ids, deleted, copy_ms)
+    replaced = {name: known for name, known in ids.items() if current[name] != known}
+    settings = {name: state.get(("settings", TOPIC_SETTINGS, name), {}) for name in replaced}
+    gone = {*replaced.values()}
+    state = {key: one for key, one in state.items() if len(key) == 1 or key[1] not in gone}
     topics: dict[str, UUID] = {}
     partitions: dict[Key, RebuiltPartition] = {}
-    left: list[str] = []
+    left: dict[Path, str] = {}
+    rivals: list[str] = []
     for key, replicas in sorted(by_key.items(), key=lambda row: _name(row[1])):
         partition, topic_id = _name(replicas), key[1]
         before: PartitionMetadata | None = state.get(key)
         earlier = ("partition", topic_id, partition.partition - 1)
+        paths = [one.path for one in replicas.values()]
         if before is None and topic_id in deleted:
-            left.append(f"{partition}: the topic was deleted")
-        elif before is None and ids.get(partition.topic, topic_id) != topic_id:
-            left.append(f"{partition}: the copy has another topic of this name")
+            left |= dict.fromkeys(paths, "the topic was deleted")
+        elif before is None and current.get(partition.topic, topic_id) != topic_id:
+            left |= {
+                one.path: _rival(one, current[partition.topic], found) for one in replicas.values()
+            }
+            if topic_id not in gone:
+                rivals.append(f"{partition.topic} with id {kafka_id(topic_id)}")
         elif before is None and partition.partition and not {earlier} & {*state, *partitions}:
-            left.append(f"{partition}: no folder of the partition before it was found")
+            left |= dict.fromkeys(paths, "no folder of the partition before it was found")
         elif (after := _after(before, replicas, whole)) is not None:
-            if before is None and topic_id not in ids.values():
-                ids[partition.topic] = topics[partition.topic] = topic_id
+            if ("topic", topic_id) not in state:
+                topics[partition.topic] = topic_id
             places = tuple(
                 directories.get(replicas[broker].path.parent, UNASSIGNED)
                 if broker in replicas
                 else UNASSIGNED
                 for broker in after.replicas
             )
-            why = _why(before, after)
+            why = _why(before, after, replicas)
             partitions[key] = RebuiltPartition(partition, topic_id, before, after, places, why)
         assigned = partitions[key].after if key in partitions else before
         if assigned is not None:
-            left += (
-                f"{partition}: b{broker} is not in its assignment, and its log is not the longest"
-                for broker in replicas
+            left |= {
+                one.path: f"b{broker} is not in its assignment, and its log is not the longest"
+                for broker, one in replicas.items()
                 if broker not in assigned.replicas
+            }
+    made = (tuple(topics.items()), tuple(partitions.values()))
+    return Mending(*made, left, replaced, settings, tuple(dict.fromkeys(rivals)))
+
+
+def _current_ids(
+    found: Sequence[FoundReplica],
+    ids: Mapping[str, UUID],
+    deleted: Collection[UUID],
+    copy_ms: int,
+) -> dict[str, UUID]:
+    """The id of each topic: of several with a name that which was made last, as far as is known.
+
+    A topic of the copy was deleted and made again if another id has the name on as many brokers,
+    with later records than the copy and the folders of the copy's id have.
+    """
+    newest: dict[tuple[str, UUID], int] = {}
+    on: dict[UUID, set[int]] = defaultdict(set)
+    for one in found:
+        names = one.partition.topic, one.topic_id
+        newest[names] = max(one.newest_ms, newest.get(names, -1))
+        on[one.topic_id].add(one.broker)
+    first = {one.topic_id for one in found if one.partition.partition == 0}
+    current = dict(ids)
+    for (name, topic_id), at_ms in sorted(newest.items(), key=lambda row: (row[1], row[0])):
+        known = ids.get(name)
+        later = known is not None and (
+            known in deleted
+            or (
+                at_ms > max(copy_ms, newest.get((name, known), -1))
+                and len(on[topic_id]) >= len(on[known])
             )
-    return Mending(tuple(topics.items()), tuple(partitions.values()), tuple(left))
+        )
+        if topic_id not in deleted and topic_id in first and (known is None or later):
+            current[name] = topic_id
+    return current
+
+
+def _rival(one: FoundReplica, current: UUID, found: Sequence[FoundReplica]) -> str:
+    """Why a folder is left for another topic of its name, and what is known of both."""
+    mine = [other for other in found if other.topic_id == one.topic_id]
+    its = [other for other in found if other.topic_id == current]
+    newest = [max((other.newest_ms for other in some), default=-1) for some in (mine, its)]
+    own, other = (time_text(at_ms) if at_ms >= 0 else "unknown" for at_ms in newest)
+    age = "newer" if newest[0] > newest[1] else "older" if newest[0] < newest[1] else "as new"
+    return (
+        f"another topic of this name, with id {kafka_id(current)}, is kept; this one, with id "
+        f"{kafka_id(one.topic_id)}, ends at {one.end.offset:,} and looks {age}: its newest record "
+        f"is of {own}, that of the kept one of {other}"
+    )
 
 
 def _name(replicas: Mapping[int, FoundReplica]) -> TopicPartition:
@@ -420,18 +516,32 @@ def _after(
     )
 
 
-def _why(before: PartitionMetadata | None, after: PartitionMetadata) -> str:
+def _why(
+    before: PartitionMetadata | None,
+    after: PartitionMetadata,
+    replicas: Mapping[int, FoundReplica],
+) -> str:
     isr = ",".join(map(str, after.isr))
+    end = replicas[after.leader].end.offset
+    longer = any(one.end.offset > end for one in replicas.values())
+    which = "log with the latest leader epoch" if longer else "longest log"
     if before is None:
-        return f"the copy does not know it; the longest log is on {isr}"
+        have = ",".join(map(str, after.replicas))
+        return f"the copy does not know it; its folders are on {have}, the {which} on {isr}"
     was = ",".join(map(str, before.isr)) or "none"
-    return f"ISR {was} in the copy; the longest log is on {isr}"
+    return f"ISR {was} in the copy; the {which} is on {isr}"
 
 
 def mended_records(mending: Mending, version: int) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Each record to append: its name, its version and its fields; *version* of PartitionRecord."""
+    for topic_id in mending.replaced.values():
+        yield "RemoveTopicRecord", 0, {"topic_id": topic_id}
     for name, topic_id in mending.topics:
         yield "TopicRecord", 0, {"name": name, "topic_id": topic_id}
+    for name, pairs in mending.settings.items():
+        for key, value in pairs.items():
+            named = {"resource_type": TOPIC_SETTINGS, "resource_name": name}
+            yield "ConfigRecord", 0, {**named, "name": key, "value": value}
     for one in mending.partitions:
         fields = {
             "partition_id": one.partition.partition,

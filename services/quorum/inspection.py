@@ -26,6 +26,7 @@ from breakglass.services.recovery.rescue.broker_folder import (
     META,
     BrokerFolder,
     read_broker_folder,
+    running_broker,
 )
 
 
@@ -38,6 +39,8 @@ class NamedFolder:
     directory_id: str | Unknown
     strays: tuple[str, ...]
     """Folders in it that a broker renamed to ``-stray``."""
+    running: bool
+    """A process holds the lock of the folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,12 @@ class QuorumInspection:
     """The next producer id by the best copy."""
     in_transaction: bool = False
     """The chosen copy ends inside a metadata transaction."""
+
+    @property
+    def running(self) -> frozenset[int | Unknown]:
+        """Nodes one of whose folders is locked: the others may be copies."""
+        copies = {one.copy.node for one in self.copies if one.copy.running}
+        return frozenset(copies | {one.node for one in self.named if one.running})
 
     @property
     def in_order(self) -> bool:
@@ -221,7 +230,8 @@ def _named(path: Path) -> NamedFolder:
     node = meta["node.id"]
     known = int(node) if isinstance(node, str) and node.isdecimal() else Unknown(f"no {META}")
     strays = tuple(sorted(str(one) for one in path.glob("*-stray")))
-    return NamedFolder(path, known, meta["directory.id"], strays)
+    running = running_broker(path) is not None
+    return NamedFolder(path, known, meta["directory.id"], strays, running)
 
 
 def _path(address: str) -> Path:

@@ -10,14 +10,19 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, assert_never
+from uuid import UUID, uuid5
 
+from breakglass.services.model import kafka_id
 from breakglass.services.recovery.rescue.broker_folder import METADATA_LOG
 
 if TYPE_CHECKING:
     from breakglass.services.quorum.plan import QuorumPlan
 
+SHOWN = 10
+"""Folders that a sentence names."""
 METADATA_FOLDER = f"{METADATA_LOG}-0"
 
 
@@ -151,17 +156,33 @@ def _broker(
     plan: QuorumPlan, node: NodeStep, digest: str, out: Path, manager: ServiceManager
 ) -> MachineStep:
     commands: tuple[str, ...] = ()
-    own = f'"$METADATA_DIR/{METADATA_FOLDER}"'
+    own, meta = f'"$METADATA_DIR/{METADATA_FOLDER}"', '"$METADATA_DIR/meta.properties"'
+    empty = node.data and not node.folder
+    owner = shlex.quote(str(node.data[0])) if empty else '"$METADATA_DIR"'
+    # An id that no directory has, the same each time. Kafka has none that begin with a dash.
+    drawn = (uuid5(plan.request.voter.directory_id, f"{node.node} {one}") for one in count())
+    directory = next(one for one in drawn if not kafka_id(one).startswith("-"))
+    lines = meta_lines(plan.cluster_id, node.node, directory)
+    written = " ".join(map(shlex.quote, lines))
     if node.action is NodeAction.REPLACE:
         commands = (
             *_variables(node, digest, out),
-            'mkdir -p "$ASIDE"',
+            'mkdir -p "$METADATA_DIR" "$ASIDE"',
             f'test ! -e {own} || mv {own} "$ASIDE/"',
             f'test -e {own} || cp -R "$PROMOTED/{METADATA_FOLDER}" "$METADATA_DIR/"',
-            f'chown -R "$(stat -c %u:%g "$METADATA_DIR")" {own}',
+            # On an empty disk.
+            f"test -e {meta} || printf '%s\\n' {written} >{meta}",
+            f'chown "$(stat -c %u:%g {owner})" "$METADATA_DIR" {meta}',
+            f'chown -R "$(stat -c %u:%g {owner})" {own}',
         )
     folders = node.data or ((node.folder.parent,) if node.folder else ())
     named = " ".join(shlex.quote(str(one)) for one in folders) or "EACH_OF_ITS_LOG_DIRS"
+    left = sorted(one.path.name for one in plan.strays if one.path.parent in folders)
+    then = "this prints no folder that was not there before"
+    if left:
+        more = f" and {len(left) - SHOWN:,} more that the plan names" if left[SHOWN:] else ""
+        those = "this partition" if len(left) == 1 else f"these {len(left):,} partitions"
+        then = f"any new folder that this prints is of {those}: {', '.join(left[:SHOWN])}{more}"
     return MachineStep(
         node,
         f"Start {node.name}",
@@ -169,8 +190,14 @@ def _broker(
         (quorum_setting(plan),),
         _START[manager],
         (f"find {named} -maxdepth 1 -name '*-stray'",),
-        "Go on when the broker has started and this prints no folder that was not there before.",
+        f"Go on when the broker has started and {then}.",
     )
+
+
+def meta_lines(cluster_id: str, node: int, directory_id: UUID) -> tuple[str, ...]:
+    """The lines of the meta.properties of a log directory."""
+    ids = f"cluster.id={cluster_id}", f"node.id={node}"
+    return ("version=1", *ids, f"directory.id={kafka_id(directory_id)}")
 
 
 def _variables(node: NodeStep, digest: str, out: Path) -> tuple[str, ...]:

@@ -59,6 +59,8 @@ class CopyDamage:
 
     file: str
     reason: str
+    of_log: bool = False
+    """Records after the end of the copy may be in the file, and are not read."""
 
     def __str__(self) -> str:
         return f"{self.file}: {self.reason}"
@@ -137,6 +139,12 @@ class LogBatches:
         self.crcs.append(header.crc)
         self.positions.append(position)
 
+    def drop_last(self) -> None:
+        for column in (self.starts, self.ends, self.epochs, self.crcs, self.positions):
+            column.pop()
+        while len(self.files) > 1 and self.files[-1][0] > len(self):
+            self.files.pop()
+
     def number_at(self, offset: int) -> int:
         """The number of the first batch that ends after *offset*."""
         return bisect_right(self.ends, offset)
@@ -195,6 +203,11 @@ class MetadataCopy:
     """Topics that its log deletes: an id is never used again."""
 
     @property
+    def log_damage(self) -> CopyDamage | None:
+        """What ends its log before the last record in the files, if anything does."""
+        return next((one for one in self.damage if one.of_log), None)
+
+    @property
     def usable_snapshots(self) -> tuple[MetadataSnapshot, ...]:
         return tuple(one for one in self.snapshots if one.damage is None)
 
@@ -240,7 +253,8 @@ def read_copy(path: Path) -> MetadataCopy:
     whole = [one for one in snapshots if one.damage is None]
     begins = log.batches.starts[0] if len(log.batches) else None
     if begins is None and not whole:
-        damage.append(CopyDamage(path.name, "neither a batch nor a snapshot can be read"))
+        reason = "neither a batch nor a snapshot can be read"
+        damage.append(CopyDamage(path.name, reason, of_log=True))
     elif begins and not any(one.offset >= begins for one in whole):
         reason = f"the log begins at offset {begins:,}, and no snapshot has what came before"
         damage.append(CopyDamage(path.name, reason))
@@ -286,13 +300,13 @@ class _ReadLog:
             begins = int(name.removesuffix(".log"))
             if len(self.batches) and begins != self.batches.ends[-1]:
                 missing = f"no segment has the offsets from {self.batches.ends[-1]:,} to {begins:,}"
-                self.damage.append(CopyDamage(name, missing))
+                self.damage.append(CopyDamage(name, missing, of_log=True))
                 return
             self.batches.files.append((len(self.batches), path / name))
             try:
                 self._read(path / name, begins)
             except BreakglassError as error:
-                self.damage.append(CopyDamage(name, str(error)))
+                self.damage.append(CopyDamage(name, str(error), of_log=True))
                 return
 
     def _read(self, path: Path, begins: int) -> None:
@@ -307,6 +321,14 @@ class _ReadLog:
             if header.count != header.next_offset - header.base_offset:
                 raise MalformedMessage(f"{at}: a batch lacks records of its offsets")
             if len(batches) and header.leader_epoch < batches.epochs[-1]:
+                if len(batches) == 1 or batches.epochs[-2] <= header.leader_epoch:
+                    # No CRC covers the epoch: that of the batch before is as likely the wrong one.
+                    claimed = batches.epochs[-1]
+                    batches.drop_last()
+                    raise MalformedMessage(
+                        f"{at}: a batch claims epoch {header.leader_epoch} after {claimed}, so "
+                        "neither counts"
+                    )
                 raise MalformedMessage(
                     f"{at}: a batch claims epoch {header.leader_epoch} after {batches.epochs[-1]}"
                 )

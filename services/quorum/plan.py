@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,18 +25,25 @@ from breakglass.services.errors import (
     UnsupportedSchema,
     UsageError,
 )
-from breakglass.services.model import Unknown
-from breakglass.services.quorum.change_words import kafka_id
+from breakglass.services.model import Unknown, kafka_id
 from breakglass.services.quorum.comparison import ComparedCopy, Relation
-from breakglass.services.quorum.data_folders import DataFindings, Mending, mend, mended_records
+from breakglass.services.quorum.data_folders import (
+    DataFindings,
+    FoundReplica,
+    Mending,
+    StrayFolder,
+    mend,
+    mended_records,
+)
 from breakglass.services.quorum.image import (
     BrokerRegistration,
     ControllerRegistration,
     Key,
+    PartitionMetadata,
 )
 from breakglass.services.quorum.inspection import QuorumInspection, inspect_copies
 from breakglass.services.quorum.machine_steps import NodeAction, NodeStep
-from breakglass.services.quorum.metadata_copy import MetadataCopy, VoterSet
+from breakglass.services.quorum.metadata_copy import LogPosition, MetadataCopy, VoterSet
 from breakglass.services.recovery.plan.partition_file import digest_of, parse_json, read_text
 from breakglass.services.rights import open_new
 from breakglass.services.topic_backup.folder import storage_errors
@@ -50,6 +58,7 @@ MOST_EPOCH = 2**31 - 1 - 2 * EPOCHS_ABOVE
 DIRECTORIES_SINCE = 17
 """The metadata.version from which partitions have log directories, 3.7-IV2."""
 LISTENER = "CONTROLLER"
+_VOTER = re.compile(r"(\d+)(?:@(\[[\da-fA-F:.]+\]|[\w.-]+):(\d+))?", re.ASCII)
 
 
 class NewVoter(NamedTuple):
@@ -93,15 +102,20 @@ class QuorumPlan:
     nodes: tuple[NodeStep, ...]
     inputs: tuple[Mapping[str, Any], ...]
     """What was read of each folder: where it ends."""
-    ends: Mapping[str, int]
-    """Where the longest log of each partition ends, of brokers that do not run."""
+    ends: Mapping[str, Mapping[str, object]]
+    """The topic id of each partition, and end and last epoch of the longest log in its ISR. The
+    logs of brokers that run do not count."""
     strays_before: tuple[str, ...]
     lost: int | Unknown
     """Records of the best copy that the chosen one lacks."""
     lost_changes: tuple[str, ...]
     forks: tuple[str, ...]
-    strays: tuple[str, ...]
-    """Folders that brokers will rename, each with the reason."""
+    cuts: tuple[str, ...]
+    """Logs that are longer than those of the ISR: their brokers truncate them."""
+    damaged: tuple[tuple[str, str], ...]
+    """Copies whose logs are damaged, from where on, each with the damage."""
+    strays: tuple[StrayFolder, ...]
+    """Folders that brokers will rename."""
     missing: tuple[str, ...]
     """Nodes and log directories whose folders were not named."""
     unknown: tuple[str, ...]
@@ -126,16 +140,30 @@ class QuorumPlan:
             noun = "partition" if count == 1 else "partitions"
             why = "its state in the copy is replaced by what data folders have"
             said.append((f"mend {count:,} {noun}", why))
+        for name, topic_id in self.mending.replaced.items():
+            why = f"its id in the copy is {kafka_id(topic_id)}; folders have a newer topic"
+            said.append((f"replace topic {name}", why))
+        why = "its folders are left, as another topic has its name"
+        said += [(f"give up topic {one}", why) for one in self.mending.rivals]
+        if self.cuts:
+            noun = "log" if len(self.cuts) == 1 else "logs"
+            why = "they end after those of the ISR, and brokers truncate them"
+            said.append((f"truncate {len(self.cuts):,} {noun}", why))
         if self.strays:
             noun = "stray" if len(self.strays) == 1 else "strays"
             said.append((f"leave {len(self.strays):,} {noun}", "brokers will rename the folders"))
         said += [(f"give up {fork}", "another copy parts from the best one") for fork in self.forks]
+        why = "records after the damage are not read"
+        said += [(f"give up {damaged}", why) for damaged, _ in self.damaged]
         return tuple(said)
 
     def document(self) -> dict[str, Any]:
         """The plan as JSON has it, with its digest."""
         lost = None if isinstance(self.lost, Unknown) else self.lost
-        said = {"changes": self.lost_changes, "strays": self.strays, "forks": self.forks}
+        strays = [str(one) for one in self.strays]
+        damaged = [f"{copy}: {damage}" for copy, damage in self.damaged]
+        said = {"changes": self.lost_changes, "strays": strays, "forks": self.forks}
+        said |= {"damaged": damaged, "truncated": self.cuts}
         content: dict[str, Any] = _plain(
             {
                 "schema": SCHEMA,
@@ -190,6 +218,13 @@ def make_plan(
         Refused: a node runs that must not, or the copy cannot be brought back.
     """
     found = inspect_copies(sources, copy, go_on)
+    same = [one for one in found.copies if one.fork and one.fork.same_records]
+    if same and copy is None:
+        raise Refused(
+            f"{found.copies[0].copy.path} and {same[0].copy.path} have the same records at one "
+            "offset, at different epochs. No CRC covers an epoch, so one of the two is damaged: "
+            "look at both with quorum inspect, and choose with --copy."
+        )
     chosen = f"log:{found.chosen.copy.path}"
     new = _voter(voter, found.state if isinstance(found.state, Mapping) else {})
     absolute = tuple(f"log:{one.path}" for one in found.named)
@@ -197,16 +232,15 @@ def make_plan(
 
 
 def _voter(text: str, state: Mapping[Key, Any]) -> NewVoter:
-    number, _, endpoint = text.partition("@")
-    host, _, port = endpoint.rpartition(":")
-    if not number.isdecimal() or (endpoint and not (host and port.isdecimal())):
+    asked = _VOTER.fullmatch(text)
+    if asked is None or int(asked[1]) >= 2**31 or not 0 < int(asked[3] or 1) < 2**16:
         raise UsageError(f"--voter {text!r} is neither N nor N@HOST:PORT: write it so.")
-    node = int(number)
+    node, host, port = int(asked[1]), asked[2], asked[3]
     known = {key[1]: one for key, one in state.items() if key[0] == "controller"}
     own: ControllerRegistration | None = known.get(node)
     listed = own.endpoints if own else next((one.endpoints for one in known.values()), ())
     listener = listed[0][0] if listed else LISTENER
-    if not endpoint:
+    if host is None:
         if own is None or not own.endpoints:
             raise UsageError(
                 f"The metadata does not say where controller {node} listens: write "
@@ -240,7 +274,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     copies = [one.copy for one in found.copies]
     directories = {one.path: known for one in found.named if (known := _uuid(one.directory_id))}
     # The logs of a broker that runs go on; it runs by metadata that the copy has.
-    running = {one.node for one in copies if one.running}
+    running = found.running
     whole = {
         broker
         for broker, one in brokers.items()
@@ -249,7 +283,10 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     data = found.data
     ended = [one for one in data.found if one.broker not in running] if data else []
     deleted = {topic for one in found.copies if one.proved for topic in one.copy.deleted}
-    mending = mend(state, ended, whole, directories, deleted)
+    copy_ms = chosen.copy.newest_ms if isinstance(chosen.copy.newest_ms, int) else 0
+    mending = mend(state, ended, whole, directories, deleted, copy_ms)
+    final = mending.applied_to(state)
+    furthest = _furthest(ended, final)
     # The voters before the loss, by the best copy that names any.
     sets = [one.voters for one in copies if isinstance(one.voters, VoterSet)]
     voters = sets[0].ids if sets else ()
@@ -268,8 +305,10 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     largest = data.largest_producer_id if data and data.largest_producer_id is not None else -1
     used = max(state.get(("producer ids",), 0), found.producer_id, largest + 1)
     lost: int | Unknown = best.copy.end.offset - chosen.shared if chosen is not best else 0
-    # Of several logs of a partition the last one counts, which ends last.
-    ended.sort(key=lambda one: one.end.offset)
+    if chosen.copy.log_damage:
+        lost = Unknown(f"records after offset {chosen.copy.end.offset:,} are damaged or not read")
+    elif chosen.relation is Relation.UNCOMPARED:
+        lost = Unknown("it cannot be compared with the best copy")
     level = state.get(("feature", "metadata.version"), 0)
     return QuorumPlan(
         request=request,
@@ -283,11 +322,25 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         partition_version=1 if level >= DIRECTORIES_SINCE else 0,
         nodes=tuple(_nodes(found, mending, request.voter, voters, brokers)),
         inputs=tuple(_inputs(found)),
-        ends={str(one.partition): one.end.offset for one in ended},
+        ends={
+            str(one.partition): {
+                "topic_id": kafka_id(one.topic_id),
+                "end": one.end.offset,
+                "epoch": one.end.epoch,
+            }
+            for one in furthest.values()
+        },
+        cuts=tuple(
+            f"{one.path}: b{one.broker} ends at {one.end.offset:,} (epoch {one.end.epoch}), the "
+            f"ISR at {leads.end.offset:,} (epoch {leads.end.epoch})"
+            for one in ended
+            if (leads := furthest.get((one.topic_id, one.partition.partition)))
+            and one.broker in (which := final[one.topic_id, one.partition.partition]).replicas
+            and leads.broker in which.isr
+            and one.end.offset > leads.end.offset
+        ),
         strays_before=tuple(stray for one in found.named for stray in one.strays),
-        lost=Unknown("it cannot be compared with the best copy")
-        if chosen.relation is Relation.UNCOMPARED
-        else lost,
+        lost=lost,
         lost_changes=tuple(
             f"{one.kind}: {one.what}"
             for lack in found.lacks
@@ -295,13 +348,22 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
             for one in lack.changes
         ),
         forks=tuple(
-            f"{_name(one.copy.node, brokers)} from {one.fork.offset if one.fork else 0:,}"
+            f"{_name(one.copy.node, brokers)} from {one.fork.offset if one.fork else 0:,} "
+            f"to {one.copy.end.offset:,}"
             for one in found.copies
             if one.relation in (Relation.FORK, Relation.UNCOMPARED) and one is not chosen
         ),
-        strays=tuple(_strays(data, mending)) if data else (),
+        damaged=tuple(
+            (
+                f"{_name(one.copy.node, brokers)} after its damage at {one.copy.end.offset:,}",
+                f"{one.copy.path}: {damage}",
+            )
+            for one in found.copies
+            if (damage := one.copy.log_damage)
+        ),
+        strays=tuple(_strays(data, mending, final)) if data else (),
         missing=tuple(_missing(found, voters, brokers, directories.values())),
-        unknown=tuple(_unknown(found, state, mending)),
+        unknown=tuple(_unknown(found, state, mending, everything=whole == {*brokers})),
     )
 
 
@@ -326,9 +388,14 @@ def _require_stopped(
     brokers: Mapping[int, BrokerRegistration],
 ) -> None:
     """Running brokers may go on if they have nothing that the new voter lacks (Q7)."""
+    for node in sorted({*brokers} & found.running - {one.copy.node for one in found.copies}):
+        raise Refused(
+            f"b{node} runs, and what it knows of the metadata was not named: name its metadata "
+            "folder, or stop every broker. Then plan again."
+        )
     for one in found.copies:
         copy = one.copy
-        if not copy.running:
+        if copy.node not in found.running:
             continue
         name = _name(copy.node, brokers)
         if copy.node in voters or copy.node not in brokers:
@@ -369,7 +436,7 @@ def _nodes(
     )
     leads = Counter(one.after.leader for one in mending.partitions)
     for broker in sorted(brokers, key=lambda broker: (-leads[broker], broker)):
-        action, reason = _broker_action(copies.get(broker), found.chosen, mending)
+        action, reason = _broker_action(copies.get(broker), found, mending)
         path = copies[broker].copy.path if broker in copies else None
         yield NodeStep(broker, True, action, reason, path, tuple(data.get(broker, ())))
     others = {*voters, *(node for node in copies if isinstance(node, int))}
@@ -384,12 +451,15 @@ def _nodes(
 
 
 def _broker_action(
-    copy: ComparedCopy | None, chosen: ComparedCopy, mending: Mending
+    copy: ComparedCopy | None, found: QuorumInspection, mending: Mending
 ) -> tuple[NodeAction, str]:
+    chosen = found.chosen
     if copy is None:
         return NodeAction.REPLACE, "its folder was not read and may have other records"
-    if copy.copy.running:
+    if copy.copy.node in found.running:
         return NodeAction.LEAVE_RUNNING, "all that it has is in the promoted folder"
+    if copy.copy.log_damage:
+        return NodeAction.REPLACE, "its log is damaged"
     if not copy.proved or copy.shared > chosen.shared or not chosen.proved:
         return NodeAction.REPLACE, "it has records that the promoted folder does not have"
     if copy.snapshots_past(chosen.shared):
@@ -415,7 +485,7 @@ def _inputs(found: QuorumInspection) -> Iterator[dict[str, Any]]:
             "snapshots": [snapshot.path.name for snapshot in copy.snapshots],
             "running": copy.running,
         }
-    running = {one.copy.node for one in found.copies if one.copy.running}
+    running = found.running
     if isinstance(found.data, DataFindings):
         rows: dict[str, list[Any]] = {}
         for replica in found.data.found:
@@ -427,13 +497,29 @@ def _inputs(found: QuorumInspection) -> Iterator[dict[str, Any]]:
             yield {"path": path, "replicas": len(listed), "ends": digest_of(sorted(listed))}
 
 
-def _strays(data: DataFindings, mending: Mending) -> Iterator[str]:
-    assigned = {one.partition: one.after.replicas for one in mending.partitions}
-    left = {line.partition(":")[0]: line for line in mending.left}
-    for stray in data.strays:
-        if stray.broker not in assigned.get(stray.partition, ()):
-            line = left.get(str(stray.partition), "")
-            yield f"{stray.path}: {line.partition(': ')[2] or stray.why}"
+def _furthest(
+    found: Sequence[FoundReplica], final: Mapping[tuple[UUID, int], PartitionMetadata]
+) -> dict[tuple[UUID, int], FoundReplica]:
+    """The longest log of the ISR of each partition; if no member was read, of its replicas."""
+    longest: dict[tuple[UUID, int], tuple[bool, LogPosition, FoundReplica]] = {}
+    for one in found:
+        key = one.topic_id, one.partition.partition
+        state = final.get(key)
+        if state is not None and one.broker in state.replicas:
+            rank = (one.broker in state.isr, one.end, one)
+            longest[key] = max(rank, longest.get(key, rank))
+    return {key: one for key, (_, _, one) in longest.items()}
+
+
+def _strays(
+    data: DataFindings, mending: Mending, final: Mapping[tuple[UUID, int], PartitionMetadata]
+) -> Iterator[StrayFolder]:
+    found = [StrayFolder(*one[:3], "", one.topic_id) for one in data.found]
+    # Those whose log could not be read are among the second alone.
+    for stray in {one.path: one for one in (*found, *data.strays)}.values():
+        state = final.get((stray.topic_id, stray.partition.partition))
+        if state is None or (stray.broker is not None and stray.broker not in state.replicas):
+            yield stray._replace(why=mending.left.get(stray.path, stray.why))
 
 
 def _missing(
@@ -457,7 +543,14 @@ def _missing(
             yield from (f"log directory {kafka_id(one)} of b{broker}" for one in absent)
 
 
-def _unknown(found: QuorumInspection, state: Mapping[Key, Any], mending: Mending) -> Iterator[str]:
+def _unknown(
+    found: QuorumInspection,
+    state: Mapping[Key, Any],
+    mending: Mending,
+    *,
+    everything: bool,
+) -> Iterator[str]:
+    """*everything*: the data folders of all brokers were read."""
     yield (
         "Kafka does not store the metadata's high watermark: the last records of the copy may not "
         "have been committed."
@@ -486,11 +579,25 @@ def _unknown(found: QuorumInspection, state: Mapping[Key, Any], mending: Mending
     with_folder = {one.topic_id for one in data.found}
     bare = [name for key, name in state.items() if key[0] == "topic" and key[1] not in with_folder]
     if bare:
+        those = f"{len(bare):,} ({', '.join(sorted(bare)[:5])})"
+        if everything:
+            yield (
+                f"Topics without any folder: {those}. They come back empty; they may have been "
+                "deleted."
+            )
+        else:
+            yield (
+                f"Topics without a folder among those that were named: {those}. If no other log "
+                "directory has one, they come back empty."
+            )
+    made = [one for one in mending.partitions if one.before is None]
+    if made:
         yield (
-            f"Topics without any folder: {len(bare):,} ({', '.join(sorted(bare)[:5])}). They come "
-            "back empty; they may have been deleted."
+            f"How many replicas the new partitions had: {len(made):,}. They get the brokers that "
+            "have a folder of them. Compare their replication factor with that of the other "
+            "topics, and reassign."
         )
-    if data.unread and not any(one.copy.running for one in found.copies):
+    if data.unread and not found.running:
         yield f"Files and folders that could not be read: {len(data.unread):,} ({data.unread[0]})."
 
 

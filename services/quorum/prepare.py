@@ -30,10 +30,10 @@ from breakglass.services.guard.act import (
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.steps import PREPARE_QUORUM
 from breakglass.services.model import TopicPartition
-from breakglass.services.quorum.change_words import kafka_id
 from breakglass.services.quorum.comparison import Relation, compare_copies
 from breakglass.services.quorum.image import replay
 from breakglass.services.quorum.inspection import inspect_copies
+from breakglass.services.quorum.machine_steps import meta_lines
 from breakglass.services.quorum.metadata_copy import (
     METADATA_FOLDER,
     QUORUM_STATE,
@@ -206,13 +206,8 @@ def _small_files(plan: QuorumPlan, folder: Path) -> Iterator[tuple[Path, str, st
     epochs[plan.epoch] = plan.copy.end.offset
     lines = ["0", str(len(epochs)), *(f"{epoch} {start}" for epoch, start in epochs.items())]
     yield log, EPOCHS, "\n".join(lines) + "\n"
-    properties = {
-        "version": "1",
-        "cluster.id": plan.cluster_id,
-        "node.id": str(voter.node),
-        "directory.id": kafka_id(voter.directory_id),
-    }
-    yield folder, META, "".join(f"{name}={value}\n" for name, value in properties.items())
+    properties = meta_lines(plan.cluster_id, voter.node, voter.directory_id)
+    yield folder, META, "\n".join(properties) + "\n"
 
 
 def _verify(plan: QuorumPlan, written: MetadataCopy) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from breakglass.services.errors import Unreachable
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
+from breakglass.services.kafka.replicas.epoch_ends import EpochAnswer, read_epoch_ends
 from breakglass.services.kafka.replicas.list_offsets import DEBUGGING_REPLICA, read_leader_ends
-from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.model import TopicPartition, Unknown, kafka_id
 from breakglass.services.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
@@ -43,6 +44,19 @@ def look_at_return(
         led = [one for one in seen.partitions if one.leader is not None]
         named = [one for one in led if str(one.partition) in plan["ends"]]
         ends = read_leader_ends(client.sender, named, deadline, replica_id=DEBUGGING_REPLICA)
+        for leader in {one.leader for one in named if one.leader is not None}:
+            # Records that were written since make a log longer, but not that epoch.
+            asked = {
+                one.partition: plan["ends"][str(one.partition)]["epoch"]
+                for one in named
+                if one.leader == leader and plan["ends"][str(one.partition)]["end"]
+            }
+            for partition, answer in read_epoch_ends(
+                client.sender, leader, asked, deadline
+            ).items():
+                end = ends.get(partition)
+                if isinstance(answer, EpochAnswer) and answer.epoch_end and isinstance(end, int):
+                    ends[partition] = min(end, answer.epoch_end.end)
     except Unreachable:
         return ReturnProgress(tuple(_strays(plan, strays)), ("The brokers do not answer.",))
     require_same_cluster(plan["cluster_id"], seen.cluster_id)
@@ -70,17 +84,17 @@ def judge_return(
     out = sum(set(one.isr) != set(one.assignment) for one in seen.partitions)
     if offline or out:
         awaited.append(f"Partitions without a leader: {offline:,}; with replicas to sync: {out:,}.")
-    shown = {str(one.partition) for one in seen.partitions}
-    stray = {Path(line.partition(": ")[0]).name for line in plan["lost"]["strays"]}
-    hidden = plan["ends"].keys() - shown - stray
+    ids = {str(one.partition): kafka_id(one.topic_id) for one in seen.partitions}
+    shown = {name for name, one in plan["ends"].items() if ids.get(name) == one["topic_id"]}
+    hidden = plan["ends"].keys() - shown
     if hidden:
         awaited.append(f"Partitions that brokers do not show: {len(hidden):,} ({min(hidden)}).")
     for partition, end in ends.items():
-        before = plan["ends"].get(str(partition), 0)
+        before = plan["ends"][str(partition)]["end"] if str(partition) in shown else 0
         if isinstance(end, int) and end < before:
             wrong.append(
-                f"{partition} ends at {end:,}, and its longest log on disk ended at {before:,}: "
-                "stop every broker before the others cut their logs."
+                f"{partition} has the records of its longest log on disk up to {end:,} only, and "
+                f"that log ended at {before:,}: stop every broker before the others cut their logs."
             )
     return ReturnProgress(tuple(wrong), tuple(awaited))
 

@@ -29,7 +29,7 @@ from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.node import Node, kafka_uuid
 from breakglass.services.lab.properties import render, server_properties
 from breakglass.services.lab.tools import run_tool
-from breakglass.services.lab.topics import create_topic
+from breakglass.services.lab.topics import configure_topic, create_topic
 from breakglass.services.recovery.rescue.broker_folder import running_broker
 from tests.kit.program import Ended, breakglass
 from tests.lab.quorum.lagging import (
@@ -208,9 +208,8 @@ def follow(
         shell = ""
         for above, lines in step.blocks:
             if above == step.title and lines:
-                shell = "\n".join(lines).replace(
-                    f"/METADATA_LOG_DIR_OF_C{step.node}", str(metadata_dir_of(node))
-                )
+                place = rf"/METADATA_LOG_DIR_OF_[BC]{step.node}\b"
+                shell = re.sub(place, str(metadata_dir_of(node)), "\n".join(lines))
                 bash(shell)
             elif above.startswith("In its configuration") and (
                 all_settings or "unless" not in above
@@ -306,7 +305,8 @@ def test_q10_q14_q16_the_cluster_comes_back_from_a_brokers_copy_with_everything(
     plan = planned(lost, tmp_path, *cluster.brokers)
     document = json.loads(plan.read_text())
     assert document["dynamic"] == lost.dynamic
-    assert document["lost"] == {"records": 0, "changes": [], "strays": [], "forks": []}
+    assert document["lost"]["records"] == 0
+    assert not any(one for name, one in document["lost"].items() if name != "records")
     assert document["missing"] == ["c101", "c102", "c103"]
     assert document["consent"] == ["controller 101 lose 0 and abandon c101, c102, c103"]
     out = tmp_path / "promoted"
@@ -449,6 +449,63 @@ def way_back(lost: Lost, digest: str) -> None:
             shutil.rmtree(copy_of(node))
             for one in aside.iterdir():
                 one.rename(folder / one.name)
+
+
+def test_q11_q15_q16_a_topic_that_was_made_again_comes_back_though_its_copies_are_lost(
+    tmp_path: Path,
+) -> None:
+    """b1 and b3 lost the disks of their metadata; b2 and c103 know the deleted topic alone."""
+    options: LabOptions = {"controllers": 3, "overrides": OVERRIDES, "tethered": True}
+    with Cluster.plan(tmp_path / "lab", **options) as cluster:
+        cluster.start()
+        create_topic(cluster, OLD, EVERYWHERE[:1])
+        configure_topic(cluster, OLD, {"retention.ms": "777000"})
+        produce(cluster, OLD, 1, 20)
+        cluster.wait_until(lambda: set(cluster.partition(OLD, 0).isr) == {1, 2, 3}, "every replica")
+        lagging = cluster.node(103)
+        for node in (cluster.broker(2), lagging):
+            node.kill()
+        admin = AdminClient({"bootstrap.servers": cluster.lab_bootstrap})
+        admin.delete_topics([OLD])[OLD].result(60)
+        cluster.wait_until(
+            lambda: OLD not in admin.list_topics(timeout=60).topics, "the topic to be deleted"
+        )
+        create_topic(cluster, OLD, [(1, 3)])
+        produce(cluster, OLD, 1, 15)
+        for node in cluster.nodes:
+            if node.running:
+                node.kill()
+        for node in (*cluster.controllers[:2], cluster.broker(1), cluster.broker(3)):
+            shutil.rmtree(metadata_dir_of(node))
+        named = [one for one in addresses(*cluster.brokers, lagging) if Path(one[4:]).exists()]
+        plan = tmp_path / "plan.json"
+        ended = breakglass("quorum", "plan", *named, "--voter", 101, "--out", plan)
+        assert ended.code == 0, ended.err
+        document = json.loads(plan.read_text())
+        assert f"replace topic {OLD}" in document["consent"]
+        assert len(document["lost"]["strays"]) == 1
+        ended = prepared(plan, tmp_path / "promoted")
+        assert ended.code == 0, ended.err
+        follow(Lost(Lagged(cluster, lagging), False, tmp_path), ended.out, strays=OLD)
+        cluster.wait_ready()
+        cluster.wait_until(lambda: set(cluster.partition(OLD, 0).isr) == {1, 3}, "the ISR")
+        assert values_of(cluster, OLD, 0) == [*range(15)]
+        assert retention(cluster) == "777000"
+        watch = ("quorum", "watch", plan, "--bootstrap-server", cluster.lab_bootstrap)
+        watched = breakglass(*watch)
+        assert watched.code == 0, watched.out
+        # The records are lost, and applications write on: the log is longer than it was.
+        for node in (cluster.broker(1), cluster.broker(3)):
+            node.kill()
+            for folder in node.layout.log_dirs:
+                shutil.rmtree(folder / f"{OLD}-0", ignore_errors=True)
+        for node in (cluster.broker(1), cluster.broker(3)):
+            node.start()
+        cluster.wait_ready()
+        cluster.wait_until(lambda: set(cluster.partition(OLD, 0).isr) == {1, 3}, "the ISR")
+        produce(cluster, OLD, 1, 40)
+        watched = breakglass(*watch)
+        assert (watched.code, watched.out.startswith(f"{OLD}-0 has the records")) == (1, True)
 
 
 def test_q13_brokers_that_run_go_on_and_the_quorum_grows_again(tmp_path: Path) -> None:

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.model import TopicPartition
-from breakglass.services.quorum.change_words import kafka_id
+from breakglass.services.model import TopicPartition, kafka_id
 from breakglass.services.quorum.data_folders import (
     DataFindings,
     FoundReplica,
     Mending,
     compare_data,
     mend,
+    mended_records,
 )
 from breakglass.services.quorum.image import Key, PartitionMetadata
 from breakglass.services.quorum.metadata_copy import LogPosition, read_copy
 from breakglass.services.recovery.rescue.broker_folder import read_broker_folder
-from tests.kit.metadata_log import batch, crc32c, record
+from tests.kit.metadata_log import T0, batch, crc32c, record
 from tests.unit.quorum.clusters import LEDGER, ORDERS, small_log
 
 ENTRY = struct.Struct(">qhiqiqiq")
@@ -49,6 +49,7 @@ class Disks:
         producers: tuple[int, ...] = (),
         writer: int = -1,
         snapshot_at: int | None = None,
+        at_ms: int = T0,
     ) -> Path:
         folder = self.root / str(broker)
         replica = folder / f"{topic}-{number}"
@@ -57,7 +58,7 @@ class Disks:
         (folder / "meta.properties").write_text(f"version=1\n{own}")
         one = [(None, b"value")]
         content = b"".join(
-            batch(at, epochs[-1][0], one, producer_id=writer) for at in range(records)
+            batch(at, epochs[-1][0], one, at_ms=at_ms, producer_id=writer) for at in range(records)
         )
         (replica / f"{0:020}.log").write_bytes(content)
         written = urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
@@ -191,6 +192,8 @@ def test_a_file_that_is_missing_is_named(name: str, disks: Disks) -> None:
     found = disks.against(state(1))
     assert len(found.unread) == 1
     assert name in found.unread[0]
+    # A broker renames a folder without a topic id, as one whose id is unknown.
+    assert len(found.strays) == (name == "partition.metadata")
     assert not found.in_order
 
 
@@ -290,7 +293,7 @@ def test_q11_a_partition_of_a_known_topic_is_added_after_the_one_before_it() -> 
     found = mended(on(1, 4, number=1), on(1, 4, number=3), state=known(1))
     assert [str(one.partition) for one in found.partitions] == ["orders-1"]
     assert found.topics == ()
-    assert [line.partition(":")[0] for line in found.left] == ["orders-3"]
+    assert [path.name for path in found.left] == ["orders-3"]
 
 
 def test_q11_a_topic_whose_deletion_a_copy_shows_is_not_made(tmp_path: Path) -> None:
@@ -300,13 +303,47 @@ def test_q11_a_topic_whose_deletion_a_copy_shows_is_not_made(tmp_path: Path) -> 
     assert copy.deleted == {ORDERS}
     found = mend({}, [on(1, 4)], (), {}, copy.deleted)
     assert (found.topics, found.partitions) == ((), ())
-    assert found.left == ("orders-0: the topic was deleted",)
+    assert [*found.left.values()] == ["the topic was deleted"]
 
 
 def test_q11_a_name_that_another_topic_has_is_not_taken() -> None:
     found = mended(on(1, 4), name=LEDGER)
     assert (found.topics, found.partitions) == ((), ())
-    assert found.left == ("orders-0: the copy has another topic of this name",)
+    assert (found.replaced, len(found.left), len(found.rivals)) == ({}, 1, 1)
+
+
+def test_q11_a_topic_that_was_deleted_and_made_again_after_the_copy_is_the_newer_one() -> None:
+    """The newer id has later records than the copy, and is on as many brokers."""
+    old, made = on(2, 200)._replace(newest_ms=90), ("orders", LEDGER)
+    newer = [on(broker, 150, topic=made)._replace(newest_ms=120) for broker in (1, 3)]
+    values: dict[Key, object] = {("topic", ORDERS): "orders", ("partition", ORDERS, 0): known(1, 2)}
+    values["settings", 2, "orders"] = {"retention.ms": "-1"}
+    found = mend(values, [old, *newer], (), {}, (), 100)
+    assert (found.topics, found.replaced) == ((made,), {"orders": ORDERS})
+    assert [(one.topic_id, one.after.isr) for one in found.partitions] == [(LEDGER, (1, 3))]
+    assert [*found.left] == [old.path]
+    names = [name for name, _, _ in mended_records(found, 1)]
+    assert names == ["RemoveTopicRecord", "TopicRecord", "ConfigRecord", "PartitionRecord"]
+    # What is not proved replaces nothing, and is given up by name.
+    early = [one._replace(newest_ms=95) for one in newer]
+    for some in ((old, *early), (old, on(3, 200)._replace(newest_ms=90), newer[0])):
+        kept = mend(values, some, (), {}, (), 100)
+        assert (kept.topics, kept.replaced, len(kept.rivals)) == ((), {}, 1)
+        assert all("ends at 150" in why for why in kept.left.values())
+        assert set(kept.left) == {one.path for one in some if one.topic_id == LEDGER}
+
+
+def test_q11_of_two_topics_of_a_name_that_the_copy_does_not_know_the_newer_one_is_made() -> None:
+    ids = [UUID(int=1), UUID(int=2)]
+    for older, newer in (ids, ids[::-1]):
+        found = [
+            on(1, 9, topic=("a", older))._replace(newest_ms=5),
+            on(2, 3, topic=("a", newer))._replace(newest_ms=6),
+        ]
+        mending = mended(*found)
+        assert mending.topics == (("a", newer),)
+        assert [*mending.left] == [found[0].path]
+        assert len(mending.rivals) == 1
 
 
 def test_q11_the_longest_log_leads_wherever_it_is_assigned() -> None:
@@ -314,7 +351,7 @@ def test_q11_the_longest_log_leads_wherever_it_is_assigned() -> None:
     assert (one.after.replicas, one.after.isr) == ((1, 2, 3, 4), (4,))
     found = mended(on(1, 4), on(2, 4), on(4, 2), state=known(1, 2))
     assert found.partitions == ()
-    assert [line.partition(":")[0] for line in found.left] == ["orders-0"]
+    assert [path.name for path in found.left] == ["orders-0"]
 
 
 positions = st.tuples(st.integers(0, 3), st.integers(1, 5)) | st.just((-1, 0))

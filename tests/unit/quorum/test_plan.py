@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from breakglass.services.model import Unknown
+from breakglass.services.model import Unknown, kafka_id
 from breakglass.services.quorum.comparison import Relation, compare_copies
 from breakglass.services.quorum.metadata_copy import VoterSet, read_copy
-from tests.kit.metadata_log import MetadataLog, broker, noop, record, topic, voters
+from tests.kit.metadata_log import CLUSTER, T0, MetadataLog, broker, noop, record, topic, voters
 from tests.kit.program import Ended, breakglass
-from tests.unit.quorum.clusters import LEDGER, small_log
+from tests.unit.quorum.clusters import LEDGER, ORDERS, small_log
 from tests.unit.quorum.test_data_folders import Disks
 from tests.unit.quorum.test_inspection import HOLD
 
@@ -121,7 +122,7 @@ def test_q13_a_fork_that_is_given_up_has_a_phrase_of_its_own(folders: Folders) -
     folders.save(101, best)
     folders.save(1, fork)
     document = folders.planned()
-    assert f"give up b1 from {at}" in document["consent"]
+    assert f"give up b1 from {at} to {fork.offset}" in document["consent"]
     assert actions(document)["b1"] == "replace"
 
 
@@ -168,6 +169,88 @@ def test_q11_nothing_is_mended_by_a_copy_that_is_not_understood(folders: Folders
     assert (folders.plan().code, "PartitionRecord v9" in folders.plan().err) == (3, True)
 
 
+def remade(folders: Folders, *newer: int, at_ms: int) -> dict[str, Any]:
+    """The plan if orders was deleted and made again on *newer* brokers while b2 was down."""
+    folders.save(101, whole_log())
+    folders.disks.replica(2, 0, 9)
+    for one in newer:
+        folders.disks.replica(one, 0, 5, topic_id=LEDGER, at_ms=at_ms)
+    return folders.planned()
+
+
+def test_q13_a_topic_that_was_made_again_replaces_the_one_of_the_copy(folders: Folders) -> None:
+    document = remade(folders, 1, 3, at_ms=T0 + 60_000)
+    assert "replace topic orders" in document["consent"]
+    assert "leave 1 stray" in document["consent"]
+    (stray,) = document["lost"]["strays"]
+    assert stray.startswith(f"{folders.disks.root}/2/orders-0: ")
+    assert document["ends"]["orders-0"] == {"topic_id": kafka_id(LEDGER), "end": 5, "epoch": 0}
+    ended = folders.prepare("--write", "--json")
+    assert ended.code == 0, ended.err
+    (b2,) = [one for one in ended.document["steps"] if one["title"] == "Start b2"]
+    assert "orders-0" in b2["then"]
+
+
+def test_q13_a_topic_that_may_have_been_made_again_is_given_up_by_name(folders: Folders) -> None:
+    document = remade(folders, 1, 3, at_ms=T0 - 60_000)
+    given_up = f"give up topic orders with id {kafka_id(LEDGER)}"
+    assert {given_up, "leave 2 strays"} <= {*document["consent"]}
+    assert all("ends at 5" in line for line in document["lost"]["strays"])
+    assert document["ends"]["orders-0"] == {"topic_id": kafka_id(ORDERS), "end": 9, "epoch": 0}
+
+
+def test_q16_a_log_that_is_no_member_of_the_isr_is_not_awaited(folders: Folders) -> None:
+    folders.save(101, whole_log())
+    folders.disks.replica(1, 0, 90)
+    folders.disks.replica(2, 0, 40, epochs=((0, 0), (4, 30)))
+    assert folders.planned()["ends"]["orders-0"]["end"] == 40
+
+
+def test_q13_a_log_that_is_longer_than_that_of_the_isr_is_truncated_by_consent(
+    folders: Folders,
+) -> None:
+    folders.save(101, whole_log())
+    folders.disks.replica(1, 0, 90)
+    folders.disks.replica(2, 0, 40, epochs=((0, 0), (4, 30)))
+    document = folders.planned()
+    assert "truncate 1 log" in document["consent"]
+    (line,) = document["lost"]["truncated"]
+    assert "90 (epoch 0)" in line
+    assert "40 (epoch 4)" in line
+    assert "latest leader epoch is on 2" in document["mended"][0]
+
+
+def test_q13_a_topic_without_a_folder_may_have_one_that_was_not_named(folders: Folders) -> None:
+    log = whole_log()
+    log.add(*topic("ledger", LEDGER, (1, 2)))
+    folders.save(101, log)
+    folders.disks.replica(1, 0, 5, topic="fresh", topic_id=UUID(int=0x0C))
+    said = folders.planned()["unknown"]
+    assert any("If no other log directory has one" in line and "ledger" in line for line in said)
+    assert any(line.startswith("How many replicas the new partitions had: 1.") for line in said)
+
+
+def test_q15_an_empty_metadata_disk_gets_the_folder_and_meta_properties(folders: Folders) -> None:
+    """The commands of the step, word by word, where metadata.log.dir does not exist."""
+    folders.save(101, whole_log())
+    folders.disks.replica(1, 0, 5)
+    folders.planned()
+    ended = folders.prepare("--write", "--json")
+    assert ended.code == 0, ended.err
+    (step,) = [one for one in ended.document["steps"] if one["title"] == "Start b1"]
+    place = folders.root / "new" / "metadata"
+    shell = "\n".join(step["commands"]).replace("/METADATA_LOG_DIR_OF_B1", str(place))
+    for _ in range(2):
+        subprocess.run(["bash", "-euc", shell], check=True, timeout=60)
+    written = read_copy(place / "__cluster_metadata-0")
+    assert (written.node, written.cluster_id, written.damage) == (1, CLUSTER, ())
+    promoted = read_copy(folders.root / "out" / "__cluster_metadata-0")
+    assert written.end == promoted.end
+    assert isinstance(written.directory_id, str)
+    assert written.directory_id != promoted.directory_id
+    assert {one.name for one in place.iterdir()} == {"__cluster_metadata-0", "meta.properties"}
+
+
 @contextmanager
 def running(folder: Path) -> Iterator[None]:
     """A process holds the lock of *folder*, as its node does."""
@@ -204,9 +287,20 @@ def test_q13_a_broker_may_run_only_with_what_the_new_voter_has(folders: Folders)
     with running(one):
         refused = folders.plan()
         assert (refused.code, "while partitions are mended" in refused.err) == (3, True)
+    # The metadata folder is a copy, and the data folder that of a broker that runs.
+    with running(folders.disks.root / "2"):
+        refused = folders.plan()
+        assert (refused.code, "b2 runs" in refused.err) == (3, True)
+    folders.save(2, log)
+    with running(folders.disks.root / "2"):
+        refused = folders.plan()
+        assert (refused.code, "while partitions are mended" in refused.err) == (3, True)
 
 
-@pytest.mark.parametrize("voter", ["1@host:9093", "104", "x", "104@host", "104@:9093"])
+BEYOND = ["104@h:0", "104@h:65536", "104@h:9093:3", "2147483648@h:9093", "104@\x1b[31mh:9093"]
+
+
+@pytest.mark.parametrize("voter", ["1@host:9093", "104", "x", "104@host", "104@:9093", *BEYOND])
 def test_a_voter_that_is_a_broker_or_listens_nowhere_is_refused(
     voter: str, folders: Folders
 ) -> None:
@@ -273,6 +367,52 @@ def test_q14_an_open_metadata_transaction_is_aborted_before_anything_is_appended
     assert folders.prepare("--write").code == 0
     (folders.root / "plan").unlink()
     assert [one["record"] for one in folders.planned()["records"]] == ["ProducerIdsRecord"]
+
+
+def flip(folder: Path, log: MetadataLog, number: int, at: int) -> None:
+    """Flip a bit of byte *at* of the batch *number* of a log in one segment."""
+    segment = folder / "__cluster_metadata-0" / f"{0:020}.log"
+    content = bytearray(segment.read_bytes())
+    content[sum(map(len, log.batches[:number])) + at] ^= 0x40
+    segment.write_bytes(content)
+
+
+def test_q13_what_follows_the_damage_of_a_copy_is_given_up_by_name(folders: Folders) -> None:
+    log = whole_log()
+    log.add(noop())
+    log.add(noop())
+    folder = folders.save(1, log)
+    flip(folder, log, len(log.batches) - 2, 70)
+    end = log.offset - 2
+    document = folders.planned()
+    assert f"give up b1 after its damage at {end}" in document["consent"]
+    assert document["consent"][0].startswith("controller 102 lose unknown")
+    assert (document["lost"]["records"], len(document["lost"]["damaged"])) == (None, 1)
+    assert actions(document)["b1"] == "replace"
+    assert folders.prepare("--write").code == 0
+    assert read_copy(folders.root / "out" / "__cluster_metadata-0").damage == ()
+
+
+def test_q13_an_epoch_that_is_damaged_does_not_make_a_copy_the_best(folders: Folders) -> None:
+    log = whole_log()
+    log.add(noop())
+    folder = folders.save(1, log)
+    flip(folder, log, len(log.batches) - 1, 14)
+    whole = folders.save(3, log)
+    # At its end nothing contradicts the epoch, but for the other copy.
+    refused = folders.plan()
+    assert (refused.code, str(whole) in refused.err, "--copy" in refused.err) == (3, True, True)
+    document = folders.planned("--copy", f"log:{whole}")
+    assert document["consent"][0].startswith("controller 102 lose 1 ")
+    (folders.root / "plan").unlink()
+    log.add(noop())
+    log.save(folder, 1)
+    flip(folder, log, len(log.batches) - 2, 14)
+    log.save(whole, 3)
+    document = folders.planned()
+    assert document["log_end"] == log.offset
+    assert actions(document)["b3"] == "keep"
+    assert f"give up b1 after its damage at {log.offset - 2}" in document["consent"]
 
 
 def test_q14_a_torn_tail_is_not_taken_along(folders: Folders) -> None:

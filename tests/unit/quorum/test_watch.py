@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from breakglass.services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.model import PartitionState, TopicPartition, Unknown, kafka_id
 from breakglass.services.quorum.watch import ReturnProgress, judge_return
 from breakglass.services.snapshot import (
     Broker,
@@ -14,7 +14,7 @@ from breakglass.services.snapshot import (
     Quorum,
     Voter,
 )
-from tests.unit.quorum.clusters import ORDERS
+from tests.unit.quorum.clusters import LEDGER, ORDERS
 
 PARTITION = TopicPartition("orders", 0)
 PLAN: dict[str, Any] = {
@@ -26,7 +26,7 @@ PLAN: dict[str, Any] = {
         {"name": "b1", "node": 1, "broker": True},
         {"name": "b2", "node": 2, "broker": True},
     ],
-    "ends": {"orders-0": 67},
+    "ends": {"orders-0": {"topic_id": kafka_id(ORDERS), "end": 67}},
     "lost": {"strays": ["/data/1/old-0: the copy has another topic of this name"]},
     "strays_before": ["/data/1/ancient-0.0a-stray"],
 }
@@ -63,6 +63,12 @@ def test_q16_another_leader_or_an_epoch_that_was_used_is_wrong() -> None:
 def test_q16_a_log_that_ends_before_its_longest_copy_on_disk_is_wrong() -> None:
     assert len(judged(BACK, 66).wrong) == 1
     assert judged(BACK, Unknown("no answer")).wrong == ()
+
+
+def test_q16_the_log_of_another_topic_of_the_name_is_not_compared() -> None:
+    other = replace(BACK, partitions=(replace(STATE, topic_id=LEDGER),))
+    found = judged(other, 5)
+    assert (found.wrong, len(found.awaited)) == ((), 1)
 
 
 def test_q16_a_new_stray_is_wrong_unless_the_plan_left_it() -> None:
