@@ -60,7 +60,12 @@ from breakglass.services.pipeline.restore.planned import (
 from breakglass.services.pipeline.restore.proof import foreign_records, foreign_text
 from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestored
 from breakglass.services.pipeline.restore.restore import restore as restore_topics
-from breakglass.services.pipeline.restore.state import RestoreState, read_state, require_hopeful
+from breakglass.services.pipeline.restore.state import (
+    RestoreState,
+    own_settings,
+    read_state,
+    require_hopeful,
+)
 from breakglass.services.pipeline.restore.target import (
     existing,
     partition_count,
@@ -313,7 +318,8 @@ def _topic(
         filled = begun is not None and begun.topic_id is not None
         require_room(now, filled=filled, instead=INSTEAD_OF_FILLED)
     identity = first.identity()
-    saved = begun.settings if begun else now.identity.config if now else identity.config
+    present = own_settings(state_folder.parents[1], now) if now else identity.config
+    saved = begun.settings if begun else present
     groups = {copy.number: copy.groups() for copy in copies}
     stored = {copy.number: copy.stored() for copy in copies}
     return TopicPlan(

@@ -47,6 +47,7 @@ from breakglass.services.pipeline.restore.state import (
     as_begun,
     begun_restore,
     is_complete,
+    own_settings,
     read_state,
     source_of,
 )
@@ -368,7 +369,7 @@ def _topic(
         ours = begun is not None and begun.topic_id is not None
         instead = INSTEAD_OF_COMPLETE if is_complete(state_folder, now) else INSTEAD_OF_FILLED
         require_room(now, filled=ours or options.into_existing, instead=instead)
-    settings = _settings(held, now, begun, options)
+    settings = _settings(held, now, begun, options, state_folder.parent)
     stored = {part.partition: stored_segments(held.folder, part.segments) for part in chosen}
     spans = {part.partition: chosen_spans(stored[part.partition], part, options) for part in chosen}
     nothing_yet = before_all(held, options, spans)
@@ -422,11 +423,13 @@ def _settings(
     now: TopicSource | None,
     begun: RestoreState | None,
     options: RestoreOptions,
+    state_root: Path,
 ) -> dict[str, str]:
+    own: Mapping[str, str]
     if begun is not None:
         own = begun.settings
     elif now is not None:
-        own = now.identity.config
+        own = own_settings(state_root, now)
     else:
         own = held.identity.config
     return {name: value for name, value in {**own, **options.settings}.items() if value}

@@ -134,6 +134,23 @@ def read_state(folder: Path) -> RestoreState | None:
         ) from None
 
 
+def own_settings(root: Path, now: TopicSource) -> dict[str, str]:
+    """The settings that the topic *now* has of its own; *root* has the states of all restores.
+
+    A restore gives a topic others until its records are proved. If one is unfinished, the settings
+    are those that it is to give back.
+    """
+    for path in sorted(root.rglob(FILE)):
+        state = read_state(path.parent)
+        if (
+            state is not None
+            and not state.ended
+            and (state.target, state.topic_id) == (now.name, str(now.identity.topic_id))
+        ):
+            return dict(state.settings)
+    return dict(now.identity.config)
+
+
 def begun_restore(
     folder: Path, topic: HeldTopic, target: str, now: TopicSource | None, options: RestoreOptions
 ) -> RestoreState | None:

@@ -37,7 +37,12 @@ from breakglass.services.pipeline.restore.planned import (
     TopicPlan,
     partition_plan,
 )
-from breakglass.services.pipeline.restore.state import RestoreState, read_state, source_of
+from breakglass.services.pipeline.restore.state import (
+    RestoreState,
+    own_settings,
+    read_state,
+    source_of,
+)
 from breakglass.services.pipeline.restore.target import read_targets
 from breakglass.services.pipeline.restore.task import Spans, as_restored
 from breakglass.services.pipeline.source import PartitionSource, TopicSource
@@ -547,7 +552,7 @@ class _TopicTail:
         left_out: Mapping[str, int],
         begun: RestoreState | None,
     ) -> TopicPlan:
-        settings = dict(now.identity.config if begun is None else begun.settings)
+        settings = own_settings(self.state_root, now) if begun is None else dict(begun.settings)
         return TopicPlan(
             held=source.one,
             source=source_of(source.one),

@@ -25,6 +25,7 @@ from breakglass.services.pipeline.restore.options import OPEN, afterwards, durin
 from breakglass.services.pipeline.restore.planned import BELOW
 from breakglass.services.pipeline.restore.producing import Producing
 from breakglass.services.pipeline.restore.proof import unowned_spans
+from breakglass.services.pipeline.restore.state import RestoreState, own_settings
 from breakglass.services.pipeline.restore.tail_plan import (
     ABORTED,
     RECREATED,
@@ -464,3 +465,19 @@ def test_only_committed_transactions_are_put_back() -> None:
     assert choice.choose(map(candidate, range(10)), fates) == ((0, 2), (4, 5), (7, 8))
     assert choice.left_out == {UNDECIDED: 4, ABORTED: 2}
     assert [Fates(((1, 3),), ((5, 7),)).of(offset) for offset in (0, 4, 7)] == [None] * 3
+
+
+def test_b38_the_settings_that_an_unfinished_restore_gave_a_topic_are_not_taken_for_its_own(
+    tmp_path: Path,
+) -> None:
+    """A put-back from two brokers was killed in the first: the other is planned beside it."""
+    own, given = {"retention.ms": "1000"}, {"retention.ms": "-1", "cleanup.policy": "delete"}
+    now = TopicSource(TopicIdentity("orders", topic_id=UUID(int=2), config=given), (), {})
+    assert own_settings(tmp_path, now) == given
+    folder = tmp_path / "orders~tail-b2"
+    state = RestoreState("r", "orders", "/rescue/b2", str(folder), own, {}, transactional=True)
+    begun = state.begin().bound(UUID(int=2))
+    assert own_settings(tmp_path, now) == own
+    assert own_settings(tmp_path, replace(now, identity=TopicIdentity("orders"))) != own
+    replace(begun, ended=True).keep()
+    assert own_settings(tmp_path, now) == given
