@@ -382,7 +382,10 @@ def mend(
     for one in sorted(found, key=lambda one: one.end):
         by_key["partition", one.topic_id, one.partition.partition][one.broker] = one
     ids = {name: key[1] for key, name in state.items() if key[0] == "topic"}
-    current = _current_ids(found, ids, deleted, copy_ms)
+    newest: dict[UUID, int] = {}
+    for one in found:
+        newest[one.topic_id] = max(one.newest_ms, newest.get(one.topic_id, -1))
+    current = _current_ids(found, newest, ids, deleted, copy_ms)
     replaced = {name: known for name, known in ids.items() if current[name] != known}
     settings = {name: state.get(("settings", TOPIC_SETTINGS, name), {}) for name in replaced}
     gone = {*replaced.values()}
@@ -400,7 +403,7 @@ def mend(
             left |= dict.fromkeys(paths, "the topic was deleted")
         elif before is None and current.get(partition.topic, topic_id) != topic_id:
             left |= {
-                one.path: _rival(one, current[partition.topic], found) for one in replicas.values()
+                one.path: _rival(one, current[partition.topic], newest) for one in replicas.values()
             }
             if topic_id not in gone:
                 rivals.append(f"{partition.topic} with id {kafka_id(topic_id)}")
@@ -430,6 +433,7 @@ def mend(
 
 def _current_ids(
     found: Sequence[FoundReplica],
+    newest: Mapping[UUID, int],
     ids: Mapping[str, UUID],
     deleted: Collection[UUID],
     copy_ms: int,
@@ -437,37 +441,31 @@ def _current_ids(
     """The id of each topic: of several with a name that which was made last, as far as is known.
 
     A topic of the copy was deleted and made again if another id has the name on as many brokers,
-    with later records than the copy and the folders of the copy's id have.
+    with later records than the copy and the folders of the copy's id have. *newest* has the time of
+    the newest record by id.
     """
-    newest: dict[tuple[str, UUID], int] = {}
     on: dict[UUID, set[int]] = defaultdict(set)
     for one in found:
-        names = one.partition.topic, one.topic_id
-        newest[names] = max(one.newest_ms, newest.get(names, -1))
         on[one.topic_id].add(one.broker)
+    named = {(one.partition.topic, one.topic_id) for one in found}
     first = {one.topic_id for one in found if one.partition.partition == 0}
     current = dict(ids)
-    for (name, topic_id), at_ms in sorted(newest.items(), key=lambda row: (row[1], row[0])):
-        known = ids.get(name)
+    for name, topic_id in sorted(named, key=lambda one: (newest[one[1]], one)):
+        known, at_ms = ids.get(name), newest[topic_id]
         later = known is not None and (
             known in deleted
-            or (
-                at_ms > max(copy_ms, newest.get((name, known), -1))
-                and len(on[topic_id]) >= len(on[known])
-            )
+            or (at_ms > max(copy_ms, newest.get(known, -1)) and len(on[topic_id]) >= len(on[known]))
         )
         if topic_id not in deleted and topic_id in first and (known is None or later):
             current[name] = topic_id
     return current
 
 
-def _rival(one: FoundReplica, current: UUID, found: Sequence[FoundReplica]) -> str:
+def _rival(one: FoundReplica, current: UUID, newest: Mapping[UUID, int]) -> str:
     """Why a folder is left for another topic of its name, and what is known of both."""
-    mine = [other for other in found if other.topic_id == one.topic_id]
-    its = [other for other in found if other.topic_id == current]
-    newest = [max((other.newest_ms for other in some), default=-1) for some in (mine, its)]
-    own, other = (time_text(at_ms) if at_ms >= 0 else "unknown" for at_ms in newest)
-    age = "newer" if newest[0] > newest[1] else "older" if newest[0] < newest[1] else "as new"
+    mine, its = newest[one.topic_id], newest.get(current, -1)
+    own, other = (time_text(at_ms) if at_ms >= 0 else "unknown" for at_ms in (mine, its))
+    age = "newer" if mine > its else "older" if mine < its else "as new"
     return (
         f"another topic of this name, with id {kafka_id(current)}, is kept; this one, with id "
         f"{kafka_id(one.topic_id)}, ends at {one.end.offset:,} and looks {age}: its newest record "

@@ -28,6 +28,7 @@ from typing import Any
 
 from kafka.protocol.data_container import DataContainer
 from kafka.protocol.schemas import StructField
+from kafka.record.util import encode_varint
 
 from breakglass.services.record_batches import (
     ATTRIBUTES_AT,
@@ -182,9 +183,6 @@ def _uvarint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _varint(value: int) -> bytes:
-    left = value << 1 if value >= 0 else (-value << 1) - 1
     written = bytearray()
-    while left >= 0x80:
-        written.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*written, left])
+    encode_varint(value, written.append)
+    return bytes(written)
