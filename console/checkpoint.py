@@ -26,6 +26,7 @@ from breakglass.console.checkpoint_options import (
     External,
     Flows,
     Groups,
+    HoldRetention,
     Id,
     MaxRate,
     Node,
@@ -104,13 +105,7 @@ def explain(
     group: Groups = None,
     external: External = None,
     flow: Flows = None,
-    hold_retention: Annotated[
-        bool,
-        typer.Option(
-            "--hold-retention",
-            help="Stop the topics' retention until a checkpoint is copied; needs --write.",
-        ),
-    ] = False,
+    hold_retention: HoldRetention = False,
     control_topic: ControlTopic = CONTROL,
     as_json: AsJson = False,
 ) -> None:
@@ -301,13 +296,7 @@ def serve(
     token_file: TokenFile = None,
     drain: Drain = DRAIN_MS,
     max_rate: MaxRate = None,
-    hold_retention: Annotated[
-        bool,
-        typer.Option(
-            "--hold-retention",
-            help="Stop the topics' retention until a checkpoint is copied; needs --write.",
-        ),
-    ] = False,
+    hold_retention: HoldRetention = False,
     control_topic: ControlTopic = CONTROL,
     node: Node = 0,
     master: Master = "local[*,4]",

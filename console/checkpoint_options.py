@@ -79,6 +79,13 @@ ChosenLevel = Annotated[
 ControlTopic = Annotated[
     str, typer.Option("--control-topic", metavar="TOPIC", help="Topic of ids and of owners' notes.")
 ]
+HoldRetention = Annotated[
+    bool,
+    typer.Option(
+        "--hold-retention",
+        help="Stop the topics' retention until a checkpoint is copied; needs --write.",
+    ),
+]
 Node = Annotated[
     int, typer.Option("--node", min=0, help="Number of this machine among the machines that copy.")
 ]

@@ -28,6 +28,7 @@ from breakglass.console.checkpoint_options import (
     External,
     Flows,
     Groups,
+    HoldRetention,
     MaxRate,
     Node,
     Store,
@@ -83,13 +84,7 @@ def take(
     ] = None,
     drain: Drain = DRAIN_MS,
     max_rate: MaxRate = None,
-    hold_retention: Annotated[
-        bool,
-        typer.Option(
-            "--hold-retention",
-            help="Stop the topics' retention until a checkpoint is copied; needs --write.",
-        ),
-    ] = False,
+    hold_retention: HoldRetention = False,
     control_topic: ControlTopic = CONTROL,
     node: Node = 0,
     master: Master = "local[*,4]",
