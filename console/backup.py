@@ -223,10 +223,8 @@ def restore(connection: Connection, wanted: RestoreRequest) -> None:
 
     def find(client: ReadClient) -> RestorePlan:
         if tail_of is not None:
-            plan = _tail_plan(client, backup, topics, tail_of, options, wanted.progress)
-        else:
-            plan = _plan(client, backup, topics, options, wanted.progress)
-        return replace(plan, notes=(*plan.notes, *groups_to_reset(client, plan)))
+            return _tail_plan(client, backup, topics, tail_of, options, wanted.progress)
+        return _plan(client, backup, topics, options, wanted.progress)
 
     how = RestoreSettings(
         master=wanted.master,
@@ -238,7 +236,10 @@ def restore(connection: Connection, wanted: RestoreRequest) -> None:
     act, job = RestoreTopics(backup, find, how), ("restore", backup.where())
     with restoring(act, wanted.consent, connection, job) as command:
         frozen = command.freeze()
-        plan = frozen.plan
+        # Once: the second look before the first write reads no groups.
+        with connection.access().reading() as client:
+            notes = (*frozen.plan.notes, *groups_to_reset(client, frozen.plan))
+        plan = replace(frozen.plan, notes=notes)
         if wanted.dry_run:
             print_json({"schema": 1, "phrase": plan.phrase, "plan": plan.document()})
             return

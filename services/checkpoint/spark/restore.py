@@ -318,8 +318,10 @@ def _topic(
         filled = begun is not None and begun.topic_id is not None
         require_room(now, filled=filled, instead=INSTEAD_OF_FILLED)
     identity = first.identity()
-    present = own_settings(state_folder.parents[1], now) if now else identity.config
-    saved = begun.settings if begun else present
+    if begun is not None:
+        saved = begun.settings
+    else:
+        saved = own_settings(state_folder.parents[1], now) if now else identity.config
     groups = {copy.number: copy.groups() for copy in copies}
     stored = {copy.number: copy.stored() for copy in copies}
     return TopicPlan(

@@ -140,12 +140,15 @@ def own_settings(root: Path, now: TopicSource) -> dict[str, str]:
     A restore gives a topic others until its records are proved. If one is unfinished, the settings
     are those that it is to give back.
     """
-    for path in sorted(root.rglob(FILE)):
+    name = now.name
+    # Of a restore, of put-backs, of checkpoints: a root has a folder for each topic ever restored.
+    places = (name, f"{name}~tail-*", f"checkpoint-*/{name}")
+    for path in sorted(path for place in places for path in root.glob(f"{place}/{FILE}")):
         state = read_state(path.parent)
         if (
             state is not None
             and not state.ended
-            and (state.target, state.topic_id) == (now.name, str(now.identity.topic_id))
+            and (state.target, state.topic_id) == (name, str(now.identity.topic_id))
         ):
             return dict(state.settings)
     return dict(now.identity.config)
