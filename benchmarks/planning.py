@@ -29,8 +29,8 @@ from breakglass.services.incident.row import bare_rows
 from breakglass.services.recovery.evidence.gather import assemble
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.verdict import assess, assess_all
+from breakglass.services.recovery.plan.document import write_plan
 from breakglass.services.recovery.plan.draft import open_plan
-from breakglass.services.recovery.plan.file import write_plan
 from breakglass.services.recovery.plan.make import make_plan
 from tests.kit.large_cluster import BROKERS, LargeCluster, generated
 

@@ -318,7 +318,12 @@ class BreakglassApp(App[None]):
     @on(ReadEnded)
     def _read_ended(self) -> None:
         self._refresher.ended()
-        self._look_back()
+        # Once the cluster was read, look for an election that ended before its time.
+        incident = self.context.known.incident
+        if incident is not None and not self._looked_back:
+            self._looked_back = True
+            find = partial(self._find_unfinished, incident.snapshot.cluster_id)
+            self.run_worker(find, group="unfinished", thread=True, exit_on_error=False)
 
     @on(RefreshAsked)
     def _refresh(self) -> None:
@@ -410,14 +415,6 @@ class BreakglassApp(App[None]):
         make: type[ReleasePage | ResumeScreen] = class_at(f"breakglass.screens.{where}")
         if not isinstance(self.screen, make):
             self.push_screen(make(self.context, message.journal))
-
-    def _look_back(self) -> None:
-        """Once the cluster was read, look for an election that ended before its time."""
-        incident = self.context.known.incident
-        if incident is not None and not self._looked_back:
-            self._looked_back = True
-            find = partial(self._find_unfinished, incident.snapshot.cluster_id)
-            self.run_worker(find, group="unfinished", thread=True, exit_on_error=False)
 
     def _find_unfinished(self, cluster_id: str) -> None:
         """In a thread: reads journals."""

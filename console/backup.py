@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.backup_run import run
-from breakglass.console.backup_status import status
-from breakglass.console.backup_verify import verify
-from breakglass.console.commands import new_app
+from breakglass.console.backup_status import status, verify
+from breakglass.console.cli import new_app
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.option_values import key_of, moment_ms, names_in, pairs_in, store_of
 from breakglass.console.options import (
@@ -45,8 +44,13 @@ from breakglass.console.restoring import (
     restoring,
     say_doubts,
 )
-from breakglass.console.stores import ConnectorFile, connector, place_named
-from breakglass.console.wiring import Connection, deadline_after
+from breakglass.console.wiring import (
+    Connection,
+    ConnectorFile,
+    connector,
+    deadline_after,
+    place_named,
+)
 from breakglass.services import patience
 from breakglass.services.errors import ReadOnly, Refused, UsageError
 from breakglass.services.extras import need
@@ -224,7 +228,12 @@ def restore(connection: Connection, wanted: RestoreRequest) -> None:
     def find(client: ReadClient) -> RestorePlan:
         if tail_of is not None:
             return _tail_plan(client, backup, topics, tail_of, options, wanted.progress)
-        return _plan(client, backup, topics, options, wanted.progress)
+        from breakglass.services.pipeline.restore.plan import make_plan
+        from breakglass.services.topic_backup.catalog import held_topics
+
+        held = held_topics(backup, topics)
+        cluster_id = client.describe(deadline_after(patience.JOB)).cluster_id
+        return make_plan(client, held, options, wanted.progress or default_progress(cluster_id))
 
     how = RestoreSettings(
         master=wanted.master,
@@ -256,21 +265,6 @@ def restore(connection: Connection, wanted: RestoreRequest) -> None:
     raise typer.Exit(exit_code(done))
 
 
-def _plan(
-    client: ReadClient,
-    store: Store,
-    topics: tuple[str, ...],
-    options: RestoreOptions,
-    progress: Path | None,
-) -> RestorePlan:
-    from breakglass.services.pipeline.restore.plan import make_plan
-    from breakglass.services.topic_backup.catalog import held_topics
-
-    held = held_topics(store, topics)
-    cluster_id = client.describe(deadline_after(patience.JOB)).cluster_id
-    return make_plan(client, held, options, progress or default_progress(cluster_id))
-
-
 def _tail_plan(
     client: ReadClient,
     store: Store,
@@ -279,7 +273,7 @@ def _tail_plan(
     options: RestoreOptions,
     progress: Path | None,
 ) -> RestorePlan:
-    from breakglass.console.plan_edits import opened
+    from breakglass.console.plan import opened
     from breakglass.services.pipeline.restore.options import RestoreOptions
     from breakglass.services.pipeline.restore.tail_plan import (
         TailOptions,

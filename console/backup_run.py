@@ -26,8 +26,7 @@ from breakglass.console.options import (
 )
 from breakglass.console.output import columns, members, print_table, say
 from breakglass.console.restoring import UNEXPLAINED, progress
-from breakglass.console.stores import ConnectorFile, connector, place_named
-from breakglass.console.wiring import Connection
+from breakglass.console.wiring import Connection, ConnectorFile, connector, place_named
 from breakglass.services.errors import UsageError
 from breakglass.services.extras import need
 from breakglass.services.pipeline.report import NewGeneration, require_replaceable

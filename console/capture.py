@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.evidence import say_acls
 from breakglass.console.exits import StopSignal, say_ready
 from breakglass.console.option_values import names_in
@@ -153,7 +153,7 @@ def capture(
 
 
 def _places(connection: Connection, stores: Sequence[str]) -> BackupPlaces:
-    from breakglass.console.stores import places_of
+    from breakglass.console.wiring import places_of
     from breakglass.services.bundle.capture import BackupPlaces
 
     found = places_of(connection, stores)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from breakglass.console.checkpoint_list import end_with, list_all, show, verification
-from breakglass.console.checkpoint_options import (
+from breakglass.console.checkpoint_list import (
     CONTROL,
     DRAIN_MS,
     CheckpointTopics,
@@ -32,20 +31,24 @@ from breakglass.console.checkpoint_options import (
     Node,
     Store,
     all_in,
+    end_with,
     found_in,
+    list_all,
+    show,
     store_at,
+    verification,
 )
-from breakglass.console.checkpoint_restore import restore_checkpoint
 from breakglass.console.checkpoint_take import (
     chosen_level,
     copied,
     copy_settings,
     failure_printed,
     release,
+    restore_checkpoint,
     take,
     wanted_checkpoint,
 )
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.exits import write_traceback
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.option_values import Consent

@@ -1,4 +1,4 @@
-"""`breakglass checkpoint list` and `show`: what there is, and how far it is.
+"""`breakglass checkpoint list` and `show`, and the options that the commands of checkpoints share.
 
 With --json what is not known is null, never 0.
 """
@@ -6,20 +6,135 @@ With --json what is not known is null, never 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from breakglass.console.checkpoint_options import Id, Store, all_in, found_in, store_at
-from breakglass.console.options import AsJson
+from breakglass.console import completion
+from breakglass.console.options import AsJson, rate, waits
 from breakglass.console.output import Column, print_json, print_lines, print_table, say
+from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.store.documents import VerifiedDocument
+from breakglass.services.checkpoint.store.backup_store import (
+    BackupStore,
+    require_no_file,
+    require_there,
+)
+from breakglass.services.checkpoint.store.documents import Level, VerifiedDocument
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 from breakglass.services.checkpoint.watch import SoFar, sizes, so_far, whole_size
 from breakglass.services.checkpoint.wording import PROMISES, level_of, promise, reasons, why_failed
+from breakglass.services.errors import UsageError
 from breakglass.services.words.figures import count, total_text
 from breakglass.services.words.moments import time_text
+
+Store = Annotated[
+    str,
+    typer.Option(
+        "--store", metavar="URL", help="A place of backups: a folder, or s3://BUCKET/PREFIX."
+    ),
+]
+CheckpointTopics = Annotated[
+    list[str],
+    typer.Option(
+        "--topics",
+        metavar="A,B",
+        help="Names of topics (repeatable).",
+        autocompletion=completion.topics,
+    ),
+]
+ExplainedTopics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topics",
+        metavar="A,B",
+        help="Names of topics (repeatable).",
+        autocompletion=completion.topics,
+    ),
+]
+Id = Annotated[int, typer.Argument(min=1, metavar="ID", help="Id of the checkpoint.")]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group",
+        metavar="NAME=POLICY",
+        help="Consumer group on the topics: exactly-once, at-least-once, reader or left-out "
+        "(repeatable).",
+    ),
+]
+External = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--external",
+        metavar="TOPIC",
+        help="Topic that only clients outside the checkpoint write to (repeatable).",
+        autocompletion=completion.topics,
+    ),
+]
+Flows = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--flow",
+        metavar="GROUP:A>B",
+        help="Topics that a group reads and writes, for the level ordered (repeatable).",
+    ),
+]
+ChosenLevel = Annotated[
+    Level | None,
+    typer.Option(
+        help="What the checkpoint promises (default: the strongest promise that holds).",
+        show_default=False,
+    ),
+]
+ControlTopic = Annotated[
+    str, typer.Option("--control-topic", metavar="TOPIC", help="Topic of ids and of owners' notes.")
+]
+HoldRetention = Annotated[
+    bool,
+    typer.Option(
+        "--hold-retention",
+        help="Stop the topics' retention until a checkpoint is copied; needs --write.",
+    ),
+]
+Node = Annotated[
+    int, typer.Option("--node", min=0, help="Number of this machine among the machines that copy.")
+]
+MaxRate = Annotated[
+    float | None,
+    rate("--max-rate", help="Maximum rate of reading, or unlimited.", shown="unlimited"),
+]
+Drain = Annotated[
+    int,
+    waits("60s", least_ms=100),
+]
+DRAIN_MS = 60_000
+CONTROL = CONTROL_TOPIC
+
+
+def store_at(address: str) -> BackupStore:
+    """The store. Raises UsageError where the address is none, or a file's."""
+    require_no_file(address)
+    return BackupStore(address)
+
+
+def all_in(store: BackupStore) -> tuple[StoredCheckpoint, ...]:
+    """The checkpoints, the newest first.
+
+    Raises UsageError: there is no such store; an empty one has none.
+    """
+    found = store.all()
+    if not found:
+        require_there(store.address)
+    return found
+
+
+def found_in(store: BackupStore, id: int) -> StoredCheckpoint:
+    """The checkpoint. Raises UsageError: there is none of that id, or no such store."""
+    found = store.read(id)
+    if found is None:
+        require_there(store.address)
+        raise UsageError(f"There is no checkpoint {id} in {store.address}: run `checkpoint list`.")
+    return found
 
 
 def list_all(store: Store, as_json: AsJson = False) -> None:

@@ -39,7 +39,7 @@ class CommandText:
 
         Raises UsageError: the command would refuse it.
         """
-        from breakglass.console.checkpoint_restore import restore_asked
+        from breakglass.console.checkpoint_take import restore_asked
 
         return restore_asked(**_parsed("restore", RESTORE, text))
 

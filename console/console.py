@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.look import Look, LookOptions, colors_left_to_the_theme, decide_look
 from breakglass.console.option_values import key_of
 from breakglass.console.options import GoneBrokers, KeyFrom, connected_for_writing
 from breakglass.console.output import say
-from breakglass.console.stores import NamedStores, StoreAddresses, profiles_backups, stores_in
-from breakglass.console.wiring import Connection
+from breakglass.console.wiring import (
+    Connection,
+    NamedStores,
+    StoreAddresses,
+    profiles_backups,
+    stores_in,
+)
 from breakglass.services.connection.profiles import default_folder
 from breakglass.services.errors import UsageError
 from breakglass.services.session import Effort
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from breakglass.console.app import BreakglassApp
     from breakglass.screens.context import Context
     from breakglass.services.browse.schemas import Schemas
-    from breakglass.services.health.backups import MonitoredBackup
+    from breakglass.services.health.figure import MonitoredBackup
 
 app = new_app()
 
@@ -115,7 +120,7 @@ def open_console(
         schema_registry=schema_registry,
     )
 
-    from breakglass.console.on_terminal import leave
+    from breakglass.console.driver import leave
 
     leave(code)
 
@@ -183,7 +188,7 @@ def show_console(
 
     *typed* is called for each key.
     """
-    from breakglass.console.on_terminal import run_on_terminal
+    from breakglass.console.driver import run_on_terminal
 
     with colors_left_to_the_theme():
         app = make(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.exits import StopSignal
 from breakglass.console.options import KAFKA, KafkaVersion
 from breakglass.console.output import columns, data_aside, print_json, print_lines, print_table, say

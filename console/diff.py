@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.option_values import key_of
 from breakglass.console.options import AsJson, KeyFrom, Master, Progress, connected, size
 from breakglass.console.output import print_json, say
@@ -20,7 +20,7 @@ from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.divergence.align import Comparison, HunkTotals, RecordPair, Run
-    from breakglass.services.divergence.entry import Item
+    from breakglass.services.divergence.source import Item
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.topic_backup.store.blobs import Key
 
@@ -289,7 +289,7 @@ def _span(start: int, end: int) -> str:
 
 
 def _item(item: Item) -> str:
-    from breakglass.services.divergence.entry import UnreadableRange
+    from breakglass.services.divergence.source import UnreadableRange
     from breakglass.services.words.record_text import TextForm, preview
 
     if isinstance(item, UnreadableRange):

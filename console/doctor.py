@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from breakglass import __version__
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.exits import FAILED
 from breakglass.console.options import AsJson, connected
 from breakglass.console.output import columns, print_json, print_table

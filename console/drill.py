@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.exits import INTERRUPTED
 from breakglass.console.options import KAFKA, AsJson, KafkaVersion
 from breakglass.console.output import (
@@ -429,7 +429,7 @@ def drill(
     if as_json:
         print_json(document)
     if not auto:
-        from breakglass.console.on_terminal import leave
+        from breakglass.console.driver import leave
 
         # The console's threads may still wait for a broker that was taken down.
         leave(0)

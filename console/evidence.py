@@ -118,8 +118,7 @@ def appraised(
         WrongCluster: the plan was made for another cluster.
         Unreachable: no broker serves the cluster's metadata.
     """
-    from breakglass.services.recovery.plan.check import require_cluster
-    from breakglass.services.recovery.plan.make import appraise
+    from breakglass.services.recovery.plan.make import appraise, require_cluster
     from breakglass.services.recovery.triage import judge, select
 
     # Before anything is asked about topics, which another cluster may not have or not show.

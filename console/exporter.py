@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass import __version__
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.options import (
     NO_EVENTS,
     EventOptions,
@@ -27,8 +27,7 @@ from breakglass.console.options import (
     with_log_format,
 )
 from breakglass.console.output import say
-from breakglass.console.stores import StoreAddresses, places_of
-from breakglass.console.wiring import Connection
+from breakglass.console.wiring import Connection, StoreAddresses, places_of
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import StorageError, UsageError

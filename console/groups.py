@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.evidence import say_acls
 from breakglass.console.exits import FAILED
 from breakglass.console.guarded import GuardedCommand
@@ -192,20 +192,16 @@ def _move(connection: Connection, act: MoveGroups, consent: Consent, *, as_json:
                 say(f"{line}: {moved.reason}")
             else:
                 print(inert(line))
-    return _exit_code(done, partly=found.partly)
-
-
-def _figure(offset: int | None) -> str:
-    return "none" if offset is None else f"{offset:,}"
-
-
-def _exit_code(done: Sequence[MovedOffset], *, partly: bool) -> int:
     from breakglass.services.recovery.group_reset import MoveResult
 
     results = {moved.result for moved in done}
     if MoveResult.UNKNOWN in results:
         return 4
-    return 0 if results <= {MoveResult.MOVED} and not partly else FAILED
+    return 0 if results <= {MoveResult.MOVED} and not found.partly else FAILED
+
+
+def _figure(offset: int | None) -> str:
+    return "none" if offset is None else f"{offset:,}"
 
 
 def _say_unread(found: GroupMoves) -> None:

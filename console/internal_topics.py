@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal
 from breakglass.console.options import (
     SECONDS,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.evidence import say_observed
 from breakglass.console.options import AsJson, connected
 from breakglass.console.output import columns, print_json, print_table, say
@@ -75,7 +75,7 @@ def list_journals(
     found = _all(Shelf(), named)
     say_observed(*observing)
     if as_json:
-        from breakglass.services.recovery.timeline.text import list_document
+        from breakglass.services.recovery.timeline.account import list_document
 
         print_json(list_document(found))
         return
@@ -153,11 +153,11 @@ def show(
     accounts = _accounts(journals or [], connection, cluster)
     if timeline:
         if as_json:
-            from breakglass.services.recovery.timeline.text import timeline_document
+            from breakglass.services.recovery.timeline.account import timeline_document
 
             print_json(timeline_document(accounts))
         else:
-            from breakglass.services.recovery.timeline.text import timeline_text
+            from breakglass.services.recovery.timeline.account import timeline_text
 
             print(timeline_text(accounts))
         return
@@ -165,7 +165,7 @@ def show(
         raise UsageError("name one journal, or add --timeline, which merges several")
     (account,) = accounts
     if as_json:
-        from breakglass.services.recovery.timeline.text import account_document
+        from breakglass.services.recovery.timeline.account import account_document
 
         print_json(account_document(account))
         return
@@ -182,7 +182,7 @@ def check(connection: Connection, journal: Named = None, as_json: AsJson = False
 
     Nothing is elected, and no assignment order is restored. The journal gets the answers.
     """
-    from breakglass.services.recovery.guarded.check_again import check_again
+    from breakglass.services.recovery.guarded.aftermath import check_again
 
     (account,) = _accounts([journal] if journal else [], connection)
     with connection.reading() as client:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console import completion
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.options import KAFKA, AsJson
 from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.services.errors import Unreachable, UsageError

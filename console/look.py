@@ -184,7 +184,10 @@ def read_settings(folder: Path) -> Settings:
     problems: list[str] = []
     for key, value in said.items():
         try:
-            settings = replace(settings, **_one(key, value))
+            if key not in _KNOWN:
+                raise _Unusable(f"there are only {', '.join(_KNOWN)}")
+            name, read = _KNOWN[key]
+            settings = replace(settings, **{name: read(value)})
         except _Unusable as problem:
             problems.append(f"The setting {key!r} in {FILE} is not used: {problem}.")
     return replace(settings, problems=tuple(problems))
@@ -192,13 +195,6 @@ def read_settings(folder: Path) -> Settings:
 
 def _without(why: str) -> Settings:
     return Settings(problems=(f"The settings in {FILE} are not used: {why}.",))
-
-
-def _one(key: str, value: object) -> dict[str, Any]:
-    if key not in _KNOWN:
-        raise _Unusable(f"there are only {', '.join(_KNOWN)}")
-    name, read = _KNOWN[key]
-    return {name: read(value)}
 
 
 def _text(value: object) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.exits import StopSignal, say_ready
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.metastore_log import (
@@ -34,7 +34,6 @@ from breakglass.console.metastore_log import (
     service_settings,
     show,
 )
-from breakglass.console.metastore_restore import restore
 from breakglass.console.options import (
     NO_CONSENT,
     AsJson,
@@ -47,6 +46,7 @@ from breakglass.console.options import (
     with_log_format,
 )
 from breakglass.console.output import print_json, say
+from breakglass.console.restore_command_topic import restore
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.properties import read_private
 from breakglass.services.errors import Refused, UsageError

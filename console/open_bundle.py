@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.look import LookOptions
 from breakglass.console.options import AsJson, with_groups
 from breakglass.console.output import columns, print_json, print_table, say
@@ -57,7 +57,7 @@ def open_file(
         _list(contents.manifest, as_json=as_json)
     else:
         from breakglass.console.console import prepared_look, require_terminal, show_console
-        from breakglass.console.on_terminal import leave
+        from breakglass.console.driver import leave
 
         require_terminal()
         decided = prepared_look(look)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.exits import FAILED, StopSignal
 from breakglass.console.guarded import GuardedCommand, say_facts
 from breakglass.console.options import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.documents import given_up_brokers, outcomes_document, rescued_partitions
 from breakglass.console.evidence import appraised, final, say_remembered
 from breakglass.console.exits import StopSignal
@@ -42,8 +42,7 @@ from breakglass.console.output import (
     report,
     say,
 )
-from breakglass.console.plan import say_left_out
-from breakglass.console.plan_edits import opened
+from breakglass.console.plan import opened, say_left_out
 from breakglass.console.triage import show
 from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
     from breakglass.console.electing import Electing
     from breakglass.services.guard.journal import JournalView
     from breakglass.services.model import TopicPartition
-    from breakglass.services.recovery.acts.resume import Resumption
+    from breakglass.services.recovery.acts.elect import Resumption
     from breakglass.services.recovery.acts.topic_settings import PlannedForgetting
     from breakglass.services.recovery.execution.target import ElectionTarget
     from breakglass.services.recovery.plan.document import Plan
@@ -224,7 +223,7 @@ def plan_led_through(connection: Connection, asked: RecoveryByPlan) -> Path | No
 
     Raises Refused: the operator ends it.
     """
-    from breakglass.services.recovery.plan.file import write_plan
+    from breakglass.services.recovery.plan.document import write_plan
     from breakglass.services.recovery.plan.make import make_plan, totals_of
     from breakglass.services.recovery.triage import triage
 
@@ -303,7 +302,7 @@ def _answer(question: str) -> str:
 def recover_plan(connection: Connection, path: Path, asked: RecoveryByPlan) -> int:
     """Carry out the plan in *path*; returns the exit code."""
     from breakglass.console.electing import Electing
-    from breakglass.services.recovery.execution.steps import route_for
+    from breakglass.services.recovery.execution.target import route_for
     from breakglass.services.recovery.guarded.subject import priced, skipped_of
 
     read = opened(path).plan
@@ -410,9 +409,8 @@ def resume(connection: Connection, asked: JournalResumption) -> None:
 def resume_journal(connection: Connection, asked: JournalResumption) -> int:
     """Carry out one call; returns the exit code."""
     from breakglass.console.electing import Electing
-    from breakglass.services.recovery.acts.resume import ResumeJournal
-    from breakglass.services.recovery.execution.steps import stock_route
-    from breakglass.services.recovery.execution.target import RecoveryResult
+    from breakglass.services.recovery.acts.elect import ResumeJournal
+    from breakglass.services.recovery.execution.target import RecoveryResult, stock_route
     from breakglass.services.recovery.topic_settings import owed
     from breakglass.services.recovery.unfinished import abandons_of
 
@@ -457,7 +455,7 @@ def resume_journal(connection: Connection, asked: JournalResumption) -> int:
 
 def _journal_to_resume(cluster_id: str, name: str | None) -> JournalView | None:
     """The journal of that *name* or path, or the newest of this cluster that is not done."""
-    from breakglass.services.recovery.acts.resume import open_journals
+    from breakglass.services.recovery.acts.elect import open_journals
     from breakglass.services.recovery.timeline.account import Shelf
     from breakglass.services.recovery.topic_settings import owing_journals
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.exits import FAILED
 from breakglass.console.options import AsJson, connected
 from breakglass.console.output import Column, print_json_stream, print_lines, print_table, say
@@ -19,8 +19,7 @@ from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.model import TopicPartition
-    from breakglass.services.recovery.ledger.entries import IncidentLedger
-    from breakglass.services.recovery.ledger.holdings import Holdings
+    from breakglass.services.recovery.ledger.entries import Holdings, IncidentLedger
     from breakglass.services.recovery.ledger.page import LedgerPage
     from breakglass.services.recovery.timeline.account import Account, Shelf
 
@@ -188,8 +187,8 @@ def _clusters(connection: Connection, shelf: Shelf) -> list[str]:
 
 def _planned(account: Account, path: Path) -> Mapping[TopicPartition, Holdings]:
     """What the plan in *path* says that replicas held, if it is the plan of the journal."""
-    from breakglass.console.plan_edits import opened
-    from breakglass.services.recovery.ledger.holdings import holdings_of
+    from breakglass.console.plan import opened
+    from breakglass.services.recovery.ledger.entries import holdings_of
 
     plan = opened(path).plan
     if plan.cluster_id not in (None, account.brief.cluster_id):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.documents import rescued_partitions
 from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal
 from breakglass.console.option_values import require_topics
@@ -36,13 +36,10 @@ from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.console.exits import StopSignal
-    from breakglass.console.wiring import Connection
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.model import PartitionEvidence, TopicPartition
     from breakglass.services.recovery.judgement.succession import PassedOver
-    from breakglass.services.recovery.plan.check import Checked
-    from breakglass.services.recovery.plan.make import Appraisal
+    from breakglass.services.recovery.plan.make import Appraisal, Checked
     from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
     from breakglass.services.recovery.rescue.saver import CopiedLog
     from breakglass.services.recovery.rescue.spans import AtRisk, RescuedPartition
@@ -168,7 +165,7 @@ class RescueFindings:
 
 def _rescue_by_plan(connection: Connection, wanted: RescueRequest, plan: Path) -> int:
     from breakglass.console.evidence import appraised
-    from breakglass.console.plan_edits import opened
+    from breakglass.console.plan import opened
 
     read = opened(plan).plan
 
@@ -336,7 +333,7 @@ def _rescue(connection: Connection, wanted: RescueRequest, look: Look) -> int:
 
 def _sorted_out(appraisal: Appraisal) -> tuple[list[AtRisk], list[RescuedPartition]]:
     """What can be rescued as it is now, and the results of what cannot."""
-    from breakglass.services.recovery.plan.check import CheckStatus
+    from breakglass.services.recovery.plan.make import CheckStatus
     from breakglass.services.recovery.rescue.spans import AtRisk, RescuedPartition
 
     at_risk: list[AtRisk] = []

@@ -177,8 +177,7 @@ def progress(
             tell = _Bar(stack.enter_context(_bars()))
         announcement = None
         if job is not None:
-            from breakglass.services.backup_watch.job import announced
-            from breakglass.services.backup_watch.location import full_address
+            from breakglass.services.backup_watch.location import announced, full_address
 
             kind, url = job
             announcement = stack.enter_context(announced(kind, full_address(url)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal
 from breakglass.console.options import AsJson, GoneBrokers, WhileRunning, connected
 from breakglass.console.output import columns, members, of_partition, print_json, print_table, say

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.options import (
     GoneBrokers,
     Host,
@@ -21,8 +21,7 @@ from breakglass.console.options import (
     with_log_format,
 )
 from breakglass.console.output import say
-from breakglass.console.stores import StoreAddresses, stores_in
-from breakglass.console.wiring import Connection
+from breakglass.console.wiring import Connection, StoreAddresses, stores_in
 from breakglass.services.connection.profiles import default_folder
 from breakglass.services.errors import ReadOnly
 from breakglass.services.extras import need

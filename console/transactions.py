@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand, say_event
 from breakglass.console.options import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.documents import PARTITIONS, triage_head, triage_partitions
 from breakglass.console.evidence import (
     compare_with_memory,

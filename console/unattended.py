@@ -19,7 +19,6 @@ from breakglass.services.errors import LabError
 
 if TYPE_CHECKING:
     from breakglass.console.electing import Electing
-    from breakglass.console.exits import StopSignal
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.lab.cluster import Cluster
     from breakglass.services.model import TopicPartition
@@ -70,8 +69,7 @@ def elect_all(
     elected that loses the fewest known records.
     """
     from breakglass.console.electing import Electing
-    from breakglass.services.recovery.execution.steps import route_for
-    from breakglass.services.recovery.execution.target import target_of
+    from breakglass.services.recovery.execution.target import route_for, target_of
     from breakglass.services.recovery.guarded.subject import priced
 
     electing = Electing(

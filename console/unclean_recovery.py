@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.commands import new_app
+from breakglass.console.cli import new_app
 from breakglass.console.documents import led_partitions, triage_partitions
 from breakglass.console.evidence import print_replicas, say_missing_acls
 from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal, run_app
@@ -40,8 +40,7 @@ from breakglass.services.words.figures import partitions_text
 if TYPE_CHECKING:
     from breakglass.console.electing import Electing
     from breakglass.services.model import PartitionEvidence, TopicPartition
-    from breakglass.services.recovery.patient import Judging, PatientLook
-    from breakglass.services.recovery.triage import Selection, Triage
+    from breakglass.services.recovery.triage import Judging, PatientLook, Selection, Triage
 
 app = new_app()
 dropin = new_app()
@@ -167,7 +166,7 @@ def recover(
     Returns the exit code.
     """
     from breakglass.console.electing import Electing
-    from breakglass.services.recovery.execution.steps import ExecutionLimits, stock_route
+    from breakglass.services.recovery.execution.target import ExecutionLimits, stock_route
     from breakglass.services.recovery.plan.partition_file import read_partitions
     from breakglass.services.recovery.triage import judge, select
 
@@ -250,7 +249,7 @@ class _Call:
 
         An operator who reads WAIT decides; the drop-in decides alone, and waits for the duration.
         """
-        from breakglass.services.recovery.patient import PatientLook, judge_patiently
+        from breakglass.services.recovery.triage import PatientLook, judge_patiently
 
         snapshot, offline = self.selection.snapshot, self.selection.offline
         seconds, stop = self.wanted.recovery_duration_ms / 1000, self.electing.stop
@@ -274,7 +273,7 @@ class _Call:
 
     def _elect_complete(self, look: PatientLook) -> None:
         """Elect what is complete now (R15) and waits for nobody; the rest keeps waiting."""
-        from breakglass.services.recovery.execution.steps import route_for
+        from breakglass.services.recovery.execution.target import route_for
         from breakglass.services.recovery.guarded.subject import priced_as_judged
         from breakglass.services.recovery.triage import recommended
 

@@ -1,15 +1,22 @@
-"""From connection options to clients; nothing that can change a cluster is made before `power`."""
+"""From options to clients and to places of backups: those of `--store`, and those of a profile.
+
+Nothing that can change a cluster is made before `power`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from breakglass.console.output import say
 from breakglass.services import patience
+from breakglass.services.connection.profiles import default_folder, load_profile
 from breakglass.services.errors import ReadOnly, UsageError
 from breakglass.services.state_folder import state_folder
 
@@ -18,6 +25,8 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.session import Power, ReadAccess
+    from breakglass.services.topic_backup.connector import ConnectorKind, ConnectorSettings
+    from breakglass.services.topic_backup.store.blobs import Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +149,118 @@ def deadline_after(seconds: float) -> Deadline:
     from breakglass.services.kafka.wire.deadline import Deadline
 
     return Deadline.after(seconds)
+
+
+StoreAddresses = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--store",
+        metavar="[KIND:]URL",
+        help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedStores:
+    """The places of backups that are shown."""
+
+    backups: tuple[str, ...] = ()
+    checkpoints: tuple[str, ...] = ()
+    metastore: Path | None = None
+    key: Key | None = None
+    """Of encrypted topic backups."""
+
+
+def stores_in(given: Sequence[str]) -> NamedStores:
+    """The places that `--store` names, by the kind before the first colon: `diff`'s own words.
+
+    An address without one of these kinds is a place of topic backups.
+
+    Raises UsageError: two folders of metastore backups are named.
+    """
+    found: dict[str, list[str]] = {"backup": [], "checkpoint": [], "metastore": []}
+    for text in given:
+        kind, _, address = text.partition(":")
+        if kind in found and address:
+            found[kind].append(address)
+        else:
+            found["backup"].append(text)
+    if len(found["metastore"]) > 1:
+        raise UsageError("--store names two folders of metastore backups: name one.")
+    metastore = next(map(Path, found["metastore"]), None)
+    return NamedStores(tuple(found["backup"]), tuple(found["checkpoint"]), metastore)
+
+
+def places_of(connection: Connection, given: Sequence[str]) -> NamedStores:
+    """The places that `--store` names, those of the profile, and this user's metastore backups.
+
+    The user's own folder of metastore backups counts only if it exists.
+
+    Raises: UsageError, BadConnectionSettings.
+    """
+    from breakglass.services.metastore.settings import default_folder as metastore_folder
+
+    named, own = stores_in(given), metastore_folder()
+    return NamedStores(
+        tuple(dict.fromkeys((*named.backups, *profiles_backups(connection)))),
+        named.checkpoints,
+        named.metastore or (own if own.is_dir() else None),
+    )
+
+
+def profiles_backups(connection: Connection) -> tuple[str, ...]:
+    """Places of backups that the profile names.
+
+    Raises: BadConnectionSettings.
+    """
+    from breakglass.services.connection.sources import ConnectionOptions
+
+    name = connection.options.profile or ConnectionOptions.from_environment(os.environ).profile
+    return load_profile(name, default_folder()).backups if name else ()
+
+
+ConnectorFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--connector-config",
+        metavar="FILE",
+        help="Properties of Kafka Backup's connector; options win over its keys.",
+    ),
+]
+
+
+def connector(
+    file: Path | None, kind: ConnectorKind, connection: Connection
+) -> tuple[ConnectorSettings, Connection]:
+    """What *file* says, and the connection with its client settings; nothing without a file.
+
+    Says on stderr which keys of the file have no effect.
+
+    Raises BadConnectionSettings: the file cannot be read, or a value of it is refused.
+    """
+    from breakglass.services.topic_backup.connector import ConnectorSettings, read_connector
+
+    if file is None:
+        return ConnectorSettings(), connection
+    found, client = read_connector(file, kind)
+    for remark in found.remarks:
+        say(remark)
+    options = connection.options
+    if client.properties and (options.command_config or options.profile):
+        winner = "--command-config" if options.command_config else "--profile"
+        say(f"{file.name}: {winner} says how to connect, so cluster.* has no effect.")
+    return found, connection.with_file(client)
+
+
+def place_named(store: str | None, found: ConnectorSettings, key: str) -> str:
+    """The address of the backup: by *store*, or else by *found*, in which it has the name *key*.
+
+    Raises UsageError: neither names it.
+    """
+    place = store or found.store
+    if place is None:
+        raise UsageError(
+            f"No backup is named: give --store, or --connector-config with {key} in it."
+        )
+    return place

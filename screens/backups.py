@@ -26,8 +26,15 @@ from breakglass.screens.widgets.facts import NO_AGE, Fact, Facts, fact
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.screens.widgets.status_bar import age_text
 from breakglass.services import patience
-from breakglass.services.backup_watch.job import Job, Life, SeenJob
-from breakglass.services.backup_watch.location import NOT_ASKED, BackupState, LiveEnds, read_ends
+from breakglass.services.backup_watch.location import (
+    NOT_ASKED,
+    BackupState,
+    Job,
+    Life,
+    LiveEnds,
+    SeenJob,
+    read_ends,
+)
 from breakglass.services.backup_watch.watch import (
     BackupPartitionLine,
     BackupStanding,

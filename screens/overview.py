@@ -31,10 +31,8 @@ from breakglass.screens.widgets.facts import NO_AGE, Fact, Facts, fact, facts_ta
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.screens.widgets.status_bar import age_text
 from breakglass.services import patience
-from breakglass.services.health.backups import BackupGlance
-from breakglass.services.health.brokers import LANE, BrokerHealth
-from breakglass.services.health.counts import NOT_READ, Moves, Sample, Trouble
-from breakglass.services.health.figure import Figure
+from breakglass.services.health.counts import LANE, NOT_READ, BrokerHealth, Moves, Sample, Trouble
+from breakglass.services.health.figure import BackupGlance, Figure
 from breakglass.services.health.monitor import Health
 from breakglass.services.kafka.cluster.log_dirs import BrokerLogDir
 from breakglass.services.kafka.wire.deadline import Deadline

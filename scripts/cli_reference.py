@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from breakglass.console.cli import app
-from breakglass.console.commands import COMMANDS, Deferred
+from breakglass.console.cli import COMMANDS, Deferred, app
 from breakglass.console.options import connection_help
 
 if TYPE_CHECKING:

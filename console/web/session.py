@@ -26,12 +26,10 @@ from typing_extensions import override
 
 from breakglass.console.app import LimitedConsole
 from breakglass.console.console import make_context
-from breakglass.console.driver import wait_until_settled
+from breakglass.console.driver import leave, run_in_loop, wait_until_settled
 from breakglass.console.exits import guarded
 from breakglass.console.look import LookOptions, colors_left_to_the_theme, decide_look
-from breakglass.console.on_terminal import leave, run_in_loop
-from breakglass.console.stores import stores_in
-from breakglass.console.wiring import Connection
+from breakglass.console.wiring import Connection, stores_in
 from breakglass.screens.context import Context
 from breakglass.services.connection.profiles import default_folder
 from breakglass.services.connection.sources import ConnectionOptions

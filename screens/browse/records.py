@@ -45,13 +45,20 @@ from breakglass.services.divergence.align import (
     HunkTotals,
     Minimap,
     PairKind,
+    Progress,
     RecordPair,
+    Window,
+    around,
     runs,
 )
 from breakglass.services.divergence.backup_source import BackupSource, MetastoreSource
-from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
-from breakglass.services.divergence.pages import Progress, Window, around
-from breakglass.services.divergence.source import Extent, Reading, Same
+from breakglass.services.divergence.source import (
+    Extent,
+    Reading,
+    RecordEntry,
+    Same,
+    UnreadableRange,
+)
 from breakglass.services.errors import BreakglassError, UsageError
 from breakglass.services.words.inert import CUT, bounded, inert
 from breakglass.services.words.moments import time_text

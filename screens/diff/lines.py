@@ -20,7 +20,8 @@ from textual.strip import Strip
 
 from breakglass.services.browse.query import RecordQuery
 from breakglass.services.divergence.align import HunkTotals, PairKind, RecordPair
-from breakglass.services.divergence.entry import (
+from breakglass.services.divergence.replica_source import Facing
+from breakglass.services.divergence.source import (
     Content,
     Item,
     RecordEntry,
@@ -29,7 +30,6 @@ from breakglass.services.divergence.entry import (
     UnreadableRange,
     differences,
 )
-from breakglass.services.divergence.replica_source import Facing
 from breakglass.services.model import EpochHistory, ReplicaLog, Unknown
 from breakglass.services.record_batches import ControlType, Marker
 from breakglass.services.words.figures import count, epochs_text

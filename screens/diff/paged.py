@@ -23,9 +23,11 @@ from breakglass.screens.diff.reader import (
     Work,
 )
 from breakglass.screens.widgets.facts import StyledLines
-from breakglass.services.divergence.align import Comparison, Minimap, RecordPair
-from breakglass.services.divergence.pages import (
+from breakglass.services.divergence.align import (
+    Comparison,
+    Minimap,
     Progress,
+    RecordPair,
     Window,
     around,
     next_difference,

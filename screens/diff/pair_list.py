@@ -32,8 +32,7 @@ from breakglass.screens.diff.lines import (
     rows_of,
 )
 from breakglass.screens.screenshot import RECORDS
-from breakglass.services.divergence.align import RecordPair
-from breakglass.services.divergence.pages import Window
+from breakglass.services.divergence.align import RecordPair, Window
 from breakglass.services.divergence.source import Extent
 from breakglass.services.words.inert import inert
 from breakglass.themes.roles import Role, theme_role_style

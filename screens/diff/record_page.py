@@ -27,7 +27,7 @@ from breakglass.screens.diff.reader import Task, TaskPage
 from breakglass.screens.screenshot import RECORDS
 from breakglass.services.browse.query import RecordQuery
 from breakglass.services.divergence.align import Comparison, PairKind, RecordPair
-from breakglass.services.divergence.entry import (
+from breakglass.services.divergence.source import (
     DETAIL,
     NO_PRODUCER,
     Content,

@@ -26,8 +26,14 @@ from breakglass.screens.diff.pair_list import PairList
 from breakglass.screens.diff.reader import Connect, Task, connect_to
 from breakglass.screens.diff.record_page import FOLD, REASON_LENGTH, RecordScreen
 from breakglass.screens.widgets.facts import StyledLines
-from breakglass.services.divergence.align import Comparison, HunkTotals, PairKind, RecordPair
-from breakglass.services.divergence.pages import Window, count
+from breakglass.services.divergence.align import (
+    Comparison,
+    HunkTotals,
+    PairKind,
+    RecordPair,
+    Window,
+    count,
+)
 from breakglass.services.divergence.replica_source import Facing, default_pair, face, readable
 from breakglass.services.divergence.source import Extent
 from breakglass.services.incident.incident import Incident

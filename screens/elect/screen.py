@@ -51,9 +51,8 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.acts.add_replicas import AddReplicas
-from breakglass.services.recovery.acts.elect import Elect, waiting_for
+from breakglass.services.recovery.acts.elect import Elect, ResumeJournal, waiting_for
 from breakglass.services.recovery.acts.move_groups import MoveGroups
-from breakglass.services.recovery.acts.resume import ResumeJournal
 from breakglass.services.recovery.evidence.contents import ContentsReading
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
@@ -453,8 +452,7 @@ class PlannedElections:
     plan: Plan
 
     def __call__(self, front: Front) -> ElectionSubject:
-        from breakglass.services.recovery.plan.check import require_cluster
-        from breakglass.services.recovery.plan.make import appraise
+        from breakglass.services.recovery.plan.make import appraise, require_cluster
 
         leaders = self.plan.leaders
         with front.reading() as client:

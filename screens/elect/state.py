@@ -34,12 +34,17 @@ from breakglass.services.recovery.acts.elect import (
     OutcomesReported,
     RescueEnded,
     RescueProgressed,
+    Resumption,
     frozen_elections,
 )
-from breakglass.services.recovery.acts.resume import Resumption
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
-from breakglass.services.recovery.guarded.aftermath import Aftermath, look_after, watch_ladder
-from breakglass.services.recovery.guarded.check_again import check_again, settled_by
+from breakglass.services.recovery.guarded.aftermath import (
+    Aftermath,
+    check_again,
+    look_after,
+    settled_by,
+    watch_ladder,
+)
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject, Priced
 from breakglass.services.recovery.judgement.loss import ReplicaLoss, UnreadRecords, loss_of
@@ -48,7 +53,7 @@ from breakglass.services.words.figures import count, epochs_text, unread_text
 from breakglass.themes.roles import Role, Words
 
 if TYPE_CHECKING:
-    from breakglass.services.recovery.guarded.check_again import CheckedAgain
+    from breakglass.services.recovery.guarded.aftermath import CheckedAgain
 
 
 @dataclass(eq=False)

@@ -12,8 +12,7 @@ from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
 from breakglass.services.model import Unknown
 from breakglass.services.recovery.acts.add_replicas import waits_for
 from breakglass.services.recovery.execution.target import RecoveryResult
-from breakglass.services.recovery.guarded.aftermath import Aftermath, left_open_text
-from breakglass.services.recovery.guarded.check_again import CheckedAgain
+from breakglass.services.recovery.guarded.aftermath import Aftermath, CheckedAgain, left_open_text
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject, empty_over_unread
 from breakglass.services.recovery.plan.partition_file import spoken

@@ -56,7 +56,7 @@ def save_text(
     context: Context, text: str, name: str, folder: str, suffix: str = ".txt"
 ) -> Path | Unknown:
     """In a thread: write *text* into a *folder* of the state folder."""
-    from breakglass.services.recovery.timeline.text import save_timeline
+    from breakglass.services.recovery.timeline.account import save_timeline
 
     place = (context.saving_folder or state_folder()) / folder
     return found_or_why(lambda: save_timeline(text, place, name, suffix), "it cannot be written")

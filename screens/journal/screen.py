@@ -38,27 +38,28 @@ from breakglass.services.incident.elections_seen import (
     sightings,
 )
 from breakglass.services.model import Unknown
-from breakglass.services.recovery.execution.steps import PARTLY_FAILED, SUCCEEDED, UNDONE
+from breakglass.services.recovery.execution.target import PARTLY_FAILED, SUCCEEDED, UNDONE
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.judgement.succession import do_not_start
 from breakglass.services.recovery.timeline.account import (
+    UNTROUBLED,
     Account,
     Brief,
     ExecutionState,
     Shelf,
     account_of,
     digest_text,
+    timeline_text,
     words_of,
 )
 from breakglass.services.recovery.timeline.ending import NOTHING_SENT, PartitionEnding, result_of
-from breakglass.services.recovery.timeline.text import UNTROUBLED, timeline_text
 from breakglass.services.words.figures import count
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import time_text
 from breakglass.themes.roles import Role, Words
 
 if TYPE_CHECKING:
-    from breakglass.services.recovery.guarded.check_again import CheckedAgain, StepAnswer
+    from breakglass.services.recovery.guarded.aftermath import CheckedAgain, StepAnswer
 
 
 Journal: TypeAlias = Brief | UnreadableJournal | Sighting
@@ -490,7 +491,7 @@ class JournalScreen(Page):
 
     def _check(self, path: Path) -> CheckedAgain | Unknown:
         """In a thread: ask the cluster what became of the unknown steps."""
-        from breakglass.services.recovery.guarded.check_again import check_again
+        from breakglass.services.recovery.guarded.aftermath import check_again
 
         def check() -> CheckedAgain:
             with self.context.reading() as client:

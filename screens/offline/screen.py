@@ -30,9 +30,8 @@ from breakglass.screens.widgets.replica_table import (
     reason_lines,
 )
 from breakglass.screens.widgets.status_bar import age_text
-from breakglass.services.incident.filters import HELP, readable
 from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.listing import ListingView, RowOrder
+from breakglass.services.incident.listing import HELP, ListingView, RowOrder, readable
 from breakglass.services.incident.row import (
     Listed,
     PartitionGroup,
@@ -41,7 +40,7 @@ from breakglass.services.incident.row import (
     name_text,
     unread_text,
 )
-from breakglass.services.recovery.judgement.summary import none_offline
+from breakglass.services.recovery.judgement.assessment import none_offline
 from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import bounded
 from breakglass.themes.roles import Role, Words, role_style

@@ -43,7 +43,7 @@ from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.lock import operator
 from breakglass.services.model import Unknown
-from breakglass.services.recovery.plan.check import CheckStatus
+from breakglass.services.recovery.plan.make import CheckStatus
 from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import time_text

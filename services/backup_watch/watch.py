@@ -17,22 +17,23 @@ from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, TypeAlias
 
-from breakglass.services.backup_watch.job import Life, SeenJob, read_jobs
 from breakglass.services.backup_watch.location import (
     NOT_ASKED,
     BackupState,
+    Life,
     LiveEnds,
     LocationHeld,
+    SeenJob,
     TopicHeld,
     full_address,
+    read_jobs,
     read_location,
     running_topics,
     state_of,
 )
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError
-from breakglass.services.health.backups import BackupGlance
-from breakglass.services.health.figure import Figure
+from breakglass.services.health.figure import BackupGlance, Figure
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind
 from breakglass.services.model import Unknown, known

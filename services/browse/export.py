@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from breakglass.services.browse.query import WHOLE
-from breakglass.services.divergence.entry import Content, RecordEntry
-from breakglass.services.divergence.source import Reading, Source
+from breakglass.services.divergence.source import Content, Reading, RecordEntry, Source
 from breakglass.services.errors import UsageError
 from breakglass.services.model import TopicPartition
 from breakglass.services.record_batches import Record

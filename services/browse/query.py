@@ -25,8 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from breakglass.services.divergence.align import Comparison, RecordPair
-from breakglass.services.divergence.entry import Item, Keep, RecordEntry, Span
-from breakglass.services.divergence.source import Reading, Source
+from breakglass.services.divergence.source import Item, Keep, Reading, RecordEntry, Source, Span
 from breakglass.services.errors import UsageError
 from breakglass.services.words.inert import inert
 from breakglass.services.words.moments import moment_in

@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 from breakglass.services import patience
 from breakglass.services.connection.secret import Secret, without_secrets
 from breakglass.services.divergence.align import RecordPair
-from breakglass.services.divergence.entry import Content, Item, RecordEntry
+from breakglass.services.divergence.source import Content, Item, RecordEntry
 from breakglass.services.errors import UsageError
 from breakglass.services.extras import need
 from breakglass.services.words.inert import bounded, bounded_url

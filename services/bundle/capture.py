@@ -36,6 +36,7 @@ from breakglass.services.bundle.archive import (
     BundleEntry,
     BundleManifest,
     UnreadPart,
+    encode,
     write_archive,
 )
 from breakglass.services.bundle.records import (
@@ -62,7 +63,6 @@ from breakglass.services.bundle.records import (
     ContentRules,
     bundled,
 )
-from breakglass.services.bundle.values import encode
 from breakglass.services.checkpoint.watch import CheckpointWatch, SeenStore
 from breakglass.services.clock import now_ms
 from breakglass.services.divergence.replica_source import (
@@ -74,9 +74,8 @@ from breakglass.services.divergence.replica_source import (
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import BreakglassError, TimedOut
 from breakglass.services.guard.lock import file_name
-from breakglass.services.health.backups import BackupGlance
-from breakglass.services.health.brokers import AT_ONCE, LANE, ask_brokers
-from breakglass.services.health.counts import topics_to_judge
+from breakglass.services.health.counts import AT_ONCE, LANE, ask_brokers, topics_to_judge
+from breakglass.services.health.figure import BackupGlance
 from breakglass.services.incident.elections_seen import Observations
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.watch import IncidentWatch

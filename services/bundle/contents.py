@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from breakglass.services.backup_watch.location import LocationHeld, TopicHeld
 from breakglass.services.backup_watch.watch import BackupStanding, BackupWatch, WatchedLocation
-from breakglass.services.bundle.archive import BundleEntry, BundleManifest, no_bundle, read_archive
+from breakglass.services.bundle.archive import (
+    BundleEntry,
+    BundleManifest,
+    Unfit,
+    decode,
+    no_bundle,
+    read_archive,
+)
 from breakglass.services.bundle.records import (
     BACKED_UP,
     BACKUPS,
@@ -45,13 +52,12 @@ from breakglass.services.bundle.records import (
     BundledSource,
     BundledTopic,
 )
-from breakglass.services.bundle.values import Unfit, decode
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.divergence.align import Comparison
 from breakglass.services.divergence.source import Extent
 from breakglass.services.errors import NotInBundle, StorageError
 from breakglass.services.guard.lock import file_name, private_folder
-from breakglass.services.health.brokers import LogDirsAnswer
+from breakglass.services.health.counts import LogDirsAnswer
 from breakglass.services.health.figure import Figure
 from breakglass.services.health.monitor import Monitor
 from breakglass.services.incident.elections_seen import Observation, Observations

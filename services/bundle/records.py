@@ -21,16 +21,17 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 
-from breakglass.services.divergence.entry import (
+from breakglass.services.divergence.source import (
     Content,
+    Extent,
     HeaderList,
     Item,
     Keep,
+    Reading,
     RecordEntry,
     UnreadableRange,
 )
-from breakglass.services.divergence.source import Extent, Reading
-from breakglass.services.health.backups import BackupGlance
+from breakglass.services.health.figure import BackupGlance
 from breakglass.services.kafka.cluster.log_dirs import BrokerLogDir
 from breakglass.services.kafka.cluster.settings import ShownSetting
 from breakglass.services.model import TopicPartition, TopicSettings, Unknown

@@ -17,14 +17,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
-from breakglass.services.divergence.entry import Item, Keep, RecordEntry, content_of, entry_of
 from breakglass.services.divergence.source import (
     Extent,
+    Item,
+    Keep,
     RawForm,
     RawLog,
     Reach,
     Reading,
+    RecordEntry,
     SourceWalk,
+    content_of,
+    entry_of,
 )
 from breakglass.services.errors import DamagedBackup, StorageError, UnsupportedSchema, UsageError
 from breakglass.services.metastore.lines import LineProblem, read_lines

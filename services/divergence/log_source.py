@@ -28,14 +28,22 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Generic, NamedTuple, TypeVar
 
-from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
 from breakglass.services.divergence.replica_source import (
     BatchPiece,
     entries_of,
     first_reaching,
     whole_batches,
 )
-from breakglass.services.divergence.source import Extent, RawForm, RawLog, Reading, SourceWalk
+from breakglass.services.divergence.source import (
+    Extent,
+    Item,
+    RawForm,
+    RawLog,
+    Reading,
+    RecordEntry,
+    SourceWalk,
+    UnreadableRange,
+)
 from breakglass.services.errors import (
     BreakglassError,
     MalformedInput,

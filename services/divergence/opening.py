@@ -38,18 +38,22 @@ from breakglass.services.divergence.backup_source import (
     command,
     open_metastore,
 )
-from breakglass.services.divergence.entry import (
+from breakglass.services.divergence.log_source import LogSource, open_log
+from breakglass.services.divergence.replica_source import ReplicaSource, proven_by_epochs
+from breakglass.services.divergence.source import (
     NO_HEADERS,
     NOTHING,
     Content,
+    Extent,
     Item,
+    RawForm,
+    RawLog,
+    Reading,
     RecordEntry,
+    Source,
     UnreadableRange,
     address,
 )
-from breakglass.services.divergence.log_source import LogSource, open_log
-from breakglass.services.divergence.replica_source import ReplicaSource, proven_by_epochs
-from breakglass.services.divergence.source import Extent, RawForm, RawLog, Reading, Source
 from breakglass.services.errors import BreakglassError, ClusterError, MalformedMessage, UsageError
 from breakglass.services.kafka.cluster.log_dirs import read_log_dirs
 from breakglass.services.kafka.replicas.list_offsets import (

@@ -20,14 +20,17 @@ from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.divergence.align import Comparison
-from breakglass.services.divergence.entry import Item, Keep, RecordEntry, entry_of
 from breakglass.services.divergence.source import (
     Extent,
+    Item,
+    Keep,
     RawForm,
     RawLog,
     Reach,
     Reading,
+    RecordEntry,
     SourceWalk,
+    entry_of,
 )
 from breakglass.services.errors import (
     ClusterError,

@@ -1,4 +1,7 @@
-"""The journal of a recovery: append-only lines, on disk before the step they announce is sent."""
+"""The journal of a recovery: append-only lines, on disk before the step they announce is sent.
+
+The steps of guarded acts, as journals name them.
+"""
 
 from __future__ import annotations
 
@@ -658,3 +661,22 @@ def journal_in_turn(cluster_id: str, folder: Path | None, seconds: float) -> Jou
             if time.monotonic() >= end:
                 raise
         time.sleep(TURN_SECONDS)
+
+
+class StepName(StrEnum):
+    """The steps of guarded acts, as journals name them."""
+
+    TAKE_CHECKPOINT = "take checkpoint"
+    DELETE_CHECKPOINT = "delete checkpoint"
+    HOLD_RETENTION = "hold retention"
+    RELEASE_RETENTION = "release retention"
+    RESTORE_RECORDS = "restore records"
+    RESTORE_COMMAND_TOPIC = "restore command topic"
+    SUBMIT_STATEMENT = "submit statement"
+    PRUNE_BACKUP = "prune backup"
+    REBUILD_INDEXES = "rebuild indexes"
+    HOLD_ELECTIONS = "hold unclean elections"
+    FORGET_LEADERS = "change min.insync.replicas"
+    ADD_REPLICAS = "add replicas"
+    PUT_SETTING_BACK = "put setting back"
+    PREPARE_QUORUM = "prepare quorum"

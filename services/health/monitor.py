@@ -15,25 +15,26 @@ from typing import TYPE_CHECKING, Any
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError
-from breakglass.services.health.backups import BackupGlance, MonitoredBackup
-from breakglass.services.health.brokers import BrokerHealth, Voice, brokers_of
 from breakglass.services.health.counts import (
+    BrokerHealth,
     ClusterTally,
     History,
     Moves,
     PartitionCounts,
     Trouble,
+    Voice,
+    brokers_of,
     partitions_in,
     tally,
     topics_to_judge,
 )
-from breakglass.services.health.figure import Figure
+from breakglass.services.health.figure import BackupGlance, Figure, MonitoredBackup
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Denied, PartitionState, TopicSettings, Unknown
 from breakglass.services.snapshot import Broker, ClusterSnapshot, Quorum
 
 if TYPE_CHECKING:
-    from breakglass.services.health.brokers import LogDirsAnswer
+    from breakglass.services.health.counts import LogDirsAnswer
     from breakglass.services.kafka.read_client import ReadClient
 
 
@@ -186,7 +187,7 @@ class Monitor:
         *client* is one that snapshots were read with: it knows where brokers are. Asks nobody
         before a snapshot was seen, nor while another thread asks.
         """
-        from breakglass.services.health.brokers import ask_brokers
+        from breakglass.services.health.counts import ask_brokers
 
         snapshot = self._snapshot
         if snapshot is None or not self._asking.acquire(blocking=False):

@@ -14,9 +14,8 @@ from breakglass.services.incident.elections_seen import Observation
 from breakglass.services.incident.row import IncidentRow, judged_rows
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.recovery.judgement.assessment import Assessment, Summary, sum_up
 from breakglass.services.recovery.judgement.succession import Circumstances
-from breakglass.services.recovery.judgement.summary import Summary, sum_up
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.triage import Triage
 from breakglass.services.same_ends import differing

@@ -43,7 +43,7 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
-from breakglass.services.recovery.evidence.few_logs import FewLogs
+from breakglass.services.recovery.evidence.gather import FewLogs
 from breakglass.services.recovery.remembered.recollection import ElectionKey, Recollection
 from breakglass.services.recovery.remembered.store import Heard, Key, key_of
 from breakglass.services.recovery.rescue.broker_folder import rescues_in

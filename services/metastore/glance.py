@@ -16,7 +16,7 @@ from pathlib import Path
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError, ClusterError, StorageError
-from breakglass.services.health.backups import BackupGlance
+from breakglass.services.health.figure import BackupGlance
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind

@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from breakglass.services import patience
-from breakglass.services.backup_watch.job import Life, SeenJob
 from breakglass.services.backup_watch.location import (
     NOT_ASKED,
     BackupState,
+    Life,
     LiveEnds,
     LocationHeld,
+    SeenJob,
     TopicHeld,
     read_ends,
     running_topics,
@@ -57,7 +58,6 @@ from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.snapshot import Broker, Quorum
 
 if TYPE_CHECKING:
-    from breakglass.services.checkpoint.store.stored import StoredCheckpoint
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.session import ReadAccess
 
@@ -378,7 +378,11 @@ class _Looking(Generic[T]):
             self._take(Unknown(reason), now_ms())
         took = time.monotonic() - began
         rest = max(self._seconds - took, self._seconds / 2)
-        self._due(int((took + rest) * 1000))
+        # A source whose looks take long is not stale while a look is under way.
+        every_ms = int((took + rest) * 1000)
+        before = self.source
+        every_ms = max(int(self._seconds * 1000), every_ms)
+        self.source = MonitoredSource(before.kind, before.place, before.looked, every_ms)
         return min(rest, RETRY_SECONDS) if self.source.trouble else rest
 
     def look_once(self, _: threading.Event) -> None:
@@ -399,12 +403,6 @@ class _Looking(Generic[T]):
             self._alarm.behind(value.reason)
         else:
             self._alarm.up_to_date()
-
-    def _due(self, every_ms: int) -> None:
-        """A source whose looks take long is not stale while a look is under way."""
-        before = self.source
-        every_ms = max(int(self._seconds * 1000), every_ms)
-        self.source = MonitoredSource(before.kind, before.place, before.looked, every_ms)
 
 
 class MonitoringWatch:
@@ -449,7 +447,8 @@ class MonitoringWatch:
 
     def start(self) -> None:
         """Begin to look, until `close`."""
-        for looking in self._all:
+        ends = [self._ends] if self._backups.standing.places else []
+        for looking in [self._cluster, *ends, *self._checkpoints, *self._metastores]:
             self._thread(looking.run)
         self._thread(self._look_at_backups)
 
@@ -485,12 +484,6 @@ class MonitoringWatch:
         self._closing.close()
         for thread in self._threads:
             thread.join(JOIN_SECONDS)
-
-    @property
-    def _all(self) -> Sequence[_Looking[Any]]:
-        """What has a thread; the ends of topics only where backups are watched."""
-        ends = [self._ends] if self._backups.standing.places else []
-        return [self._cluster, *ends, *self._checkpoints, *self._metastores]
 
     def _tell(self, source: str, change: Behind | CaughtUpAgain) -> None:
         """Report *change*, unless the watch itself ends the looks."""

@@ -28,9 +28,8 @@ from breakglass.services.divergence.align import (
     Run,
     runs,
 )
-from breakglass.services.divergence.entry import RecordEntry
 from breakglass.services.divergence.opening import Opener, compare
-from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.source import Extent, Reading, RecordEntry
 from breakglass.services.errors import DiskFull, PipelineError, StorageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.session import ReadAccess

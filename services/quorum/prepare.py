@@ -28,7 +28,7 @@ from breakglass.services.guard.act import (
     announced,
 )
 from breakglass.services.guard.consent import ConsentPhrase
-from breakglass.services.guard.steps import PREPARE_QUORUM
+from breakglass.services.guard.journal import StepName
 from breakglass.services.model import TopicPartition
 from breakglass.services.quorum.comparison import Relation, compare_copies
 from breakglass.services.quorum.image import replay
@@ -112,7 +112,7 @@ class PrepareQuorum(Act[QuorumPlan]):
         """Write the folder; the ending's value is the plan."""
         plan, out = frozen.plan, self.out.absolute()
         items = {_METADATA: {"out": str(out), "digest": frozen.source, "copy": str(plan.copy.path)}}
-        with announced(means.journal, PREPARE_QUORUM, items, front.tell):
+        with announced(means.journal, StepName.PREPARE_QUORUM, items, front.tell):
             write_promoted(plan, out)
         return Ending(value=plan)
 

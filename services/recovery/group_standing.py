@@ -38,7 +38,7 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.group_reset import MoveReason, OffsetMove
-from breakglass.services.recovery.ledger.holdings import Holdings, read_holdings
+from breakglass.services.recovery.ledger.entries import Holdings, read_holdings
 from breakglass.services.recovery.timeline.ending import endings_of
 
 PAST_END, ALL_GROUPS = "groups_past_end", "all_groups"

@@ -31,9 +31,9 @@ from breakglass.services.guard.journal import (
     Journal,
     JournalStep,
     JournalView,
+    StepName,
     list_journals,
 )
-from breakglass.services.guard.steps import FORGET_LEADERS, HOLD_ELECTIONS, PUT_SETTING_BACK
 from breakglass.services.kafka.admin_client import TOPICS_A_REQUEST, SettingClient
 from breakglass.services.kafka.cluster.settings import (
     MIN_ISR,
@@ -69,7 +69,7 @@ from breakglass.services.recovery.triage import Triage, judge
 from breakglass.services.snapshot import ClusterSnapshot
 from breakglass.services.words.inert import inert
 
-CHANGING = (HOLD_ELECTIONS, FORGET_LEADERS)
+CHANGING = (StepName.HOLD_ELECTIONS, StepName.FORGET_LEADERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def owed(view: JournalView) -> tuple[SettingChange, ...]:
             result = next(told, UNKNOWN)
             if step.name in CHANGING and result in (TargetResult.DONE, UNKNOWN):
                 found[change.key] = change
-            elif step.name == PUT_SETTING_BACK and result == TargetResult.DONE:
+            elif step.name == StepName.PUT_SETTING_BACK and result == TargetResult.DONE:
                 found.pop(change.key, None)
     return tuple(found[key] for key in sorted(found))
 
@@ -469,7 +469,7 @@ class SettingWriter:
 
     def put_back(self, changes: Sequence[SettingChange]) -> list[SettingOutcome]:
         """Give each topic its earlier value. Raises as `write`."""
-        return list(self._sent(PUT_SETTING_BACK, changes, lambda change: change.before))
+        return list(self._sent(StepName.PUT_SETTING_BACK, changes, lambda change: change.before))
 
     def _sent(
         self,

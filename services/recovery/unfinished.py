@@ -14,8 +14,14 @@ from itertools import islice
 from breakglass.services import patience
 from breakglass.services.errors import WrongCluster
 from breakglass.services.guard.consent import Price
-from breakglass.services.guard.journal import Details, EntryKind, Journal, JournalStep, JournalView
-from breakglass.services.guard.steps import ADD_REPLICAS
+from breakglass.services.guard.journal import (
+    Details,
+    EntryKind,
+    Journal,
+    JournalStep,
+    JournalView,
+    StepName,
+)
 from breakglass.services.kafka.election_client import PARTITIONS_A_REQUEST
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -28,7 +34,7 @@ from breakglass.services.recovery.execution.restore_order import (
     undo_orders,
 )
 from breakglass.services.recovery.execution.run import Course, Recovery, Rescue, journalled
-from breakglass.services.recovery.execution.steps import (
+from breakglass.services.recovery.execution.target import (
     DESIGNATE,
     ELECT,
     PARTLY_FAILED,
@@ -39,17 +45,15 @@ from breakglass.services.recovery.execution.steps import (
     SUCCEEDED,
     UNDO,
     UNDONE,
-    target_of_item,
-)
-from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
     live_beside,
     order_left,
+    target_of_item,
 )
 from breakglass.services.recovery.judgement.loss import loss_of
-from breakglass.services.recovery.plan.check import more_unread
+from breakglass.services.recovery.plan.make import more_unread
 from breakglass.services.recovery.rescue.rescue import SAVED
 from breakglass.services.recovery.triage import Left, judge
 from breakglass.services.snapshot import ClusterSnapshot
@@ -352,7 +356,7 @@ def _settled(step: JournalStep, partition: TopicPartition, state: PartitionState
 def _result(step: JournalStep, item: Details, state: PartitionState) -> str:
     if step.name in (REORDER, RESTORE, UNDO):
         return "accepted" if tuple(item.get("order", ())) == state.assignment else "not written"
-    if step.name == ADD_REPLICAS:
+    if step.name == StepName.ADD_REPLICAS:
         before = tuple(item.get("assignment", ()))
         added = set(item.get("order", ())) - {*before}
         if state.assignment == before and state.reassignment is None:

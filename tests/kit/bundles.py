@@ -24,7 +24,7 @@ from breakglass.services.bundle.records import (
     BundledRecords,
     BundledTopic,
 )
-from breakglass.services.health.backups import BackupGlance
+from breakglass.services.health.figure import BackupGlance
 from breakglass.services.incident.incident import Incident
 from breakglass.services.kafka.cluster.log_dirs import BrokerLogDir
 from breakglass.services.kafka.cluster.settings import ShownSetting

@@ -1,6 +1,6 @@
 """A filter as text, of which nothing may be wrong."""
 
-from breakglass.services.incident.filters import RowFilter, readable
+from breakglass.services.incident.listing import RowFilter, readable
 
 
 def parse_filter(text: str) -> RowFilter:

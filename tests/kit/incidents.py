@@ -13,8 +13,8 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
+from breakglass.services.recovery.judgement.assessment import Judged
 from breakglass.services.recovery.judgement.succession import Circumstances
-from breakglass.services.recovery.judgement.summary import Judged
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.snapshot import Broker, ClusterDescription, ClusterSnapshot, Quorum, Voter
 from tests.unit.recovery.replicas import PLAIN, TOPIC_ID, log, offline, silent, without_epochs

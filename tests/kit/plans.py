@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from breakglass.services.recovery.plan.document import Plan
+from breakglass.services.recovery.plan.document import Plan, parse_plan, rendered
 from breakglass.services.recovery.plan.edit import notes_of, with_notes
-from breakglass.services.recovery.plan.file import parse_plan, rendered
 from breakglass.services.recovery.plan.partition_file import read_text
 
 

@@ -26,11 +26,11 @@ from breakglass.services.bundle.records import (
 from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.divergence.source import Extent
 from breakglass.services.guard.journal import Journal
-from breakglass.services.health.backups import BackupGlance
+from breakglass.services.health.figure import BackupGlance
 from breakglass.services.incident.incident import Incident
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.plan.file import parse_plan
+from breakglass.services.recovery.plan.document import parse_plan
 from tests.kit.extent import others_slow
 from tests.kit.incidents import (
     CLUSTER,

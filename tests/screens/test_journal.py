@@ -18,7 +18,7 @@ from breakglass.services.guard.journal import Journal, read
 from breakglass.services.guard.lock import operator
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.steps import ELECT
+from breakglass.services.recovery.execution.target import ELECT
 from breakglass.services.recovery.timeline.account import Shelf
 from breakglass.services.session import Power, ReadAccess
 from tests.kit.fake_cluster import FakeCluster

@@ -26,7 +26,7 @@ from breakglass.screens.overview import (
 from breakglass.screens.terminal import Terminal
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.errors import ConnectFailed, TimedOut
-from breakglass.services.health.backups import BackupGlance
+from breakglass.services.health.figure import BackupGlance
 from breakglass.services.health.monitor import Monitor
 from breakglass.services.incident.elections_seen import (
     ElectionSeen,

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from breakglass.console import app as console_app
+from breakglass.console.driver import leave, run_on_terminal
 from breakglass.console.exits import guarded
 from breakglass.console.look import colors_left_to_the_theme
-from breakglass.console.on_terminal import leave, run_on_terminal
 from breakglass.screens.terminal import Terminal
 from tests.kit.incidents import every_verdict
 from tests.screens.consoles import console_on

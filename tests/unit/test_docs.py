@@ -16,7 +16,7 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from breakglass.console.commands import Deferred, renamed
+from breakglass.console.cli import Deferred, renamed
 from breakglass.console.help import HelpedCommand, HelpedGroup
 from scripts import cli_reference, links, manual, site
 from tests.campaign import report, results

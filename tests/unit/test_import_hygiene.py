@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 
-from breakglass.console.commands import COMMANDS
+from breakglass.console.cli import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {

@@ -13,9 +13,9 @@ from breakglass.console.exporter import replace_file
 from breakglass.services.bundle.archive import write_archive
 from breakglass.services.errors import BreakglassError, StorageError
 from breakglass.services.metastore.settings import private_append, private_folder
-from breakglass.services.recovery.plan.file import write_plan
+from breakglass.services.recovery.plan.document import write_plan
 from breakglass.services.recovery.plan.partition_file import write_elections
-from breakglass.services.recovery.timeline.text import save_timeline
+from breakglass.services.recovery.timeline.account import save_timeline
 from breakglass.services.regular_file import replace_regular
 from breakglass.services.rights import make_folders
 from breakglass.services.topic_backup.folder import LocalAppendFile, LocalFolder

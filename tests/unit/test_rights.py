@@ -11,8 +11,7 @@ import pytest
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.errors import UsageError
 from breakglass.services.pipeline.java import log_file, logging_option
-from breakglass.services.recovery.plan.document import Plan
-from breakglass.services.recovery.plan.file import _write_new, _write_over
+from breakglass.services.recovery.plan.document import Plan, _write_new, _write_over
 from breakglass.services.recovery.plan.partition_file import write_elections
 from breakglass.services.rights import VARIABLE, folder_mode
 from breakglass.services.topic_backup import group_history

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from breakglass.console.driver import leave, run_in_loop
 from breakglass.console.exits import guarded
-from breakglass.console.on_terminal import leave, run_in_loop
 from breakglass.console.web.session import WebConsole
 from breakglass.services.backup_watch.watch import BackupWatch
 from tests.kit.incidents import every_verdict

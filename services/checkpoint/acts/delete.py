@@ -22,7 +22,7 @@ from breakglass.services.guard.act import (
     announced,
 )
 from breakglass.services.guard.consent import ConsentPhrase
-from breakglass.services.guard.steps import DELETE_CHECKPOINT
+from breakglass.services.guard.journal import StepName
 from breakglass.services.model import TopicPartition
 
 
@@ -69,7 +69,7 @@ class DeleteCheckpoint(Act[StoredCheckpoint | None]):
         partitions = [] if frozen.plan is None else frozen.plan.topic_partitions
         items = {partition: {"checkpoint": self.id} for partition in partitions}
         with announced(
-            means.journal, DELETE_CHECKPOINT, items, front.tell, store=self.store.address
+            means.journal, StepName.DELETE_CHECKPOINT, items, front.tell, store=self.store.address
         ):
             self.store.delete(self.id)
         for partition in partitions:
@@ -114,7 +114,7 @@ class DeleteExpired(Act[Expired]):
             items: Mapping[TopicPartition, Mapping[str, Any]] = {}
             with announced(
                 means.journal,
-                DELETE_CHECKPOINT,
+                StepName.DELETE_CHECKPOINT,
                 items,
                 front.tell,
                 store=self.store.address,

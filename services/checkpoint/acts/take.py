@@ -54,7 +54,7 @@ from breakglass.services.guard.act import (
     announced,
 )
 from breakglass.services.guard.consent import ConsentPhrase
-from breakglass.services.guard.steps import HOLD_RETENTION, RELEASE_RETENTION, TAKE_CHECKPOINT
+from breakglass.services.guard.journal import StepName
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
@@ -92,7 +92,9 @@ def suspend(
 ) -> None:
     """Suspend the retention of *topics*; *items* and *details* are for the journal."""
     request = holder.request
-    with announced(means.journal, HOLD_RETENTION, items, front.tell, request_id=request, **details):
+    with announced(
+        means.journal, StepName.HOLD_RETENTION, items, front.tell, request_id=request, **details
+    ):
         holder.hold(topics)
     front.tell(ActStep(f"retention is suspended: {', '.join(topics)}"))
 
@@ -146,7 +148,9 @@ class ReleaseRetention(Act[None]):
         ):
             client.describe(Deadline.after(patience.COMMAND))
             holder = RetentionHolder(client, markers, self.control_topic, self.request)
-            with announced(means.journal, RELEASE_RETENTION, {}, front.tell, held_for=self.request):
+            with announced(
+                means.journal, StepName.RELEASE_RETENTION, {}, front.tell, held_for=self.request
+            ):
                 released = holder.release()
         for topic in released:
             front.tell(ActStep(f"topic {topic} has its own retention again"))
@@ -225,7 +229,7 @@ class TakeCheckpoint(Act[TakeDocument]):
             if scope.level is not Level.COORDINATED:
                 markers = None
             coordinator = coordinator_of(client, markers, self.store, wanted)
-            with announced(means.journal, TAKE_CHECKPOINT, items, front.tell, **details):
+            with announced(means.journal, StepName.TAKE_CHECKPOINT, items, front.tell, **details):
                 asked = scope.id if frozen.asked and not self.repeatable else self.id
                 taken = coordinator.take(asked, self.request, is_new=not self.repeatable)
                 if isinstance(taken, NotHigher):

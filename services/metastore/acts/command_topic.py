@@ -36,8 +36,7 @@ from breakglass.services.guard.act import (
     announced,
 )
 from breakglass.services.guard.consent import ConsentPhrase
-from breakglass.services.guard.journal import Journal, journal_in_turn, list_journals
-from breakglass.services.guard.steps import SUBMIT_STATEMENT
+from breakglass.services.guard.journal import Journal, StepName, journal_in_turn, list_journals
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.metastore.command import CommandId
@@ -203,7 +202,7 @@ class SubmitStatement(Act[Planned | NothingToDo]):
         ):
             partition = TopicPartition(log.topic, 0)
             items = {partition: {"statement": self.statement}}
-            with announced(means.journal, SUBMIT_STATEMENT, items, front.tell):
+            with announced(means.journal, StepName.SUBMIT_STATEMENT, items, front.tell):
                 # What another writer did since consent may be why the statement needs a server.
                 validator = NameValidator(TopicsNow(client), executable_only=not self.without_plan)
                 writer = CommandWriter(log, records, validator)
@@ -294,7 +293,7 @@ class HandToServer(Act[CommandId]):
             items = {partition: {"statement": self.statement, "server": str(self.server)}}
             with (
                 self.server.connected(max(deadline.remaining(), 1.0)) as connection,
-                announced(means.journal, SUBMIT_STATEMENT, items, front.tell),
+                announced(means.journal, StepName.SUBMIT_STATEMENT, items, front.tell),
             ):
                 reply = self.server.submit(connection, self.statement)
                 done = _Observed(log, records, seen, before, frozen.plan, deadline).decided(reply)

@@ -31,8 +31,7 @@ from breakglass.services.errors import (
     OutcomeUnknown,
     TimedOut,
 )
-from breakglass.services.guard.journal import Journal
-from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC
+from breakglass.services.guard.journal import Journal, StepName
 from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -298,7 +297,7 @@ def restore(work: RestoreWork, plan: MetastoreRestorePlan) -> RestoredMetastore:
             }
         )
     }
-    request = work.journal.request(RESTORE_COMMAND_TOPIC, items)
+    request = work.journal.request(StepName.RESTORE_COMMAND_TOPIC, items)
     try:
         restored = _Restore(work, plan).run()
     except OutcomeUnknown as error:

@@ -22,8 +22,7 @@ from urllib.parse import SplitResult
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, MalformedInput, Refused
-from breakglass.services.guard.journal import JournalView, UnreadableJournal
-from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC
+from breakglass.services.guard.journal import JournalView, StepName, UnreadableJournal
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.answers import describe_error, only
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -469,7 +468,9 @@ def _killed(
     for view in journals:
         if isinstance(view, UnreadableJournal):
             continue
-        steps = [step for step in view.steps_of(place) if step.name == RESTORE_COMMAND_TOPIC]
+        steps = [
+            step for step in view.steps_of(place) if step.name == StepName.RESTORE_COMMAND_TOPIC
+        ]
         if not steps:
             continue
         item = steps[-1].items[place]

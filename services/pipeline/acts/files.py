@@ -18,7 +18,7 @@ from breakglass.services.guard.act import (
     announced,
 )
 from breakglass.services.guard.consent import ConsentPhrase
-from breakglass.services.guard.steps import PRUNE_BACKUP, REBUILD_INDEXES
+from breakglass.services.guard.journal import StepName
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.address import IndexesAt, indexes_at
 from breakglass.services.topic_backup.catalog import held_topics
@@ -79,7 +79,7 @@ class PruneBackup(Act[Segments]):
                 }
                 for partition in sorted({segment.partition for segment in going})
             }
-            with announced(means.journal, PRUNE_BACKUP, items, front.tell):
+            with announced(means.journal, StepName.PRUNE_BACKUP, items, front.tell):
                 removed[topic.name] = prune(topic.folder, self.limits)
             for partition in items:
                 front.tell(TargetOutcome(str(partition), TargetResult.DONE, "removed"))
@@ -129,7 +129,7 @@ class RebuildIndexes(Act[IndexesAt]):
             TopicPartition(found.topic, partition): {"segments": list(held)}
             for partition, held in found.segments().items()
         }
-        with announced(means.journal, REBUILD_INDEXES, items, front.tell):
+        with announced(means.journal, StepName.REBUILD_INDEXES, items, front.tell):
             rebuilt: tuple[Reindexed, ...] = found.rebuild()
         for partition in items:
             front.tell(TargetOutcome(str(partition), TargetResult.DONE, "rebuilt"))

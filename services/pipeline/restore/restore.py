@@ -9,8 +9,7 @@ from typing import Any
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, OutcomeUnknown, Refused
-from breakglass.services.guard.journal import Journal
-from breakglass.services.guard.steps import RESTORE_RECORDS
+from breakglass.services.guard.journal import Journal, StepName
 from breakglass.services.kafka.admin_client import TopicClient
 from breakglass.services.kafka.cluster.group_offsets import find_coordinator
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -213,7 +212,7 @@ class _Topic:
             if partition.records
         ]
         self._request = self._work.journal.request(
-            RESTORE_RECORDS,
+            StepName.RESTORE_RECORDS,
             self._items(),
             source=state.source,
             restore_id=state.restore_id,

@@ -29,7 +29,7 @@ from breakglass.services.guard.act import (
     Underway,
 )
 from breakglass.services.guard.consent import ConsentPhrase
-from breakglass.services.guard.steps import ADD_REPLICAS
+from breakglass.services.guard.journal import StepName
 from breakglass.services.kafka.cluster.log_dirs import read_broker_log_dirs
 from breakglass.services.kafka.election_client import PARTITIONS_A_REQUEST, ElectionClient
 from breakglass.services.kafka.read_client import ReadClient
@@ -44,12 +44,12 @@ from breakglass.services.model import (
 )
 from breakglass.services.recovery.execution.confirm import Observer, States, seen_in
 from breakglass.services.recovery.execution.restore_order import still_ours
-from breakglass.services.recovery.execution.steps import described
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
     Rung,
+    described,
 )
 from breakglass.services.recovery.judgement.inputs import named
 from breakglass.services.recovery.topic_settings import read_snapshot
@@ -316,7 +316,7 @@ class AddReplicas(Act[tuple[ElectionTarget, ...]]):
         if not sent:
             return results
         request = means.journal.request(
-            ADD_REPLICAS, {one.partition: described(one) for one in sent}
+            StepName.ADD_REPLICAS, {one.partition: described(one) for one in sent}
         )
         try:
             replies = client.reorder(

@@ -63,7 +63,7 @@ from breakglass.services.recovery.internal_topics.finding import (
     newest_positions,
 )
 from breakglass.services.recovery.internal_topics.records import GroupPosition, StateKind
-from breakglass.services.recovery.ledger.holdings import Holdings, read_holdings
+from breakglass.services.recovery.ledger.entries import Holdings, read_holdings
 from breakglass.services.recovery.remembered.store import ReplicaMemory, key_of
 from breakglass.services.recovery.transactions.source import SourceLog
 from breakglass.services.words.inert import inert

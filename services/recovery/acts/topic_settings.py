@@ -39,8 +39,7 @@ from breakglass.services.guard.consent import (
     consent_phrase,
     total_price,
 )
-from breakglass.services.guard.journal import Journal, read
-from breakglass.services.guard.steps import FORGET_LEADERS, HOLD_ELECTIONS
+from breakglass.services.guard.journal import Journal, StepName, read
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.cluster.settings import MIN_ISR, UNCLEAN_ELECTION, LayeredSetting
 from breakglass.services.kafka.read_client import ReadClient
@@ -126,7 +125,7 @@ class HoldElections(Act[PlannedHold]):
         with means.cluster.settings(frozen.cluster_id) as client:
             front.tell(Armed())
             writer = SettingWriter(client, means.journal, plan.partitions)
-            done = writer.write(HOLD_ELECTIONS, plan.changes)
+            done = writer.write(StepName.HOLD_ELECTIONS, plan.changes)
         for outcome in done:
             told = outcome.reason or "held: the controller elects no leader uncleanly"
             front.tell(TargetOutcome(outcome.change.topic, outcome.result, told))
@@ -245,7 +244,7 @@ class ForgetLeaders(Act[PlannedForgetting]):
         with means.cluster.settings(frozen.cluster_id) as client:
             front.tell(Armed())
             writer = SettingWriter(client, means.journal, plan.partitions)
-            changed = writer.write(FORGET_LEADERS, plan.changes)
+            changed = writer.write(StepName.FORGET_LEADERS, plan.changes)
             kept = _kept(client.reading(), plan, changed)
             front.tell(ActStep("the setting was changed: it is put back now"))
             touched = [

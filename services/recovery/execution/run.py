@@ -39,24 +39,22 @@ from breakglass.services.recovery.execution.recheck import (
     recheck_log,
 )
 from breakglass.services.recovery.execution.restore_order import others_at_work, restore_orders
-from breakglass.services.recovery.execution.steps import (
+from breakglass.services.recovery.execution.target import (
     REORDER,
+    Clues,
+    ElectionTarget,
     ExecutionLimits,
+    PartitionOutcome,
+    RecoveryResult,
     Replies,
     Route,
     RouteChoice,
     RouteStep,
     batches,
     described,
+    explained,
     in_order,
     journal_bytes,
-)
-from breakglass.services.recovery.execution.target import (
-    Clues,
-    ElectionTarget,
-    PartitionOutcome,
-    RecoveryResult,
-    explained,
     order_left,
 )
 from breakglass.services.recovery.judgement.inputs import named

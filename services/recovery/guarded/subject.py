@@ -17,8 +17,7 @@ from breakglass.services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.evidence.contents import as_known
-from breakglass.services.recovery.execution.steps import described
-from breakglass.services.recovery.execution.target import ElectionTarget, target_of
+from breakglass.services.recovery.execution.target import ElectionTarget, described, target_of
 from breakglass.services.recovery.group_standing import planned_groups
 from breakglass.services.recovery.judgement.assessment import (
     Assessment,
@@ -30,8 +29,8 @@ from breakglass.services.recovery.judgement.assessment import (
 from breakglass.services.recovery.judgement.inputs import abandoned, named
 from breakglass.services.recovery.judgement.loss import Loss, UnreadRecords, loss_of, unread_bound
 from breakglass.services.recovery.judgement.ranking import Ranking, holds_records
-from breakglass.services.recovery.ledger.holdings import written_holdings
-from breakglass.services.recovery.plan.check import (
+from breakglass.services.recovery.ledger.entries import written_holdings
+from breakglass.services.recovery.plan.make import (
     Checked,
     CheckStatus,
     check_evidence,

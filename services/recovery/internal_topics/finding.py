@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from breakglass.services import patience
-from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.replica_source import parting
+from breakglass.services.divergence.source import UnreadableRange
 from breakglass.services.errors import BreakglassError, TimedOut, Unreachable, WrongCluster
 from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient

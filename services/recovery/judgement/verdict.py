@@ -37,12 +37,6 @@ from breakglass.services.recovery.judgement.assessment import (
     Verdict,
     action_of,
 )
-from breakglass.services.recovery.judgement.cut_by_return import (
-    CutByReturn,
-    cut_by_return,
-    led_last,
-    unread_log,
-)
 from breakglass.services.recovery.judgement.inputs import (
     Case,
     absent_of,
@@ -59,7 +53,15 @@ from breakglass.services.recovery.judgement.lineage import (
     RecordCounts,
     common_epoch_end,
 )
-from breakglass.services.recovery.judgement.loss import Loss, ReplicaLoss, bound_of_unread
+from breakglass.services.recovery.judgement.loss import (
+    CutByReturn,
+    Loss,
+    ReplicaLoss,
+    bound_of_unread,
+    cut_by_return,
+    led_last,
+    unread_log,
+)
 from breakglass.services.recovery.judgement.ranking import answered, corruption, how_far_read, live
 from breakglass.services.recovery.judgement.succession import (
     IF_AS_IT_WAS,

@@ -29,7 +29,7 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
-from breakglass.services.recovery.evidence.few_logs import log_of_leader
+from breakglass.services.recovery.evidence.gather import log_of_leader
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.ledger.copies import (
     CopyBeside,
@@ -50,15 +50,16 @@ from breakglass.services.recovery.ledger.copies import (
     rescues_in,
 )
 from breakglass.services.recovery.ledger.entries import (
+    NOT_WRITTEN,
     CopiedSpan,
     Fate,
     FateSum,
+    Holdings,
     IncidentLedger,
     PartitionCase,
     PartitionLedger,
     SettledLogs,
 )
-from breakglass.services.recovery.ledger.holdings import NOT_WRITTEN, Holdings
 from breakglass.services.recovery.ledger.settle import settled
 from breakglass.services.recovery.timeline.account import Account, moments_of
 from breakglass.services.recovery.timeline.ending import NOTHING_SENT, PartitionEnding, stake_of

@@ -18,18 +18,18 @@ from typing import Any
 from uuid import UUID
 
 from breakglass.services.errors import BreakglassError
-from breakglass.services.guard.journal import Details, EntryKind, JournalStep, JournalView
-from breakglass.services.guard.steps import RESTORE_RECORDS
+from breakglass.services.guard.journal import Details, EntryKind, JournalStep, JournalView, StepName
 from breakglass.services.model import EpochRange, TopicPartition, Unknown
-from breakglass.services.recovery.execution.steps import RESCUE
+from breakglass.services.recovery.execution.target import RESCUE
 from breakglass.services.recovery.ledger.entries import (
     ConsentGiven,
     CopiedSpan,
+    Holdings,
     Ranges,
     common,
     outside,
+    read_holdings,
 )
-from breakglass.services.recovery.ledger.holdings import Holdings, read_holdings
 from breakglass.services.recovery.rescue.broker_folder import DEPTHS
 from breakglass.services.recovery.rescue.rescue import SAVED
 from breakglass.services.recovery.timeline.ending import result_of
@@ -183,7 +183,7 @@ def put_backs_in(views: Iterable[JournalView]) -> Iterator[PutBackClaim]:
         for step in view.steps:
             folder = folder_of(PurePath(str(step.request.payload.get("source", ""))))
             broker = _BROKER.fullmatch(folder[-2]) if len(folder) == FOLDER_PARTS else None
-            if step.name != RESTORE_RECORDS or broker is None:
+            if step.name != StepName.RESTORE_RECORDS or broker is None:
                 continue
             for partition, item in step.items.items():
                 result = result_of(step, partition).result

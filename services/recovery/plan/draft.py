@@ -16,17 +16,27 @@ from typing import TYPE_CHECKING
 from breakglass.services.errors import EvidenceChanged
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.assessment import refusal
-from breakglass.services.recovery.plan.check import (
+from breakglass.services.recovery.plan.document import (
+    ChosenBy,
+    Plan,
+    PlanEntry,
+    fingerprint,
+    parse_plan,
+    record_of,
+    write_plan,
+)
+from breakglass.services.recovery.plan.edit import voided
+from breakglass.services.recovery.plan.make import (
     Checked,
     CheckStatus,
+    PlanTotals,
+    adopt,
     check_one,
     led_evidence,
+    recommended,
     require_cluster,
+    totals_of,
 )
-from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry, record_of
-from breakglass.services.recovery.plan.edit import voided
-from breakglass.services.recovery.plan.file import fingerprint, parse_plan, write_plan
-from breakglass.services.recovery.plan.make import PlanTotals, adopt, recommended, totals_of
 from breakglass.services.recovery.plan.partition_file import read_text
 from breakglass.services.recovery.triage import Left
 from breakglass.services.snapshot import ClusterSnapshot

@@ -32,7 +32,7 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
-from breakglass.services.recovery.evidence.few_logs import FewLogs
+from breakglass.services.recovery.evidence.gather import FewLogs
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.judgement.lineage import divergence
 from breakglass.services.recovery.judgement.ranking import holds_records

@@ -35,7 +35,7 @@ from breakglass.services.model import (
 )
 from breakglass.services.recovery.judgement.ranking import holds_records
 from breakglass.services.recovery.judgement.succession import shortfall
-from breakglass.services.recovery.ledger.holdings import log_of, valid_offset, written_log
+from breakglass.services.recovery.ledger.entries import log_of, valid_offset, written_log
 from breakglass.services.regular_file import open_regular
 from breakglass.services.state_folder import state_folder
 from breakglass.services.words.moments import time_text

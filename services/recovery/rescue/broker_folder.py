@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from breakglass.services.divergence.entry import UnreadableRange
+from breakglass.services.divergence.source import UnreadableRange
 from breakglass.services.errors import BreakglassError, DamagedBackup, Refused, UsageError
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.record_batches import Record

@@ -12,10 +12,9 @@ from functools import partial
 from itertools import chain, islice, pairwise
 from pathlib import Path
 
-from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.log_source import LogSource, open_log
 from breakglass.services.divergence.replica_source import parting
-from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.source import Reading, UnreadableRange
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.list_offsets import by_leader

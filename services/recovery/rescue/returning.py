@@ -16,9 +16,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.log_source import LogSource, open_log
-from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.source import Reading, UnreadableRange
 from breakglass.services.errors import BreakglassError
 from breakglass.services.model import (
     PartitionEvidence,

@@ -14,9 +14,8 @@ from itertools import groupby
 from pathlib import Path
 
 from breakglass.services import patience
-from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.log_source import LogSource, open_log
-from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.source import Reading, UnreadableRange
 from breakglass.services.errors import (
     BreakglassError,
     ClusterError,

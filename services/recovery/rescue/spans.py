@@ -20,7 +20,6 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
-from breakglass.services.recovery.judgement.cut_by_return import cut_by_return, only_holders
 from breakglass.services.recovery.judgement.lineage import (
     Divergences,
     LogStretch,
@@ -28,7 +27,12 @@ from breakglass.services.recovery.judgement.lineage import (
     shared_with,
     without,
 )
-from breakglass.services.recovery.judgement.loss import Drop, drops_from
+from breakglass.services.recovery.judgement.loss import (
+    Drop,
+    cut_by_return,
+    drops_from,
+    only_holders,
+)
 from breakglass.services.recovery.judgement.ranking import holds_records
 from breakglass.services.recovery.judgement.succession import inheritors
 from breakglass.services.topic_backup.folder import storage_errors

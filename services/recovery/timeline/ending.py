@@ -16,19 +16,17 @@ from breakglass.services.guard.journal import (
     Details,
     JournalStep,
     JournalView,
+    StepName,
     StepOutcome,
 )
-from breakglass.services.guard.steps import (
-    ADD_REPLICAS,
-    FORGET_LEADERS,
-    HOLD_ELECTIONS,
-    PUT_SETTING_BACK,
-    RESTORE_COMMAND_TOPIC,
-    TAKE_CHECKPOINT,
-)
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.steps import REORDER, RESCUE, RESTORE, UNDO
-from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.execution.target import (
+    REORDER,
+    RESCUE,
+    RESTORE,
+    UNDO,
+    RecoveryResult,
+)
 from breakglass.services.recovery.group_reset import RESTORE_STEP as GROUPS_OF_RESTORE
 from breakglass.services.recovery.group_reset import MoveResult
 
@@ -118,12 +116,12 @@ _BESIDE = (RESCUE, RESTORE)
 _WORDS = {
     (REORDER, ACCEPTED): NOT_ELECTED,
     (UNDO, ACCEPTED): str(RecoveryResult.UNDONE),
-    (TAKE_CHECKPOINT, "done"): "started",
-    (RESTORE_COMMAND_TOPIC, "succeeded"): RESTORED,
-    (HOLD_ELECTIONS, "done"): "held",
-    (FORGET_LEADERS, "done"): "setting changed",
-    (PUT_SETTING_BACK, "done"): "put back",
-    (ADD_REPLICAS, "done"): REPLICA_ADDED,
+    (StepName.TAKE_CHECKPOINT, "done"): "started",
+    (StepName.RESTORE_COMMAND_TOPIC, "succeeded"): RESTORED,
+    (StepName.HOLD_ELECTIONS, "done"): "held",
+    (StepName.FORGET_LEADERS, "done"): "setting changed",
+    (StepName.PUT_SETTING_BACK, "done"): "put back",
+    (StepName.ADD_REPLICAS, "done"): REPLICA_ADDED,
 }
 """What the journal's word for a step means for its partition, where that differs."""
 

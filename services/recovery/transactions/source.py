@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.log_source import open_log
-from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.source import Reading, UnreadableRange
 from breakglass.services.errors import UsageError
 from breakglass.services.model import EpochHistory, TopicPartition, Unknown
 from breakglass.services.record_batches import Record, RecordBatch

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import Comparison, HunkTotals, PairKind
-from breakglass.services.divergence.entry import Item, UnreadableRange
-from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.source import Extent, Item, Reading, UnreadableRange
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.spark_job import count_part, merged
 from tests.kit.program import breakglass

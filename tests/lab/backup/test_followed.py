@@ -3,7 +3,7 @@
 import uuid
 from pathlib import Path
 
-from breakglass.services.backup_watch.job import read_jobs
+from breakglass.services.backup_watch.location import read_jobs
 from breakglass.services.clock import now_ms
 from breakglass.services.topic_backup.address import partition_of
 from breakglass.services.topic_backup.folder import LocalFolder

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.divergence.backup_source import BackupSource
-from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
 from breakglass.services.divergence.opening import open_backup
-from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.source import Item, Reading, RecordEntry, UnreadableRange
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
 from breakglass.services.topic_backup.store.store import ObjectStore
 from tests.kit.s3_server import S3

@@ -16,8 +16,7 @@ from breakglass.services.lab.ports import free_ports
 from breakglass.services.lab.tools import LEADER_ELECTION, run_tool
 from breakglass.services.lab.topics import elect_preferred, reassign
 from breakglass.services.model import PartitionState, TopicPartition
-from breakglass.services.recovery.plan.document import Plan
-from breakglass.services.recovery.plan.file import write_plan
+from breakglass.services.recovery.plan.document import Plan, write_plan
 from scripts.option_table import NAMES
 from tests.kit.program import breakglass
 from tests.lab.console.commands import agreeing, last_journal, leader, on

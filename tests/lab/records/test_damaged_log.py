@@ -4,9 +4,8 @@ import struct
 from collections.abc import Callable
 from itertools import pairwise
 
-from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
 from breakglass.services.divergence.replica_source import ReplicaSource
-from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.source import Extent, Reading, RecordEntry, UnreadableRange
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.produce import Pattern, produce
 from breakglass.services.lab.topics import create_topic

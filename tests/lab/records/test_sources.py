@@ -11,9 +11,8 @@ from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import NumberedPartition
 from breakglass.services.divergence.address import SourceKind, parse_address
-from breakglass.services.divergence.entry import Content, Keep, RecordEntry
 from breakglass.services.divergence.opening import Opener
-from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.source import Content, Keep, Reading, RecordEntry
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster

@@ -16,10 +16,11 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.proxy.proxy import Proxy, SeenRequest
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.run import Recovery
-from breakglass.services.recovery.execution.steps import RouteChoice, stock_route
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
+    RouteChoice,
+    stock_route,
     target_of,
 )
 from breakglass.services.recovery.judgement.assessment import Assessment

@@ -25,7 +25,7 @@ from breakglass.services.lab.scenarios import find_scenarios
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.security import OPERATOR
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.steps import ELECT
+from breakglass.services.recovery.execution.target import ELECT
 from tests.kit import acl_page
 from tests.kit.access import Acl, Operation, Resource, granted
 from tests.kit.client_properties import write_client_properties

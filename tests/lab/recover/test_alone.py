@@ -12,9 +12,14 @@ from breakglass.services.lab.topics import elect_unclean, reassign
 from breakglass.services.model import EpochHistory, TopicPartition, Unknown, known
 from breakglass.services.pipeline.source import WantedTopics, read_sources
 from breakglass.services.recovery.execution.target import RecoveryResult
-from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict, refusal
+from breakglass.services.recovery.judgement.assessment import (
+    Action,
+    Verb,
+    Verdict,
+    refusal,
+    summarize,
+)
 from breakglass.services.recovery.judgement.ranking import ReplicaStanding, eligibility
-from breakglass.services.recovery.judgement.summary import summarize
 from breakglass.services.recovery.plan.partition_file import Election, write_elections
 from breakglass.services.recovery.triage import recommended, triage
 from breakglass.services.session import ReadAccess

@@ -32,11 +32,13 @@ from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.topics import configure_topic
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.steps import Replies, Route, stock_route
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
+    Replies,
+    Route,
+    stock_route,
 )
 from breakglass.services.recovery.judgement.succession import BY_UNCLEAN_ELECTION
 from breakglass.services.recovery.triage import Triage

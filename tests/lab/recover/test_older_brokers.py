@@ -9,7 +9,7 @@ from breakglass.console.truth import wrong_leaders
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.target import RecoveryResult
-from breakglass.services.recovery.judgement.summary import summarize
+from breakglass.services.recovery.judgement.assessment import summarize
 from breakglass.services.recovery.triage import Triage
 from tests.lab.asking import consume
 from tests.lab.recover.session import Watched, judged, judgement, recommendations, targets, watched

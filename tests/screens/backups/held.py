@@ -8,8 +8,14 @@ from uuid import UUID
 
 from breakglass.console.app import BreakglassApp
 from breakglass.screens.backups import BackupsScreen
-from breakglass.services.backup_watch.job import Job, Life, SeenJob
-from breakglass.services.backup_watch.location import LiveEnds, LocationHeld, TopicHeld
+from breakglass.services.backup_watch.location import (
+    Job,
+    Life,
+    LiveEnds,
+    LocationHeld,
+    SeenJob,
+    TopicHeld,
+)
 from breakglass.services.backup_watch.watch import BackupWatch
 from breakglass.services.errors import StorageError
 from breakglass.services.model import TopicPartition, Unknown

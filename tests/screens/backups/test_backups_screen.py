@@ -14,8 +14,13 @@ from textual.pilot import Pilot
 from breakglass.screens.backups import line_facts
 from breakglass.screens.help import HelpScreen
 from breakglass.screens.messages import BrowseAsked
-from breakglass.services.backup_watch.job import Life, announced, read_jobs
-from breakglass.services.backup_watch.location import BackupState, LocationHeld
+from breakglass.services.backup_watch.location import (
+    BackupState,
+    Life,
+    LocationHeld,
+    announced,
+    read_jobs,
+)
 from breakglass.services.backup_watch.watch import BackupWatch, TopicLine
 from breakglass.services.errors import ClusterError, StorageError
 from breakglass.services.model import Unknown

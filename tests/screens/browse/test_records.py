@@ -20,8 +20,8 @@ from breakglass.screens.messages import CopyAsked
 from breakglass.screens.screenshot import hide_records
 from breakglass.services.browse.schemas import Schemas
 from breakglass.services.divergence.address import parse_address
-from breakglass.services.divergence.entry import RecordEntry
-from breakglass.services.divergence.pages import around
+from breakglass.services.divergence.align import around
+from breakglass.services.divergence.source import RecordEntry
 from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name

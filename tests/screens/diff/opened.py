@@ -13,9 +13,8 @@ from breakglass.screens.diff.reader import Compare
 from breakglass.screens.diff.record_page import RecordView
 from breakglass.screens.diff.screen import DiffScreen, ReplicaRecordScreen
 from breakglass.services.divergence.align import Comparison
-from breakglass.services.divergence.entry import Item
 from breakglass.services.divergence.replica_source import Facing
-from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.source import Item, Reading
 from breakglass.services.errors import BreakglassError
 from breakglass.services.incident.incident import Incident
 from tests.kit.incidents import diverged_incident

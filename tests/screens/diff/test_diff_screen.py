@@ -11,7 +11,7 @@ from breakglass.screens.diff.screen import DiffScreen
 from breakglass.screens.help import HelpScreen
 from breakglass.services import patience
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.divergence.entry import Item, UnreadableRange, content_of
+from breakglass.services.divergence.source import Item, UnreadableRange, content_of
 from breakglass.services.errors import TimedOut
 from breakglass.services.model import TopicPartition
 from breakglass.services.session import ReadAccess

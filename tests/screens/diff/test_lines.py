@@ -27,17 +27,17 @@ from breakglass.screens.diff.lines import (
 )
 from breakglass.screens.diff.record_page import BEHIND, RecordLine, Writing, record_lines
 from breakglass.services.divergence.align import HunkTotals, PairKind, compared
-from breakglass.services.divergence.entry import (
+from breakglass.services.divergence.replica_source import Facing, face
+from breakglass.services.divergence.source import (
     ROWS,
     Item,
     Keep,
+    Reading,
     RecordEntry,
     UnreadableRange,
     content_of,
     headers_of,
 )
-from breakglass.services.divergence.replica_source import Facing, face
-from breakglass.services.divergence.source import Reading
 from breakglass.services.model import PartitionEvidence, Unknown
 from breakglass.services.record_batches import ControlType, Marker, TimestampType
 from breakglass.services.words.record_text import TextForm

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from breakglass.services.divergence.entry import (
+from breakglass.services.divergence.source import (
     ROWS,
     Item,
     RecordEntry,

@@ -30,7 +30,7 @@ from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.recovery.acts import elect
 from breakglass.services.recovery.acts.elect import Elect, OutcomesReported
 from breakglass.services.recovery.execution.run import Recovery
-from breakglass.services.recovery.execution.steps import plain_unclean_route
+from breakglass.services.recovery.execution.target import plain_unclean_route
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from tests.kit.fake_broker import Reply

@@ -13,15 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.backup_watch import job as jobs
-from breakglass.services.backup_watch.job import FORGET_MS, SILENT_MS, Life, announced, read_jobs
+from breakglass.services.backup_watch import location
 from breakglass.services.backup_watch.location import (
     ABSENT,
+    FORGET_MS,
     NO_MANIFEST,
+    SILENT_MS,
     BackupState,
+    Life,
     LiveEnds,
     LocationHeld,
+    announced,
     read_ends,
+    read_jobs,
     read_location,
     state_of,
 )
@@ -287,7 +291,7 @@ def test_the_ends_of_the_named_topics_are_told(cluster: FakeCluster) -> None:
 ELSEWHERE = """
 import sys
 from pathlib import Path
-from breakglass.services.backup_watch.job import announced
+from breakglass.services.backup_watch.location import announced
 with announced("backup", "/b", Path(sys.argv[1])):
     print("told", flush=True)
     sys.stdin.read()
@@ -297,11 +301,11 @@ with announced("backup", "/b", Path(sys.argv[1])):
 @pytest.fixture
 def prompt_beat(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs tell at once what they have to tell."""
-    monkeypatch.setattr(jobs, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(location, "BEAT_SECONDS", 0.01)
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(path.name for path in (folder / jobs.FOLDER).iterdir())
+    return sorted(path.name for path in (folder / location.FOLDER).iterdir())
 
 
 @pytest.mark.usefixtures("prompt_beat")
@@ -322,7 +326,7 @@ def test_a_job_is_seen_with_its_progress_and_is_gone_after_its_end(tmp_path: Pat
 def test_that_a_job_is_behind_is_seen_at_once_and_not_after_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "BEAT_SECONDS", 3_600.0)
+    monkeypatch.setattr(location, "BEAT_SECONDS", 3_600.0)
     with announced("backup", "/b", tmp_path) as tell:
         assert tell is not None
         tell.lag(Behind(7, "no leader"))
@@ -381,11 +385,11 @@ def test_what_is_no_job_is_passed_over(tmp_path: Path, change: dict[str, object]
     with announced("backup", "/b", tmp_path):
         (seen,) = read_jobs(now_ms(), tmp_path)
         said = json.loads(seen.path.read_text())
-    (tmp_path / jobs.FOLDER / "1-a.json").write_text(json.dumps(said | change))
-    (tmp_path / jobs.FOLDER / "2-b.json").write_bytes(b"\xff[1")
-    (tmp_path / jobs.FOLDER / "3-c.json").write_text("[]")
+    (tmp_path / location.FOLDER / "1-a.json").write_text(json.dumps(said | change))
+    (tmp_path / location.FOLDER / "2-b.json").write_bytes(b"\xff[1")
+    (tmp_path / location.FOLDER / "3-c.json").write_text("[]")
     assert read_jobs(now_ms(), tmp_path) == []
     (tmp_path / "away").mkdir()
-    (tmp_path / "away" / jobs.FOLDER).write_text("in the way")
+    (tmp_path / "away" / location.FOLDER).write_text("in the way")
     with announced("backup", "/b", tmp_path / "away") as tell:
         assert tell is None, "it goes on where nothing can be written"

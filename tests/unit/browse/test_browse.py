@@ -29,14 +29,15 @@ from breakglass.services.browse.tree import (
 )
 from breakglass.services.divergence.align import Alone, Comparison
 from breakglass.services.divergence.backup_source import BackupSource
-from breakglass.services.divergence.entry import (
+from breakglass.services.divergence.opening import open_backup
+from breakglass.services.divergence.source import (
+    Abandoned,
+    Reading,
     RecordEntry,
     UnreadableRange,
     content_of,
     headers_of,
 )
-from breakglass.services.divergence.opening import open_backup
-from breakglass.services.divergence.source import Abandoned, Reading
 from breakglass.services.errors import MalformedInput, UsageError
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.record_batches import TimestampType

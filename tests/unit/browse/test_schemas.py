@@ -16,7 +16,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from breakglass.services import patience
 from breakglass.services.browse.schemas import Decoded, Schemas, message_indexes
 from breakglass.services.divergence.align import PairKind, RecordPair
-from breakglass.services.divergence.entry import RecordEntry, content_of
+from breakglass.services.divergence.source import RecordEntry, content_of
 from breakglass.services.errors import UsageError
 from tests.kit.deadlines import MOMENT
 from tests.kit.raw_http import OK, raw_http

@@ -19,9 +19,13 @@ from breakglass.services import errors
 from breakglass.services.bundle import contents
 from breakglass.services.bundle.archive import (
     BLOCK,
+    DEEPEST,
     MANIFEST,
     MOST_BYTES,
     MOST_LINE_BYTES,
+    Unfit,
+    decode,
+    encode,
     header_of,
 )
 from breakglass.services.bundle.capture import BundleMaker
@@ -35,7 +39,6 @@ from breakglass.services.bundle.records import (
     TOPICS,
     BundledOffset,
 )
-from breakglass.services.bundle.values import DEEPEST, Unfit, decode, encode
 from breakglass.services.connection.secret import Secret
 from breakglass.services.model import Denied, Forfeited, LogDir, PartitionEvidence, Silent, Unknown
 from breakglass.services.snapshot import Quorum, Voter

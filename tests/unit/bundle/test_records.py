@@ -3,7 +3,7 @@
 import json
 from base64 import b64encode
 
-from breakglass.services.bundle.archive import MOST_LINE_BYTES
+from breakglass.services.bundle.archive import MOST_LINE_BYTES, decode, encode
 from breakglass.services.bundle.records import (
     MOST_CONTENT,
     WITHHELD,
@@ -12,10 +12,15 @@ from breakglass.services.bundle.records import (
     ContentRules,
     bundled,
 )
-from breakglass.services.bundle.values import decode, encode
 from breakglass.services.divergence.align import Comparison
-from breakglass.services.divergence.entry import Content, HeaderList, RecordEntry, UnreadableRange
-from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.source import (
+    Content,
+    Extent,
+    HeaderList,
+    Reading,
+    RecordEntry,
+    UnreadableRange,
+)
 from breakglass.services.model import TopicPartition
 from tests.unit.divergence.streams import entries, entry
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from breakglass.services.model import PartitionEvidence
-from breakglass.services.recovery.plan.file import write_plan
+from breakglass.services.recovery.plan.document import write_plan
 from tests.kit.plans import read_plan
 from tests.kit.program import breakglass
 from tests.unit.recovery.plans import planned

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.console.checkpoint_options import CONTROL
+from breakglass.console.checkpoint_list import CONTROL
 from breakglass.console.checkpoint_take import SIGNALS, copied, failure_printed
 from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
 from breakglass.services.checkpoint.store.backup_store import BackupStore

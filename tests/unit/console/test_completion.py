@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.console.commands import COMMANDS
+from breakglass.console.cli import COMMANDS
 from breakglass.console.console import SCREENS
 from breakglass.services.model import TopicPartition
 from tests.kit.fake_cluster import FakeCluster

@@ -18,7 +18,7 @@ from breakglass.services.guard.lock import ClusterLock
 from breakglass.services.kafka.election_client import ElectionClient
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.plan.file import parse_plan
+from breakglass.services.recovery.plan.document import parse_plan
 from breakglass.services.state_folder import state_folder
 from tests.kit import fake_metadata
 from tests.kit.fake_controller import after, failing

@@ -6,15 +6,16 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import Comparison
-from breakglass.services.divergence.entry import (
+from breakglass.services.divergence.source import (
+    Extent,
     Item,
+    Reading,
     RecordEntry,
     RecordField,
     UnreadableRange,
     address,
     content_of,
 )
-from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.record_batches import TimestampType
 
 TIME = 1_700_000_000_000
@@ -110,7 +111,7 @@ def edited(draw: st.DrawFn, most: int = 40) -> Edited:
 
 
 def _changed(plain: RecordEntry, what: RecordField) -> RecordEntry:
-    from breakglass.services.divergence.entry import ROWS, headers_of
+    from breakglass.services.divergence.source import ROWS, headers_of
     from breakglass.services.record_batches import ControlType, Marker
 
     match what:

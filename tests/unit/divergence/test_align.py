@@ -1,4 +1,7 @@
-"""Two streams side by side: pairs, runs of equal bytes, searches, the map of differences."""
+"""Two streams side by side: pairs, runs of equal bytes, searches, the map of differences.
+
+Pages of a comparison and the window that holds them.
+"""
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -10,27 +13,30 @@ from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import (
     CELLS,
+    MOST_PAIRS,
+    TELL_EVERY,
     Comparison,
     Hunk,
     HunkTotals,
     Minimap,
+    PageLimits,
     PairKind,
     RecordPair,
+    Window,
     align,
+    around,
+    count,
     hunks,
+    next_difference,
+    page_before,
+    page_from,
+    previous_difference,
     runs,
     worse,
 )
-from breakglass.services.divergence.entry import Item, UnreadableRange
 from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.opening import CommittedView
-from breakglass.services.divergence.pages import (
-    TELL_EVERY,
-    count,
-    next_difference,
-    previous_difference,
-)
-from breakglass.services.divergence.source import Extent, Reading, Same
+from breakglass.services.divergence.source import Extent, Item, Reading, Same, UnreadableRange
 from breakglass.services.record_batches import Record
 from tests.kit.extent import examples
 from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries, entry
@@ -299,3 +305,120 @@ def test_the_worst_of_each_part_is_drawn_and_what_was_not_looked_at_is_not_known
     assert (cells.share(100), cells.share(150), cells.share(900)) == (0.0, 0.5, 1.0)
     assert worse(PairKind.LEFT, PairKind.RIGHT) is PairKind.DIFFERENT
     assert worse(PairKind.UNREAD, PairKind.EQUAL) is PairKind.UNREAD
+
+
+rooms = st.builds(PageLimits, pairs=st.integers(1, 9), bytes=st.integers(1, 200))
+
+
+@given(edited(), rooms, st.integers(0, 45))
+def test_paging_either_way_meets_every_pair_once(made: Edited, room: PageLimits, at: int) -> None:
+    comparison = compare(made.before, made.after)
+    extent = comparison.extent
+    met: list[RecordPair] = []
+    place = at
+    while place < extent.end:
+        page = page_from(comparison, place, READING, room)
+        assert len(page.pairs) <= room.pairs
+        assert page.end > place
+        met, place = met + list(page.pairs), page.end
+    assert met == list(comparison.pairs(at, extent.end, READING))
+    met, place = [], min(at, extent.end)
+    while place > extent.start:
+        page = page_before(comparison, place, READING, room)
+        assert len(page.pairs) <= room.pairs
+        assert page.start < page.end == place
+        met, place = [*page.pairs, *met], page.start
+    assert met == list(comparison.pairs(0, at, READING))
+
+
+def test_a_page_back_over_a_gap_reaches_what_lies_before_it() -> None:
+    sparse = [*entries(0, 5), *entries(5_000_000, 5_000_003)]
+    page = page_before(compare(sparse, sparse), 5_000_003, READING, SMALL)
+    assert [pair.offset for pair in page.pairs] == [3, 4, 5_000_000, 5_000_001, 5_000_002]
+
+
+def test_a_page_ends_where_its_bytes_do_but_has_one_pair() -> None:
+    large = [entry(offset, b"v" * 600) for offset in range(10)]
+    room, comparison = PageLimits(pairs=200, bytes=1_000), compare(large, large)
+    assert len(page_from(comparison, 0, READING, room).pairs) == 1
+    assert len(page_before(comparison, 9, READING, room).pairs) == 1
+
+
+def test_no_more_is_pulled_than_the_page_holds_and_one() -> None:
+    comparison = compare(entries(0, 10_000), entries(0, 10_000))
+    page_from(comparison, 50, READING, PageLimits(pairs=20, bytes=10**9))
+    assert isinstance(comparison.left, ListSource)
+    assert comparison.left.told <= 22
+
+
+def test_a_page_before_the_first_address_is_empty() -> None:
+    comparison = compare(entries(10, 20), entries(15, 20))
+    assert page_before(comparison, 10, READING).pairs == ()
+    assert page_from(comparison, 0, READING).start == 10
+    assert page_from(compare([], []), 0, READING).pairs == ()
+
+
+SMALL = PageLimits(pairs=5, bytes=10**6)
+
+
+@given(edited(), st.integers(0, 45), st.lists(st.booleans(), max_size=12))
+def test_a_window_holds_every_pair_once(made: Edited, offset: int, downward: list[bool]) -> None:
+    comparison = compare(made.before, made.after)
+    at = min(max(offset, comparison.extent.start), comparison.extent.end)
+    window = Window(at, at)
+    for below in downward:
+        if below:
+            window = window.below(page_from(comparison, window.end, READING, SMALL))
+        else:
+            window = window.above(page_before(comparison, window.start, READING, SMALL))
+    assert list(window.pairs) == list(comparison.pairs(window.start, window.end, READING))
+
+
+@pytest.mark.parametrize(("at", "place"), [(500, 500), (5_000, 999), (-3, 0), (999, 999)])
+def test_it_begins_where_it_is_wanted_or_at_the_nearest_end(at: int, place: int) -> None:
+    comparison = compare(entries(0, 1_000), entries(0, 1_000))
+    window = around(comparison, at, READING)
+    assert window.pairs[window.place_of(at)].offset == place
+    assert at != 500 or (window.start, window.end) == (480, 700)
+
+
+def test_it_stays_small_whichever_way_it_grows() -> None:
+    comparison = compare(entries(0, 3_000), entries(0, 3_000))
+    window = around(comparison, 1_500, READING)
+    while window.end < 3_000:
+        window = window.below(page_from(comparison, window.end, READING))
+    assert (window.start, len(window.pairs)) == (2_000, MOST_PAIRS)
+    while window.start > 0:
+        window = window.above(page_before(comparison, window.start, READING))
+    assert (window.start, window.end, len(window.pairs)) == (0, 1_000, MOST_PAIRS)
+
+
+def test_damage_that_two_pages_split_is_one() -> None:
+    damage: list[Item] = [*entries(0, 10), UnreadableRange(10, 30, "damaged"), *entries(30, 40)]
+    comparison = compare(damage, [*entries(0, 10), *entries(30, 40)])
+    window = Window(20, 20).below(page_from(comparison, 20, READING))
+    window = window.above(page_before(comparison, 20, READING))
+    (stretch,) = [pair for pair in window.pairs if pair.kind is PairKind.UNREAD]
+    assert stretch.left == UnreadableRange(10, 30, "damaged")
+
+
+@given(edited())
+def test_runs_of_differences_that_are_held_are_found(made: Edited) -> None:
+    comparison = compare(made.before, made.after)
+    window = Window().below(page_from(comparison, 0, READING))
+    kinds = [pair.kind for pair in window.pairs]
+    begins = [
+        place
+        for place in range(1, len(kinds))
+        if kinds[place] is not PairKind.EQUAL and kinds[place] is not kinds[place - 1]
+    ]
+    forward, place = [], 0
+    while (found := window.next_run(place)) is not None:
+        forward.append(found)
+        place = found
+    assert forward == begins
+    back, place = [], len(kinds)
+    while (found := window.previous_run(place)) is not None:
+        back.append(found)
+        place = found
+    assert back == begins[::-1]

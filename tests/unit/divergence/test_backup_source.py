@@ -13,9 +13,16 @@ from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.divergence.address import parse_address
 from breakglass.services.divergence.align import Comparison, PairKind, RecordPair, runs
 from breakglass.services.divergence.backup_source import BackupSource
-from breakglass.services.divergence.entry import Item, Keep, RecordEntry, UnreadableRange, address
 from breakglass.services.divergence.opening import open_backup, open_checkpoint
-from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.source import (
+    Extent,
+    Item,
+    Keep,
+    Reading,
+    RecordEntry,
+    UnreadableRange,
+    address,
+)
 from breakglass.services.errors import UsageError
 from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder

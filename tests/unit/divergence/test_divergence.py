@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.address import SourceAddress, SourceKind, parse_address
-from breakglass.services.divergence.entry import (
+from breakglass.services.divergence.opening import refusal
+from breakglass.services.divergence.replica_source import default_pair, face
+from breakglass.services.divergence.source import (
     DETAIL,
     ROWS,
+    Extent,
     Keep,
     Span,
     content_of,
@@ -18,9 +21,6 @@ from breakglass.services.divergence.entry import (
     headers_of,
     lines_beside,
 )
-from breakglass.services.divergence.opening import refusal
-from breakglass.services.divergence.replica_source import default_pair, face
-from breakglass.services.divergence.source import Extent
 from breakglass.services.errors import UsageError
 from breakglass.services.model import Unknown
 from breakglass.services.record_batches import Headers

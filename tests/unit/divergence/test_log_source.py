@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, address
 from breakglass.services.divergence.log_source import INDEX_ENTRY, LogSource, open_log
-from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.source import (
+    Extent,
+    Item,
+    Reading,
+    RecordEntry,
+    UnreadableRange,
+    address,
+)
 from breakglass.services.errors import UsageError
 from breakglass.services.record_batches import RecordBatch
 from tests.fuzz.damage import Damage, damage

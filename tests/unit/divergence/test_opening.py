@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import Comparison, PairKind
 from breakglass.services.divergence.backup_source import MARK_EVERY, open_metastore
-from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, content_of
 from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.opening import (
     FOREVER,
@@ -18,7 +17,14 @@ from breakglass.services.divergence.opening import (
     by_position,
     uncommitted,
 )
-from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.source import (
+    Extent,
+    Item,
+    Reading,
+    RecordEntry,
+    UnreadableRange,
+    content_of,
+)
 from breakglass.services.metastore.lines import CommandRecord, counted, pairs, read_lines
 from breakglass.services.pipeline.restore.offset_map import CommittedRun
 from breakglass.services.record_batches import ControlType, Marker, TimestampType

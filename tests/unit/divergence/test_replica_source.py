@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.divergence.entry import (
+from breakglass.services.divergence.replica_source import ReplicaSource
+from breakglass.services.divergence.source import (
+    Abandoned,
     Content,
+    Extent,
     Item,
+    Reading,
     RecordEntry,
     UnreadableRange,
     address,
 )
-from breakglass.services.divergence.replica_source import ReplicaSource
-from breakglass.services.divergence.source import Abandoned, Extent, Reading
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition

@@ -33,7 +33,7 @@ from breakglass.services.guard.journal import (
 )
 from breakglass.services.guard.lock import operator
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.execution.steps import journal_bytes
+from breakglass.services.recovery.execution.target import journal_bytes
 from tests.kit.extent import examples
 from tests.unit.recovery.execution.conftest import Bench
 from tests.unit.recovery.execution.conftest import bench as bench

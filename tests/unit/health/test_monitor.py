@@ -9,9 +9,8 @@ import pytest
 from kafka.protocol import admin
 
 from breakglass.services.errors import StorageError
-from breakglass.services.health.backups import BackupGlance
-from breakglass.services.health.brokers import BrokerHealth
-from breakglass.services.health.counts import HistoryGap, PartitionCounts
+from breakglass.services.health.counts import BrokerHealth, HistoryGap, PartitionCounts
+from breakglass.services.health.figure import BackupGlance
 from breakglass.services.health.monitor import Health, Monitor
 from breakglass.services.kafka.cluster.log_dirs import NO_SIZES, BrokerLogDir
 from breakglass.services.kafka.read_client import ReadClient

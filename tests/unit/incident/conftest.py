@@ -12,7 +12,7 @@ from breakglass.services.incident import changes, watch, witness
 from breakglass.services.incident.elections_seen import alarm_lines, unacknowledged
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.watch import IncidentWatch
-from breakglass.services.recovery.evidence import few_logs
+from breakglass.services.recovery.evidence import gather
 from breakglass.services.session import Effort, ReadAccess
 from tests.kit.deadlines import endless
 from tests.kit.fake_cluster import FakeCluster
@@ -64,7 +64,7 @@ def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "FIRST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
     monkeypatch.setattr(witness, "FOLLOW_SECONDS", 0.0)
-    monkeypatch.setattr(few_logs, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(gather, "REST_SECONDS", 0.0)
 
 
 @pytest.fixture

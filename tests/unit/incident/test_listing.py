@@ -1,12 +1,19 @@
-"""Narrowing a list down to some of its groups gives what listing every row would."""
+"""Narrowing a list down to some of its groups gives what listing every row would.
+
+The language of the filter.
+"""
 
 import random
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from breakglass.services.incident.filters import _EXAMPLES
 from breakglass.services.incident.listing import (
+    _EXAMPLES,
+    _KEYS,
+    FilterError,
     Listing,
     ListingView,
     Restorer,
@@ -14,6 +21,7 @@ from breakglass.services.incident.listing import (
     forecast_of,
     listing,
     narrowed,
+    readable,
     relisted,
 )
 from breakglass.services.model import Role, TopicPartition
@@ -126,3 +134,101 @@ def test_every_judged_partition_has_one_outlook_and_what_is_not_read_yet_none() 
 def test_who_is_to_be_started_and_who_only_reconnected_are_told_apart() -> None:
     rows = incident_of(waiting(0), waiting(1), CUT_OFF, RETURNING).rows
     assert forecast_of(rows).restores == (Restorer(3, 2, runs=False), Restorer(2, 1, runs=True))
+
+
+ROWS = every_verdict().rows
+
+
+def kept(text: str) -> list[str]:
+    wanted = parse_filter(text)
+    return [str(row.partition) for row in ROWS if wanted.keeps(row)]
+
+
+@pytest.mark.parametrize(
+    ("text", "partitions"),
+    [
+        ("ledger", ["ledger-3"]),
+        ("LEDGER-3", ["ledger-3"]),
+        ("carts-*", ["carts-0", "carts-1", "carts-2"]),
+        ("s-1", ["carts-1", "orders-1", "payments-1"]),
+        ("topic:order partition:>2", ["orders-3"]),
+        ("topic:stock,users", ["stock-2", "users-6"]),
+        ("topic:u*", ["users-6"]),
+        ("broker:4", ["carts-0", "carts-1", "carts-2"]),
+        ("broker:b4,9", ["carts-0", "carts-1", "carts-2"]),
+        ("best:1 verdict:loss", ["__consumer_offsets-7", "ledger-3", "users-6"]),
+        ("verdict:loss,fork -internal", ["audit-5", "ledger-3", "users-6"]),
+        ("verdict:st", ["stock-2"]),
+        ("action:start", ["orders-0", "orders-1", "orders-2", "orders-3"]),
+        ("action:elect-b2", ["payments-1"]),
+        ("loss:>50", ["__consumer_offsets-7"]),
+        ("loss:<=50 loss:>0", ["ledger-3"]),
+        ("loss:50", ["ledger-3"]),
+        ("loss:?", ["users-6"]),
+        ("leo:>=900", ["__consumer_offsets-7"]),
+        ("leo:63", ["orders-3"]),
+        ("epoch:3", ["__consumer_offsets-7"]),
+        ("heard:<2", ["stock-2"]),
+        ("unread:>0", ["orders-0", "orders-1", "orders-2", "orders-3"]),
+        ("silent:b3 ledger", ["ledger-3"]),
+        ("internal", ["__consumer_offsets-7"]),
+        ("is:bomb", ["carts-0", "carts-1", "carts-2"]),
+        ("is:unjudged", []),
+        ("nothing-like-this", []),
+        ("leo:>1,000", []),
+    ],
+)
+def test_a_filter_keeps_what_it_says(text: str, partitions: list[str]) -> None:
+    assert kept(text) == partitions
+
+
+def test_an_empty_filter_keeps_all_and_a_minus_exactly_the_others() -> None:
+    assert not parse_filter("   ")
+    assert kept("   ") == [str(row.partition) for row in ROWS]
+    assert sorted(kept("verdict:wait") + kept("-verdict:wait")) == sorted(kept(""))
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("orders verdit:loss", 7),
+        ("broker:x2", 7),
+        ("broker:1,,2", 9),
+        ("verdict:loss,safest", 13),
+        ("orders loss:many", 12),
+        ("orders -is:odd", 11),
+        ("best:", 5),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place(text: str, position: int) -> None:
+    with pytest.raises(FilterError) as refused:
+        parse_filter(text)
+    assert refused.value.position == position
+
+
+def test_while_it_is_written_the_words_that_can_be_read_hold() -> None:
+    wanted, fault = readable("ledger loss: verdict:x")
+    assert [str(row.partition) for row in ROWS if wanted.keeps(row)] == ["ledger-3"]
+    assert fault is not None
+    assert fault.position == 12
+
+
+def test_rows_that_are_not_judged_yet_match_by_name_alone() -> None:
+    rows = unread(3).rows
+    assert [parse_filter("orders-1").keeps(row) for row in rows] == [False, True, False]
+    assert not any(parse_filter("loss:0").keeps(row) for row in rows)
+    assert all(parse_filter("is:unjudged").keeps(row) for row in rows)
+
+
+def test_every_key_has_an_example_that_can_be_read() -> None:
+    assert _EXAMPLES.keys() == _KEYS.keys()
+    for example in _EXAMPLES.values():
+        assert parse_filter(example)
+
+
+@given(st.text("orders-7:*,<>=?is 1☃\x1b", max_size=40))
+def test_any_text_is_read_or_refused_with_a_place_in_it(text: str) -> None:
+    wanted, fault = readable(text)
+    assert fault is None or fault.position in range(len(text) + 1)
+    for row in ROWS:
+        wanted.keeps(row)

@@ -21,8 +21,8 @@ from breakglass.services.incident.row import (
     name_text,
 )
 from breakglass.services.model import Denied, LogDir, PartitionEvidence, Silent, Unknown
+from breakglass.services.recovery.judgement.assessment import Judged
 from breakglass.services.recovery.judgement.succession import Circumstances
-from breakglass.services.recovery.judgement.summary import Judged
 from breakglass.services.recovery.judgement.verdict import assess
 from tests.kit.incidents import (
     LEDGER,

@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from breakglass.services.backup_watch.job import Life
+from breakglass.services.backup_watch.location import Life
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import VerifiedDocument
-from breakglass.services.health.brokers import BrokerHealth, Voice
+from breakglass.services.health.counts import BrokerHealth, Voice
 from breakglass.services.health.figure import Figure
 from breakglass.services.health.monitor import Health, Monitor
 from breakglass.services.incident.elections_seen import ElectionSeen, Observation

@@ -18,8 +18,7 @@ import pytest
 from breakglass.services.errors import ConsentMissing, StorageError, UsageError
 from breakglass.services.guard import act as guard
 from breakglass.services.guard.act import ConsentOutdated, Front, GuardedRun
-from breakglass.services.guard.journal import JournalView, list_journals
-from breakglass.services.guard.steps import REBUILD_INDEXES
+from breakglass.services.guard.journal import JournalView, StepName, list_journals
 from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
 from breakglass.services.model import EpochHistory, EpochRange
 from breakglass.services.pipeline import continuous
@@ -350,7 +349,7 @@ def test_indexes_are_rebuilt_once_agreed_to_and_the_journal_has_it(tmp_path: Pat
     (view,) = list_journals(frozen.cluster_id, tmp_path / "state")
     assert isinstance(view, JournalView)
     assert [(step.name, [str(name) for name in step.items]) for step in view.steps] == [
-        (REBUILD_INDEXES, ["orders-0"])
+        (StepName.REBUILD_INDEXES, ["orders-0"])
     ]
 
 

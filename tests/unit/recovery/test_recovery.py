@@ -42,11 +42,10 @@ from breakglass.services.recovery.guarded.subject import (
     priced_as_judged,
     subject_of,
 )
-from breakglass.services.recovery.judgement.assessment import Assessment, Verdict
+from breakglass.services.recovery.judgement.assessment import Assessment, Verdict, summarize
 from breakglass.services.recovery.judgement.inputs import remembering
 from breakglass.services.recovery.judgement.loss import loss_of
 from breakglass.services.recovery.judgement.succession import Circumstances
-from breakglass.services.recovery.judgement.summary import summarize
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.ledger.assemble import gathered, ledger_of
 from breakglass.services.recovery.plan.document import Plan

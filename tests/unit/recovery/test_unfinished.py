@@ -20,16 +20,14 @@ from breakglass.services.guard.journal import Journal, JournalView, read
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.model import Reassignment, TopicPartition, Unknown
 from breakglass.services.recovery.execution.run import Recovery, Rescue
-from breakglass.services.recovery.execution.steps import (
-    RESCUE,
-    ExecutionLimits,
-    described,
-    native_route,
-)
 from breakglass.services.recovery.execution.target import (
+    RESCUE,
     ElectionTarget,
+    ExecutionLimits,
     PartitionOutcome,
     RecoveryResult,
+    described,
+    native_route,
 )
 from breakglass.services.recovery.group_standing import cuts_in
 from breakglass.services.recovery.remembered.recollection import abandonments_in, elections_in

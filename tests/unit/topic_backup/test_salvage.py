@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from breakglass.console.backup import app
-from breakglass.services.divergence.entry import RecordEntry
 from breakglass.services.divergence.opening import open_backup
-from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.source import Reading, RecordEntry
 from breakglass.services.pipeline.stored_segments import runs_between, stored_segments
 from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.assembler import TopicAssembler

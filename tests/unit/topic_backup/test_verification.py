@@ -9,9 +9,8 @@ from typer.testing import CliRunner
 
 from breakglass.console.backup import app
 from breakglass.services.divergence.align import Comparison, PairKind, RecordPair, runs
-from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.opening import open_backup
-from breakglass.services.divergence.source import Reading, Same
+from breakglass.services.divergence.source import Reading, Same, UnreadableRange
 from breakglass.services.errors import BreakglassError, Refused
 from breakglass.services.pipeline.restore.options import RestoreOptions
 from breakglass.services.pipeline.restore.plan import accepted_gaps, require_manifest

@@ -22,19 +22,17 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.topics import reassign
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.execution.run import Recovery
-from breakglass.services.recovery.execution.steps import (
+from breakglass.services.recovery.execution.target import (
     ELECT,
     REORDER,
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
     Replies,
     Route,
     RouteChoice,
     described,
     stock_route,
-)
-from breakglass.services.recovery.execution.target import (
-    ElectionTarget,
-    PartitionOutcome,
-    RecoveryResult,
     target_of,
 )
 from tests.kit.running import at_rest

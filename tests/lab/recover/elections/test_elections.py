@@ -21,19 +21,17 @@ from breakglass.services.lab.topics import configure_topic, elect_preferred, rea
 from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition
 from breakglass.services.recovery.execution.confirm import Observer, climb
 from breakglass.services.recovery.execution.run import Recovery
-from breakglass.services.recovery.execution.steps import (
-    ELECT,
-    Replies,
-    Route,
-    RouteChoice,
-    described,
-    stock_route,
-)
 from breakglass.services.recovery.execution.target import (
+    ELECT,
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
+    Replies,
+    Route,
+    RouteChoice,
     Rung,
+    described,
+    stock_route,
     target_of,
 )
 from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict

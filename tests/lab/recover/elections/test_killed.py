@@ -16,8 +16,11 @@ from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.guard.journal import Journal, JournalView, list_journals
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.recovery.execution.run import Recovery
-from breakglass.services.recovery.execution.steps import route_for
-from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
+from breakglass.services.recovery.execution.target import (
+    PartitionOutcome,
+    RecoveryResult,
+    route_for,
+)
 from breakglass.services.recovery.unfinished import Resume, consented, ended_as, survey
 from tests.kit.waiting import wait_until
 from tests.lab.recover.session import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS, Watched, watched

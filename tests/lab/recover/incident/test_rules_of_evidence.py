@@ -5,8 +5,7 @@ import pytest
 from breakglass.services.model import LogContents, TopicPartition, known
 from breakglass.services.recovery.execution.target import target_of
 from breakglass.services.recovery.guarded.aftermath import GroupPastEnd, past_end
-from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict
-from breakglass.services.recovery.judgement.summary import summarize
+from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict, summarize
 from breakglass.services.recovery.triage import Triage, recommended
 from breakglass.services.words.figures import loss_text, unread_text
 from tests.lab.recover.incident.beside import GROUP, READ_ON, READ_TO, TRIMMED

@@ -4,7 +4,7 @@ import pytest
 
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.judgement.summary import Judged
+from breakglass.services.recovery.judgement.assessment import Judged
 from breakglass.services.recovery.triage import Triage
 from tests.lab.recover.incident.conftest import CARTS
 

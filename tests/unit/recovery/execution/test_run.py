@@ -22,13 +22,14 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
 )
 from breakglass.services.model import Denied, NotOffered, Reassignment, TopicPartition, Unknown
 from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.steps import native_route, plain_unclean_route
 from breakglass.services.recovery.execution.target import (
     ElectedReach,
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
     Rung,
+    native_route,
+    plain_unclean_route,
 )
 from tests.kit.deadlines import HOUR, MOMENT
 from tests.kit.fake_broker import HangUp

@@ -25,7 +25,7 @@ from breakglass.services.recovery.judgement.assessment import own_consent
 from breakglass.services.recovery.judgement.loss import loss_of
 from breakglass.services.recovery.judgement.ranking import rank
 from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.recovery.plan.check import CheckStatus
+from breakglass.services.recovery.plan.make import CheckStatus
 from breakglass.services.recovery.triage import Triage
 from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.guarded.conftest import UNHURRIED, Session

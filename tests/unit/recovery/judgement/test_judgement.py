@@ -26,11 +26,17 @@ from breakglass.services.model import (
     ReplicaLog,
     Unknown,
 )
-from breakglass.services.recovery.judgement.assessment import Assessment, Verb, Verdict, own_consent
+from breakglass.services.recovery.judgement.assessment import (
+    Assessment,
+    Summary,
+    Verb,
+    Verdict,
+    own_consent,
+    summarize,
+)
 from breakglass.services.recovery.judgement.inputs import abandoned, proof_of_no_more, remembering
 from breakglass.services.recovery.judgement.ranking import ReplicaStanding, eligibility
 from breakglass.services.recovery.judgement.succession import Circumstances
-from breakglass.services.recovery.judgement.summary import Summary, summarize
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.rescue.spans import Span, at_risk_of_return, shares_of
 from breakglass.services.snapshot import Quorum

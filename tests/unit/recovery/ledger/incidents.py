@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from breakglass.services.guard.journal import Journal
-from breakglass.services.guard.steps import RESTORE_RECORDS
+from breakglass.services.guard.journal import Journal, StepName
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.recovery.acts.elect import Elect, frozen_elections
-from breakglass.services.recovery.execution.steps import ELECT, RESCUE, described
+from breakglass.services.recovery.execution.target import ELECT, RESCUE, described
 from breakglass.services.recovery.guarded.subject import ElectionSubject, frozen
 from breakglass.services.recovery.ledger.assemble import LedgerSources, ledger_of
 from breakglass.services.recovery.ledger.copies import FoundCopies
@@ -106,7 +105,7 @@ def put_back(folder: Path, source: Path, result: str = "restored", **item: Any) 
     with Journal.open(CLUSTER, folder) as journal:
         journal.consent("restore 10 records into ledger")
         given = {name: value for name, value in item.items() if value is not None}
-        request = journal.request(RESTORE_RECORDS, {LEDGER: given}, source=source)
+        request = journal.request(StepName.RESTORE_RECORDS, {LEDGER: given}, source=source)
         journal.outcome(request, {LEDGER: {"result": result, "end": 135}})
         journal.finish("succeeded")
     return journal.path

@@ -17,8 +17,13 @@ from breakglass.services.recovery.ledger.assemble import (
     gathered,
     ledger_of,
 )
-from breakglass.services.recovery.ledger.entries import Fate, IncidentLedger, PartitionLedger
-from breakglass.services.recovery.ledger.holdings import holdings_of, written_holdings
+from breakglass.services.recovery.ledger.entries import (
+    Fate,
+    IncidentLedger,
+    PartitionLedger,
+    holdings_of,
+    written_holdings,
+)
 from breakglass.services.recovery.rescue.rescue import NOT_SAVED
 from breakglass.services.recovery.timeline.account import account_of
 from tests.unit.recovery.ledger import incidents

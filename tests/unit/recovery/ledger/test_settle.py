@@ -14,11 +14,12 @@ from breakglass.services.recovery.judgement.loss import loss_of
 from breakglass.services.recovery.ledger.entries import (
     CopiedSpan,
     Fate,
+    Holdings,
     PartitionCase,
     SettledLogs,
+    holdings_of,
     total_of,
 )
-from breakglass.services.recovery.ledger.holdings import Holdings, holdings_of
 from breakglass.services.recovery.ledger.settle import settled
 from breakglass.services.recovery.rescue.spans import AtRisk, shares_of
 from tests.unit.recovery.histories import (

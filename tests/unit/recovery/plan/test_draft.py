@@ -9,7 +9,6 @@ import pytest
 from breakglass.services.errors import EvidenceChanged, WrongCluster
 from breakglass.services.model import PartitionEvidence, Unknown
 from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.recovery.plan.check import CheckStatus
 from breakglass.services.recovery.plan.document import ChosenBy, Plan
 from breakglass.services.recovery.plan.draft import (
     Draft,
@@ -22,6 +21,7 @@ from breakglass.services.recovery.plan.draft import (
     tally,
 )
 from breakglass.services.recovery.plan.edit import exclude, set_leader
+from breakglass.services.recovery.plan.make import CheckStatus
 from breakglass.services.snapshot import ClusterDescription, ClusterSnapshot
 from tests.kit.plans import read_plan, render_plan
 from tests.unit.recovery.plans import CLUSTER, FORK, GONE, LOSS, SAFE, planned

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from breakglass.services.errors import MalformedInput, UsageError
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.recovery.plan.check import Checked, CheckStatus
 from breakglass.services.recovery.plan.document import Approval, Plan
 from breakglass.services.recovery.plan.draft import REMEMBERED, PlanHistory
 from breakglass.services.recovery.plan.edit import (
@@ -22,6 +21,8 @@ from breakglass.services.recovery.plan.edit import (
     set_leader,
 )
 from breakglass.services.recovery.plan.make import (
+    Checked,
+    CheckStatus,
     as_recommended,
     departs,
     make_plan,

@@ -12,7 +12,7 @@ from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.guard.journal import Journal, JournalView, read
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import PartitionState, TopicPartition
-from breakglass.services.recovery.execution.steps import ELECT, described
+from breakglass.services.recovery.execution.target import ELECT, described
 from breakglass.services.recovery.judgement.succession import PassedOver
 from breakglass.services.recovery.remembered import recollection
 from breakglass.services.recovery.remembered.recollection import (

@@ -16,8 +16,12 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.limits import RateLimit
 from breakglass.services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
 from breakglass.services.record_batches import Record
-from breakglass.services.recovery.execution.steps import RESCUE, target_of_item
-from breakglass.services.recovery.execution.target import ElectionTarget, target_of
+from breakglass.services.recovery.execution.target import (
+    RESCUE,
+    ElectionTarget,
+    target_of,
+    target_of_item,
+)
 from breakglass.services.recovery.rescue.rescue import JournalledRescue, Rescuer, new_folder
 from breakglass.services.recovery.rescue.saver import PARTITIONS_AT_ONCE, Saver
 from breakglass.services.recovery.rescue.spans import (

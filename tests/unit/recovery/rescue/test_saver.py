@@ -14,9 +14,8 @@ from uuid import UUID
 
 import pytest
 
-from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.log_source import open_log
-from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.source import Reading, UnreadableRange
 from breakglass.services.errors import MalformedInput, StorageError
 from breakglass.services.model import (
     EpochHistory,

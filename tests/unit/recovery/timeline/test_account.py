@@ -1,26 +1,37 @@
-"""What a journal tells of itself: in a line, and by partition."""
+"""What a journal tells of itself: in a line, and by partition.
 
+The timeline that is pasted: complete for an incident, bounded and inert for anything.
+"""
+
+import json
+import stat
 from pathlib import Path, PurePath
+from typing import Any
 
 import pytest
 
-from breakglass.services.guard import steps
-from breakglass.services.guard.journal import Journal, UnreadableJournal
+from breakglass.console.output import print_json
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.journal import Journal, StepName, UnreadableJournal
 from breakglass.services.guard.lock import operator
-from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC as COMMAND_TOPIC
-from breakglass.services.guard.steps import RESTORE_RECORDS as RECORDS
-from breakglass.services.guard.steps import TAKE_CHECKPOINT as TAKE
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.acts.end_transactions import STEP as END
-from breakglass.services.recovery.execution.steps import ELECT, REORDER, RESCUE, UNDO
+from breakglass.services.recovery.execution.target import ELECT, REORDER, RESCUE, RESTORE, UNDO
 from breakglass.services.recovery.group_reset import RESTORE_STEP
 from breakglass.services.recovery.timeline.account import (
+    SAID,
+    UNTROUBLED,
     Account,
     Brief,
+    ExecutionState,
     Shelf,
+    account_document,
     account_of,
     being_written,
     partition_numbers,
+    save_timeline,
+    timeline_document,
+    timeline_text,
     words_of,
 )
 from breakglass.services.recovery.timeline.ending import (
@@ -30,9 +41,8 @@ from breakglass.services.recovery.timeline.ending import (
     RescuedReplica,
     stake_of,
 )
-from breakglass.services.recovery.timeline.text import UNTROUBLED, timeline_text
 from tests.unit.recovery.timeline import journals
-from tests.unit.recovery.timeline.journals import CLUSTER, DIGEST, LEDGER, ORDERS, plan, step
+from tests.unit.recovery.timeline.journals import CLUSTER, DIGEST, LEDGER, ORDERS, plan, step, timed
 
 
 def ending(account: Account, partition: TopicPartition) -> PartitionEnding:
@@ -113,11 +123,11 @@ def test_an_order_that_was_written_and_not_put_back_is_told_until_it_is(tmp_path
 @pytest.mark.parametrize(
     ("name", "result", "counted"),
     [
-        (RECORDS, None, "unknown"),
-        (RECORDS, "restored", "restored"),
-        (COMMAND_TOPIC, "succeeded", "restored"),
-        (TAKE, "done", "started"),
-        (TAKE, "unknown", "unknown"),
+        (StepName.RESTORE_RECORDS, None, "unknown"),
+        (StepName.RESTORE_RECORDS, "restored", "restored"),
+        (StepName.RESTORE_COMMAND_TOPIC, "succeeded", "restored"),
+        (StepName.TAKE_CHECKPOINT, "done", "started"),
+        (StepName.TAKE_CHECKPOINT, "unknown", "unknown"),
     ],
 )
 def test_each_step_ends_as_its_outcome_says_or_unknown(
@@ -130,9 +140,7 @@ def test_each_step_ends_as_its_outcome_says_or_unknown(
     assert ({one.result for one in account.endings} <= UNTROUBLED) == (counted != "unknown")
 
 
-@pytest.mark.parametrize(
-    "name", [END, *(value for name, value in vars(steps).items() if name.isupper())]
-)
+@pytest.mark.parametrize("name", [END, *StepName])
 def test_no_step_that_was_sent_is_called_nothing_sent(tmp_path: Path, name: str) -> None:
     with Journal.open(CLUSTER, tmp_path) as journal:
         step(journal, name, {LEDGER: "done"})
@@ -153,7 +161,7 @@ def test_a_restore_ends_as_its_records_did_unless_a_group_stays_behind(
 ) -> None:
     """Records are announced first; their outcome is noted behind that of the groups."""
     with Journal.open(CLUSTER, tmp_path) as journal:
-        records = journal.request(RECORDS, {LEDGER: {}, ORDERS[0]: {}})
+        records = journal.request(StepName.RESTORE_RECORDS, {LEDGER: {}, ORDERS[0]: {}})
         moved = journal.request(RESTORE_STEP, {LEDGER: {"from": None, "to": 7}}, group="bank")
         journal.outcome(moved, {LEDGER: groups})
         differs = {"result": "differs"}
@@ -260,3 +268,97 @@ def test_prices_are_summed_and_unknown_ones_never_added_up(
 )
 def test_partitions_are_named_in_ranges(numbers: list[int], expected: str) -> None:
     assert partition_numbers(numbers) == expected
+
+
+def told(path: Path, seconds: float = 1.0) -> list[str]:
+    return timeline_text([Account(timed(path, seconds), ExecutionState.ENDED)]).splitlines()
+
+
+def test_a_recovery_is_told_from_its_consent_to_its_end(tmp_path: Path) -> None:
+    path = journals.recovery(tmp_path)
+    assert told(path) == [
+        "Recovery of 4 partitions: partly failed",
+        "Cluster  prod-eu-1",
+        "When     2023-11-14 22:13:20Z to 2023-11-14 22:13:31Z (UTC)",
+        f"Who      {operator()}",
+        "Loses    50 records, as agreed to",
+        f"Digest   {journals.DIGEST}",
+        f"Journal  {path}",
+        "",
+        f"22:13:20  begun by {operator()}",
+        "22:13:21  plan of 4 partitions of ledger, orders, digest nusus-babab-babab",
+        f"22:13:22  {operator()} agreed: 4 partitions lose 50",
+        "22:13:23  rescue: ledger-3",
+        "22:13:24  rescue: 1 saved",
+        "22:13:25  reorder: 4 partitions of ledger, orders",
+        "22:13:26  reorder: 4 accepted",
+        "22:13:27  elect: 4 partitions of ledger, orders",
+        "22:13:28  elect: 3 elected, 1 unknown",
+        "22:13:29  restore order: 3 partitions of ledger, orders",
+        "22:13:30  restore order: 3 accepted",
+        "22:13:31  ended: partly failed",
+        "",
+        "ledger [3]: 1 elected, led by b1, loses 50, 50 records rescued",
+        "orders [0-2]: 2 elected, 1 unknown, led by b1, loses 0",
+        "",
+        "Not as it was meant to be:",
+        "  orders [2] unknown, order not put back: the controller did not answer in time",
+        "",
+        "Rescued records (print them with `breakglass backup cat FOLDER`):",
+        "  ledger-3 b2: 50 records in rescues/prod-eu-1/topics/ledger/3",
+    ]
+
+
+def test_a_journal_of_many_requests_is_told_by_kind_and_stays_short(tmp_path: Path) -> None:
+    partitions = [TopicPartition(f"topic-{number:03}", 0) for number in range(200)]
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        plan(journal, dict.fromkeys(partitions, "0"))
+        for partition in partitions:
+            step(journal, REORDER, {partition: "accepted"})
+            step(
+                journal,
+                ELECT,
+                {partition: journals.elected(leader=1 + (partition == partitions[0]))},
+            )
+        step(journal, RESTORE, dict.fromkeys(partitions, "accepted"))
+        journal.finish("succeeded")
+    lines = told(journal.path)
+    assert "22:13:23  reorder, from here on in 200 requests: 200 accepted" in lines
+    assert "22:13:25  elect, from here on in 200 requests: 200 elected" in lines
+    assert "topic-000 [0]: 1 elected, led by b2, loses 0" in lines
+    assert lines[-1] == "and 150 more topics"
+    assert len(lines) < 80
+
+
+def test_hostile_text_is_inert_and_bounded(tmp_path: Path) -> None:
+    text = timeline_text([account_of(journals.hostile(tmp_path))])
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert all(len(line) <= SAID + 20 for line in text.split("\n"))
+    assert "[b]refused[/]" in text
+
+
+def test_documents_are_json_and_hold_every_partition_and_step(tmp_path: Path, capsys: Any) -> None:
+    account = account_of(journals.recovery(tmp_path))
+    print_json(account_document(account))
+    print_json(timeline_document([account]))
+    one, timeline = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [step["step"] for step in one["steps"]] == [
+        "rescue",
+        "reorder",
+        "elect",
+        "restore order",
+    ]
+    assert one["partitions"][0]["rescued"][0]["records"] == 50
+    assert one["steps"][2]["partitions"][3]["result"] == "unknown"
+    assert timeline["timelines"][0]["topics"][1]["outcomes"] == {"elected": 2, "unknown": 1}
+    assert timeline["timelines"][0]["moments"][0]["says"].startswith("begun by")
+
+
+def test_a_timeline_is_written_for_its_owner_alone_in_place_of_an_older_one(tmp_path: Path) -> None:
+    folder = tmp_path / "timelines"
+    for text in ("an older and longer one", "text"):
+        path = save_timeline(text, folder, "20231114T221320.000000Z")
+    assert path.read_text() == "text\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(StorageError):
+        save_timeline("text", path, "below a file")

@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from breakglass import __version__
-from breakglass.console import commands
-from breakglass.console.commands import (
+from breakglass.console import cli
+from breakglass.console.cli import (
     ALIASES,
     COMMANDS,
     FIRST_GUESSES,
@@ -44,7 +44,7 @@ def light_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         CommandEntry("Lamps", "light", "Shine a light.", "light_module"),
         CommandEntry("Lamps", "broken", "Cannot be imported.", "no_such_module"),
     )
-    monkeypatch.setattr(commands, "COMMANDS", entries)
+    monkeypatch.setattr(cli, "COMMANDS", entries)
     return module
 
 

@@ -9,8 +9,7 @@ import pytest
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition
-from breakglass.services.recovery.patient import PatientLook, judge_patiently
-from breakglass.services.recovery.triage import Triage, judge
+from breakglass.services.recovery.triage import PatientLook, Triage, judge, judge_patiently
 from breakglass.services.snapshot import ClusterSnapshot
 from tests.kit.clock import Clock
 from tests.kit.deadlines import HOUR, endless

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from breakglass.services.model import PartitionEvidence, Unknown
-from breakglass.services.recovery.ledger.holdings import (
+from breakglass.services.recovery.ledger.entries import (
     NOT_WRITTEN,
     Holdings,
     read_holdings,
