@@ -12,7 +12,7 @@ And which records are missing: held by a readable replica, and neither in the el
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from breakglass.bookkeeping.folders import DiskReading, Name, divergence
@@ -44,7 +44,7 @@ def missing_records(
     """Records that a replica of *readable* held, and that neither log nor rescue has.
 
     In a compacted topic a record whose key has a newer one may go, where the newer one is kept:
-    in the same log, or in the elected log where both are still the same log.
+    in the elected log, or by a rescue of a log, where both are still the same log.
     """
     kept = {(record.epoch, record.offset, record.digest) for record in elected.records}
     rescued = {(record.offset, record.digest) for record in saved}
@@ -57,25 +57,28 @@ def missing_records(
                 continue
             if (record.offset, record.digest) in rescued:
                 continue
-            if compacted and _replaced(record, log, newest, parting, rescued):
+            if compacted and record.offset < parting and newest.get(record.key, -1) > record.offset:
+                continue
+            if compacted and _replaced_by_rescued(record, log, readable.values(), rescued):
                 continue
             found[record.epoch, record.offset] = record
     return [found[place] for place in sorted(found)]
 
 
-def _replaced(
+def _replaced_by_rescued(
     record: HeldRecord,
     log: FolderLog,
-    newest: Mapping[bytes | None, int],
-    parting: int,
+    readable: Iterable[FolderLog],
     rescued: Collection[tuple[int, str]],
 ) -> bool:
-    if record.offset < parting and newest.get(record.key, -1) > record.offset:
-        return True
-    later = [
-        other for other in log.records if other.key == record.key and other.offset > record.offset
-    ]
-    return any((other.offset, other.digest) in rescued for other in later)
+    """Whether a log that shares *record* has a newer one of its key, and a rescue has that."""
+    return any(
+        (other.offset, other.digest) in rescued
+        for longer in readable
+        if longer is log or divergence(log, longer) > record.offset
+        for other in longer.records
+        if other.key == record.key and other.offset > record.offset
+    )
 
 
 def lost_places(readable: Mapping[int, FolderLog], chosen: int) -> set[tuple[int, int]]:

@@ -30,7 +30,7 @@ from breakglass.services.errors import (
     Unreachable,
 )
 from breakglass.services.kafka.cluster.partitions import read_partitions
-from breakglass.services.kafka.cluster.settings import TOPIC_RESOURCE
+from breakglass.services.kafka.cluster.settings import MIN_ISR, TOPIC_RESOURCE
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 PARTITION = 0
 RETENTION_TIME, RETENTION_BYTES, CLEANUP = "retention.ms", "retention.bytes", "cleanup.policy"
-WATCHED = (RETENTION_TIME, RETENTION_BYTES, CLEANUP)
+WATCHED = (RETENTION_TIME, RETENTION_BYTES, CLEANUP, MIN_ISR)
 
 SOURCES = {
     1: "topic",

@@ -7,7 +7,7 @@ happened: the cluster is asked, and the answer journalled.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -471,6 +471,7 @@ class Resume:
 
     def _finish(self, found: Remains) -> Iterator[tuple[PartitionOutcome, ...]]:
         if found.done:
+            self._note_elected_elsewhere(found.done)
             yield found.done
         course = Course()
         if found.led:
@@ -479,6 +480,7 @@ class Resume:
             targets = [part.target for part in found.led]
             confirmed = observer.confirm(targets, Deadline.after(limits.confirmation))
             self._note(confirmations(self.survey.view, confirmed))
+            self._note_elected_elsewhere(confirmed.values())
             restored = self._restore(tuple(confirmed.values()), found.led)
             led = climb(observer, restored, Deadline.after(limits.ladder))
             course.learn(led)
@@ -490,6 +492,19 @@ class Resume:
             for batch in replace(self.recovery, rescue=rescue).run(found.targets, course):
                 # Where leaders are designated, an order written before is still to be put back.
                 yield self._still_written(self._restore(batch, found.offline), found.offline)
+
+    def _note_elected_elsewhere(self, led: Iterable[PartitionOutcome]) -> None:
+        """Journal leaders that another client elected: a ledger settles their records by them."""
+        ours = {
+            partition
+            for step in self.survey.view.steps
+            if step.name in _ELECTIONS
+            for partition, outcome in step.outcomes.items()
+            if outcome.result in (RecoveryResult.ELECTED, RecoveryResult.UNKNOWN)
+        }
+        elsewhere = [one for one in led if one.succeeded and one.partition not in ours]
+        if elsewhere:
+            self.recovery.note("these have a leader that was not elected from here", elsewhere)
 
     def _still_written(
         self, batch: tuple[PartitionOutcome, ...], parts: Sequence[JournalledPartition]

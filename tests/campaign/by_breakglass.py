@@ -32,7 +32,8 @@ from tests.campaign.sentences import TriageFacts
 from tests.lab.asking import reassign_code
 
 MOST_ROUNDS = 8
-TRANSACTIONS = "__transaction_state"
+COORDINATORS = ("__transaction_state", "__consumer_offsets")
+"""The transactions of a restore need both: progress is committed for a group."""
 COPY, CHECK = "copy first", "check first"
 BRINGING = ("start", COPY, CHECK, "reconnect", "await")
 FOLLOWS = "b{} is out of sync in"
@@ -127,7 +128,7 @@ class Operator:
     def put_back(self, names: Collection[Name]) -> list[Ran]:
         """Give these partitions what was saved of them, each record once."""
         # Without its coordinator a transaction cannot begin, and nobody can elect one.
-        lost = any(topic == TRANSACTIONS for topic, _ in self.wreck.offline())
+        lost = any(topic in COORDINATORS for topic, _ in self.wreck.offline())
         without = ("--no-transactions",) if lost else ()
         ran = []
         for folder in rescue_folders(self.shell.state / "rescue"):

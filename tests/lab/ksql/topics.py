@@ -33,8 +33,11 @@ class CommandTopic:
         """Its topic id now."""
         return str(self.cluster.partition(self.name, 0).topic_id)
 
-    def create(self, settings: Mapping[str, str] | None = None) -> None:
-        create_topic(self.cluster, self.name, [[1]], SETTINGS if settings is None else settings)
+    def create(
+        self, settings: Mapping[str, str] | None = None, replicas: Sequence[int] = (1,)
+    ) -> None:
+        own = SETTINGS if settings is None else settings
+        create_topic(self.cluster, self.name, [list(replicas)], own)
 
     def configure(self, **settings: str) -> None:
         """Set what is given as ``retention_ms="0"``."""

@@ -43,7 +43,7 @@ async def test_a_restore_looks_as_before(
 ) -> None:
     """It gives something up while a server runs."""
     source = RestoreSource(FILE, (), (), (), Offsets.ORIGINAL, ())
-    present = PresentTopic("id", 8, 16, 3, 1, same=False)
+    present = PresentTopic("id", 8, 16, 3, None, 1, same=False)
     servers = LiveServers(
         transaction="Ongoing", answering=("http://ksql1:8088 answers: ksqlDB 0.29.0, RUNNING",)
     )

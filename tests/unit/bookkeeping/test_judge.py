@@ -99,6 +99,16 @@ def test_in_a_compacted_topic_a_newer_record_of_the_same_log_replaces(
     assert lost == missing
 
 
+@pytest.mark.parametrize(("rescued", "missing"), [((NEW,), []), ((), [OLD, NEW])])
+def test_what_a_longer_log_compacted_is_replaced_by_what_a_rescue_has_of_that(
+    rescued: tuple[HeldRecord, ...], missing: list[HeldRecord]
+) -> None:
+    first = record(1, 0, "other")
+    short, long, elected = log(first, OLD), log(first, NEW), log(first)
+    found = missing_records({2: short, 3: long}, elected, saved(first, *rescued), compacted=True)
+    assert found == missing
+
+
 def test_safe_is_unsafe_while_a_longer_log_is_unread_and_not_given_up() -> None:
     whole = judged("SAFE", {2: price(0)}, {2: 15}, designee=2)
     disks = reading({2: LONG, 3: log(*run(0, 0, 20))}, 2)

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.guard.journal import Journal
 from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, Observations
 from breakglass.services.incident.witness import compare_with_memory, saved_before
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Role, TopicPartition
+from breakglass.services.recovery.execution.steps import ELECT, described
 from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.recovery.remembered.store import key_of
 from breakglass.services.recovery.triage import triage
@@ -19,6 +21,8 @@ from tests.kit.deadlines import endless
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.incident.conftest import Session, Watched
+from tests.unit.recovery.execution.targets import target
+from tests.unit.recovery.timeline.journals import elected
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -174,6 +178,26 @@ def test_r26_a_leader_that_came_back_with_less_is_seen_by_the_next_command(
     assert (seen.leader, seen.log_end, seen.best_end, seen.missing) == (1, 80, 90, 10)
     fates = {holder.broker: holder.kept for holder in seen.holders}
     assert fates == {2: LogFate.TRUNCATED, 3: LogFate.RUNNING}
+
+
+@pytest.mark.parametrize(("end", "blamed"), [(80, False), (70, True)], ids=["no less", "less"])
+def test_r26_a_leader_after_an_election_of_ours_is_compared_with_what_that_one_kept(
+    led_cluster: FakeCluster, end: int, blamed: bool
+) -> None:
+    (Recollection("fake-cluster").memory.path).unlink()
+    led_cluster.hold(2, POWER, (0, 80))
+    with access(led_cluster).reading() as client:
+        list(triage(client, DEADLINE_SECONDS, contents=Effort.OFF))
+    state = led_cluster.story.states[POWER]
+    item = {**described(target(POWER)), "topic_id": str(state.topic_id)}
+    with Journal.open("fake-cluster") as journal:
+        journal.plan("", "", {POWER: item})
+        ours = elected(2, state.leader_epoch + 1)
+        journal.outcome(journal.request(ELECT, {POWER: item}), {POWER: ours})
+    led_cluster.story.states[POWER] = replace(state, leader_epoch=state.leader_epoch + 1)
+    come_back(led_cluster, end)
+    seen = look(led_cluster)
+    assert [(one.leader, one.best, one.missing) for one in seen] == [(1, 2, 10)] * blamed
 
 
 def test_each_election_is_compared_once(led_cluster: FakeCluster) -> None:

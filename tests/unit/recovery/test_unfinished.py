@@ -32,6 +32,7 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
 )
 from breakglass.services.recovery.group_standing import cuts_in
+from breakglass.services.recovery.ledger.copies import not_sent_in
 from breakglass.services.recovery.remembered.recollection import abandonments_in, elections_in
 from breakglass.services.recovery.rescue.rescue import SAVED
 from breakglass.services.recovery.unfinished import (
@@ -221,13 +222,25 @@ def test_r37_killed_at_any_step_it_ends_in_the_planned_state_and_the_journal_nam
     journal = bench.written()
     assert sorted(cut.partition for cut in cuts_in(journal)) == partitions
     assert sorted(one.partition for one in abandonments_in(journal)) == partitions
-    assert sorted(partition for _, partition, _ in elections_in(journal)) == partitions
+    assert sorted(partition for (_, partition, _), _ in elections_in(journal)) == partitions
 
 
 def test_killed_before_the_first_step_all_of_it_is_done(bench: Bench) -> None:
     plan(bench, bench.offline(count=3))
     assert results(finished(bench)) == [ELECTED] * 3
     assert bench.controller.partitions == [1, 1, 1, 2, 2, 2]
+
+
+@pytest.mark.parametrize("leader", [1, 2], ids=["the designee", "another replica"])
+def test_a_leader_that_another_client_elected_meanwhile_is_in_the_journal(
+    bench: Bench, leader: int
+) -> None:
+    (target,) = bench.offline()
+    plan(bench, [target])
+    lead(bench, target, leader, assignment=ORIGINAL)
+    finished(bench)
+    noted = not_sent_in(bench.written())[target.partition]
+    assert (noted["result"], noted["leader"]) in {("already online", leader), ("elected", leader)}
 
 
 def test_killed_before_the_plan_nothing_is_left(bench: Bench) -> None:
