@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as Position
 
 from breakglass.services.lab.cluster import Cluster
@@ -144,6 +144,30 @@ def lab_consumer(cluster: Cluster, group: str, **settings: Any) -> Iterator[Cons
     quick = {"enable.auto.commit": False, "fetch.wait.max.ms": 10}
     with closing(Consumer({**servers, **quick, **told}, logger=NO_LOG)) as found:
         yield found
+
+
+def transactional(cluster: Cluster, transactional_id: str, **settings: Any) -> Producer:
+    """A producer that may begin transactions and comes in as the lab itself does."""
+    told = {name.replace("_", "."): value for name, value in settings.items()}
+    servers = {"bootstrap.servers": cluster.lab_bootstrap, "transactional.id": transactional_id}
+    producer = Producer({**servers, **told}, logger=NO_LOG)
+    producer.init_transactions(ANSWER_SECONDS)
+    return producer
+
+
+def delete_topic(cluster: Cluster, topic: str) -> None:
+    """Delete *topic*, and wait until brokers no longer know it."""
+    from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
+
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicsRequest.DeleteTopicState(name=topic)], timeout_ms=10_000
+    )
+    answer = cluster.command(request, DeleteTopicsResponse)
+    assert [response.error_code for response in answer.responses] == [0]
+    cluster.wait_until(
+        lambda: topic not in {state.partition.topic for state in cluster.partitions()},
+        f"{topic} to be gone",
+    )
 
 
 def messages(

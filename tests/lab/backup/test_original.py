@@ -16,6 +16,7 @@ from breakglass.services.topic_backup.group_history import update_offsets
 from breakglass.services.topic_backup.prune import PruneLimits, prune
 from tests.kit.running import ran
 from tests.kit.waiting import wait_until
+from tests.lab.asking import delete_topic
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.original import Original, compiled
 from tests.lab.backup.producing import (
@@ -25,7 +26,6 @@ from tests.lab.backup.producing import (
     commit,
     committed_messages,
     committed_offset,
-    delete,
     make,
     numbered,
     produce,
@@ -82,7 +82,7 @@ def test_the_original_restores_what_was_backed_up_here(
 ) -> None:
     was = read(whole_broker, filled)
     back_up.topic(filled, max_segment_bytes=4000)
-    delete(whole_broker, filled)
+    delete_topic(whole_broker, filled)
     make(whole_broker, filled, partitions=4)
 
     def done() -> bool:
@@ -224,7 +224,7 @@ def test_the_originals_own_examples_back_up_and_restore(
     assert files(tmp_path / "taken-over") == files(back_up.root)
 
     for topic in (EXAMPLE, EXAMPLE_EMPTY):
-        delete(whole_broker, topic)
+        delete_topic(whole_broker, topic)
     restore = ("backup", "restore", "--connector-config", example(SOURCE, tmp_path, whole_broker))
     asked = ran(*restore, "--write", *ONE_CORE)
     assert asked.code == 3, asked.err

@@ -31,6 +31,7 @@ from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.kit.clusters import in_main_job
 from tests.kit.waiting import wait_until
+from tests.lab.asking import transactional
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.commands import finish, last_line
 from tests.lab.backup.independent import contents
@@ -43,9 +44,9 @@ from tests.lab.backup.producing import (
     next_value,
     numbered,
     produce,
-    producer,
     put,
     shapes,
+    transact,
 )
 from tests.lab.backup.restores import Restore
 
@@ -56,13 +57,9 @@ def test_a_topic_of_every_shape_comes_back_as_it_was(
 ) -> None:
     make(whole_broker, topic, {"max.message.bytes": "2000000"}, partitions=2)
     produce(whole_broker, topic, shapes())
-    writer = producer(whole_broker, transactional_id=topic)
-    writer.init_transactions(SECONDS)
+    writer = transactional(whole_broker, topic)
     for number in range(4):
-        writer.begin_transaction()
-        put(writer, topic, numbered(5, start=100 * number), partition=1)
-        end = writer.abort_transaction if number % 2 else writer.commit_transaction
-        end(SECONDS)
+        transact(writer, topic, numbered(5, start=100 * number), 1, commit=number % 2 == 0)
     back_up.await_decided(topic)
     back_up.topic(topic, max_segment_bytes=200_000)
     done = restore.topic(topic, f"{topic}-back")
@@ -81,12 +78,9 @@ def test_groups_go_on_at_the_right_record(
 ) -> None:
     """Behind the last record, at one, and in a gap where no record ever was."""
     make(whole_broker, topic)
-    writer = producer(whole_broker, transactional_id=topic)
-    writer.init_transactions(SECONDS)
+    writer = transactional(whole_broker, topic)
     for number in range(3):
-        writer.begin_transaction()
-        put(writer, topic, numbered(4, start=10 * number))
-        writer.commit_transaction(SECONDS)
+        transact(writer, topic, numbered(4, start=10 * number))
     committed = {"at-end": 15, "at-record": 6, "in-gap": 4, "at-start": 0}
     for group, offset in committed.items():
         commit(whole_broker, topic, f"{topic}-{group}", offset)
@@ -118,8 +112,7 @@ def test_b6_how_far_an_earlier_attempt_came_is_read_once_it_is_fenced(
     spans, stored = plan.partitions[0].spans, plan.stored[0]
     log = str(tmp_path / "partition-0.jsonl")
     task = PartitionTask(target, 0, spans, stored, "of-a-test", log, 1_000)
-    earlier = producer(whole_broker, transactional_id=task.transactional_id)
-    earlier.init_transactions(SECONDS)
+    earlier = transactional(whole_broker, task.transactional_id)
     earlier.begin_transaction()
     put(earlier, target, numbered(3))
     reached = [Position(target, 0, 3)]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 
 from breakglass.services.errors import Refused, UsageError
@@ -21,9 +20,17 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.report import CopyProgress
 from breakglass.services.pipeline.restore.state import read_state
+from tests.lab.asking import transactional
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.independent import contents
-from tests.lab.backup.producing import SECONDS, make, numbered, produce, producer, put
+from tests.lab.backup.producing import (
+    SECONDS,
+    delete_before,
+    make,
+    numbered,
+    produce,
+    put,
+)
 from tests.lab.backup.restores import Killed, Restore, die
 
 
@@ -129,9 +136,7 @@ def test_records_that_expire_before_the_end_is_noted_are_not_missed(
     state = read_state(restore.state / target)
     assert state is not None
     replace(state, ended=False).keep()
-    admin = AdminClient({"bootstrap.servers": whole_broker.bootstrap_servers})
-    (deleted,) = admin.delete_records([Position(target, 0, 5)]).values()
-    deleted.result(SECONDS)
+    delete_before(whole_broker, target, 5)
     done = restore(restore.plan(backed_up, target, resume=True))
     assert (done.error, done.verified, done.settings_back) == ("", True, True)
     assert settings(target) == settings(backed_up)
@@ -189,8 +194,7 @@ def begin(whole_broker: Cluster) -> Begin:
     """Begins a transaction of a transactional id in a topic, and leaves it open."""
 
     def begun(transactional_id: str, topic: str) -> Producer:
-        client = producer(whole_broker, transactional_id=transactional_id)
-        client.init_transactions(SECONDS)
+        client = transactional(whole_broker, transactional_id)
         client.begin_transaction()
         put(client, topic, numbered(1))
         return client

@@ -22,6 +22,7 @@ from tests.lab.backup.independent import delivered, stored
 from tests.lab.backup.producing import admin
 from tests.lab.backup.restores import Restore
 from tests.lab.backup.streaming import following
+from tests.lab.console.commands import elections
 
 
 def fill(cluster: Cluster, topic: str) -> None:
@@ -108,9 +109,7 @@ def test_b33_b34_a_cut_that_was_deleted_with_its_records_leaves_the_backup_not_p
             (again,) = back_up(topic).partitions
             assert not again.unproved, "it is said once; verify and status say it from then on"
             assert back_up.manifest(topic).partitions[0].unproved == (doubt,)
-            plan = tmp_path / "plan.json"
-            election = {"topic": topic, "partition": 0, "designatedLeader": 2}
-            plan.write_text(json.dumps({"partitions": [election]}))
+            plan = elections(tmp_path, {TopicPartition(topic, 0): 2})
             words = ("--tail-of", str(plan), "--store", str(back_up.root))
             code, out, err = finish(cluster, "restore", *words, "--dry-run")
             (tail,) = json.loads(out)["plan"]["topics"]

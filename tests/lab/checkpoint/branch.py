@@ -36,7 +36,8 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.session import ReadAccess
 from tests.kit.commits import commit_offsets
 from tests.kit.stamps import OUTSIDE
-from tests.kit.waiting import DEADLINE_SECONDS, wait_until
+from tests.kit.waiting import DEADLINE_SECONDS
+from tests.lab.asking import delete_topic, transactional
 from tests.lab.checkpoint.bank import OPENING, Account, Bank, deposit, nothing, order
 from tests.lab.checkpoint.member_process import MemberProcess
 
@@ -127,12 +128,7 @@ class Branch:
         return AdminClient(self.connection, logger=LOG)
 
     def delete(self) -> None:
-        """Delete the topic, and wait until it is gone."""
-        admin = self.admin()
-        for future in admin.delete_topics([self.topic]).values():
-            future.result(SECONDS)
-        with self.reading() as client:
-            wait_until(lambda: not client.partitions((self.topic,), soon()), "it to go")
+        delete_topic(self.cluster, self.topic)
 
     def commit(self, group: str, offset: int = 1) -> None:
         """Commit an offset of the first partition for an ordinary *group*."""
@@ -142,9 +138,8 @@ class Branch:
     @contextmanager
     def transaction(self, name: str) -> Iterator[Producer]:
         """A transaction of somebody else, begun; it is aborted unless the block commits it."""
-        settings = {"transactional.id": f"{name}-{self.topic}", "transaction.timeout.ms": 600_000}
-        producer = Producer({**self.connection, **settings}, logger=LOG)
-        producer.init_transactions(SECONDS)
+        named = f"{name}-{self.topic}"
+        producer = transactional(self.cluster, named, transaction_timeout_ms=600_000)
         producer.begin_transaction()
         try:
             yield producer
@@ -182,9 +177,7 @@ class Branch:
 
     def put_torn(self, count: int) -> None:
         """Write transactions over two partitions by a producer that is no participant."""
-        settings = {**self.connection, "transactional.id": f"plain-{self.topic}"}
-        producer = Producer(settings, logger=LOG)
-        producer.init_transactions(SECONDS)
+        producer = transactional(self.cluster, f"plain-{self.topic}")
         for _ in range(count):
             producer.begin_transaction()
             for partition in (0, 1):

@@ -17,6 +17,7 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster
 from tests.kit.clusters import in_main_job
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
+from tests.lab.asking import transactional
 from tests.lab.backup.independent import contents, delivered
 from tests.lab.backup.producing import (
     commit,
@@ -24,7 +25,6 @@ from tests.lab.backup.producing import (
     make,
     numbered,
     produce,
-    producer,
     put,
 )
 from tests.lab.checkpoint.audit import audited, held
@@ -206,8 +206,7 @@ def test_h02_where_records_were_first_goes_with_a_checkpoint_to_where_nobody_not
     whole_broker: Cluster, taking: Taking, topic: str
 ) -> None:
     make(whole_broker, topic)
-    writer = producer(whole_broker, transactional_id=topic)
-    writer.init_transactions(DEADLINE_SECONDS)
+    writer = transactional(whole_broker, topic)
     for begin in (0, 10, 20):
         writer.begin_transaction()
         put(writer, topic, numbered(10, begin))

@@ -34,6 +34,7 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from tests.kit.stamps import OUTSIDE
+from tests.lab.asking import transactional
 from tests.lab.backup.producing import FOR_EVER
 from tests.lab.checkpoint.branch import LOG, SECONDS, soon
 from tests.lab.checkpoint.taking import Taking
@@ -99,8 +100,7 @@ class Writer:
     def transaction(
         self, name: str, *, commits: bool
     ) -> Iterator[Callable[[str, int, Headers], None]]:
-        producer = Producer({**self.settings, "transactional.id": f"{self.topics[0]}-{name}"})
-        producer.init_transactions(SECONDS)
+        producer = transactional(self.cluster, f"{self.topics[0]}-{name}")
         producer.begin_transaction()
 
         def put(topic: str, partition: int, headers: Headers) -> None:

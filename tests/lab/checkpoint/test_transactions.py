@@ -40,6 +40,7 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
+from tests.lab.asking import transactional
 from tests.lab.backup.producing import FOR_EVER
 from tests.lab.checkpoint.branch import LOG, SECONDS, soon
 from tests.lab.checkpoint.taking import Taking
@@ -101,9 +102,8 @@ class Application:
 
     @contextmanager
     def writer(self, name: str) -> Iterator[Any]:
-        ids = {"transactional.id": f"{self.topic}-{name}", "transaction.timeout.ms": 600_000}
-        producer = Producer({**self.settings, **ids}, logger=LOG)
-        producer.init_transactions(SECONDS)
+        named = f"{self.topic}-{name}"
+        producer = transactional(self.cluster, named, transaction_timeout_ms=600_000)
         yield producer
 
     def feed(self, count: int) -> None:

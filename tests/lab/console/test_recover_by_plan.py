@@ -16,14 +16,15 @@ from breakglass.services.incident.incident import Incident
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.tools import LEADER_ELECTION, run_tool
-from breakglass.services.lab.topics import elect_unclean
+from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.recovery.acts.add_replicas import AddReplicas
 from tests.kit.bundles import unpacked
 from tests.kit.program import Ended, breakglass
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
-from tests.lab.asking import consume, list_offset, reassign_code
+from tests.lab.asking import consume, delete_topic, list_offset, reassign_code
 from tests.lab.console.commands import (
     agreeing,
+    elections,
     last_journal,
     leader,
     made_plan,
@@ -31,7 +32,6 @@ from tests.lab.console.commands import (
     partition,
     partitions,
     plan_in,
-    recreate,
     results,
 )
 from tests.lab.console.conftest import ACKED, B1_ALSO, LAGGING, READABLE, SHARED
@@ -40,17 +40,6 @@ from tests.screens.bundle_consoles import console_of
 from tests.screens.turns import lines, text, until
 
 B1_END = SHARED + B1_ALSO
-
-
-def bare_file(folder: Path, leaders: dict[tuple[str, int], int]) -> Path:
-    """A file in Kafka's form."""
-    path = folder / "bare.json"
-    entries = [
-        {"topic": topic, "partition": number, "designatedLeader": broker}
-        for (topic, number), broker in leaders.items()
-    ]
-    path.write_text(json.dumps({"partitions": entries}))
-    return path
 
 
 def test_a_plan_is_made_edited_checked_and_comes_true(broken: Cluster, tmp_path: Path) -> None:
@@ -161,7 +150,7 @@ def test_r29_what_every_replica_in_sync_acknowledged_is_not_called_uncommitted(
 def test_designated_means_designated_though_another_is_first_and_longer(
     broken: Cluster, tmp_path: Path
 ) -> None:
-    plan = bare_file(tmp_path, {("bare", 0): 2})
+    plan = elections(tmp_path, {partition("bare"): 2})
     state = broken.partition("bare", 0)
     assert state.assignment == (3, 1, 2)
     assert list_offset(broken, 1, partition("bare")).offset == B1_END
@@ -187,7 +176,10 @@ def test_designated_means_designated_though_another_is_first_and_longer(
 
 
 def test_a_bare_file_is_elected_as_far_as_it_can_be(broken: Cluster, tmp_path: Path) -> None:
-    plan = bare_file(tmp_path, {("bare", 1): 1, ("no-such-topic", 0): 1, ("preferred", 0): 2})
+    plan = elections(
+        tmp_path,
+        {partition("bare", 1): 1, partition("no-such-topic"): 1, partition("preferred"): 2},
+    )
     checked = on(broken, "plan", "check", plan, "--json")
     assert checked.code == 1
     assert [document["status"] for document in partitions(checked)] == ["new", "gone", "online"]
@@ -226,7 +218,8 @@ def test_what_changed_since_the_plan_is_skipped_with_the_reason(
 ) -> None:
     plan = made_plan(broken, tmp_path, "moved-on", "recreated")
     elect_unclean(broken, partition("moved-on", 1))
-    recreate(broken, "recreated")
+    delete_topic(broken, "recreated")
+    create_topic(broken, "recreated", [(1, 2)])
 
     checked = on(broken, "plan", "check", plan, "--json")
     assert checked.code == 1
@@ -377,7 +370,8 @@ async def test_verdicts_are_those_of_the_brokers_and_a_plan_of_the_bundle_runs(
     assert [leader(broken, "bundled", number) for number in (0, 1)] == [1, 1]
 
     elect_unclean(broken, partition("outdated", 1))
-    recreate(broken, "outdated-again")
+    delete_topic(broken, "outdated-again")
+    create_topic(broken, "outdated-again", [(1, 2)])
     ended, phrases = agreeing(broken, "recover", "--plan", late, "--json")
     assert phrases == ["outdated-0 lose 0 and abandon b3"]
     assert ended.code == 1

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from breakglass.services.lab.distribution import distribution
 from breakglass.services.lab.tools import tool_command
@@ -13,7 +12,7 @@ from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.settings import REPLICAS
 from tests.kit.clusters import in_main_job
 from tests.kit.running import ran
-from tests.lab.asking import NO_LOG
+from tests.lab.asking import transactional
 from tests.lab.ksql.commands import Done, backed_up, run
 from tests.lab.ksql.topics import SECONDS, CommandTopic
 from tests.unit.metastore.generating import Generator
@@ -112,11 +111,7 @@ def test_m6_what_tells_of_a_server_is_shown_and_part_of_the_phrase(
 ) -> None:
     topic.produce(records[:5])
     file = backup_of(topic, folder)
-    writer = Producer(
-        {"bootstrap.servers": topic.cluster.lab_bootstrap, "transactional.id": topic.service_id},
-        logger=NO_LOG,
-    )
-    writer.init_transactions(SECONDS)
+    writer = transactional(topic.cluster, topic.service_id)
     writer.begin_transaction()
     writer.produce(topic.name, key=records[5].key, value=records[5].value)
     writer.flush(SECONDS)

@@ -15,12 +15,12 @@ from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict, refusal
 from breakglass.services.recovery.judgement.ranking import ReplicaStanding, eligibility
 from breakglass.services.recovery.judgement.summary import summarize
-from breakglass.services.recovery.plan.partition_file import Election, write_elections
 from breakglass.services.recovery.triage import recommended, triage
 from breakglass.services.session import ReadAccess
 from tests.kit.log_dir import repair_log_dir
 from tests.kit.program import breakglass
 from tests.lab.asking import CONSUMER, list_offset
+from tests.lab.console.commands import elections
 from tests.lab.recover.alone import Alone, Found, found_on
 from tests.lab.recover.session import ELECT_LEADERS, targets
 from tests.lab.scenarios.damaged import Damaged
@@ -261,8 +261,7 @@ class TestControllerDown(Alone):
     def test_r20_what_a_plan_would_cut_off_is_rescued_all_the_same(
         self, found: Found, tmp_path: Path
     ) -> None:
-        plan = tmp_path / "plan.json"
-        write_elections([Election(self.ORDERS, 2)], plan)
+        plan = elections(tmp_path, {self.ORDERS: 2})
         servers = ["--bootstrap-server", found.lab.cluster.bootstrap_servers]
         ended = breakglass("rescue", "--plan", plan, "--store", tmp_path / "rescued", *servers)
         assert ended.code == 0, ended.err

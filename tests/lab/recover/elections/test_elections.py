@@ -51,7 +51,7 @@ from tests.lab.asking import consume, reassign_code, reassignments
 from tests.lab.console.commands import on
 from tests.lab.recover.elections.test_killed import AT_ONCE, TOGETHER, Interrupted
 from tests.lab.recover.session import ELECT_LEADERS, Watched, judged, judgement, targets, watched
-from tests.lab.scenarios.damaged import Damaged, damaged
+from tests.lab.scenarios.damaged import Damaged, lab_after
 from tests.terminal.pty_terminal import PtyTerminal
 
 PAYMENTS = TopicPartition("payments", 0)
@@ -138,26 +138,16 @@ def session(lab: Damaged, folder: Path, *, through: int = 1) -> Iterator[Session
         yield Session(lab.cluster, read, elect, journal)
 
 
-@pytest.fixture(scope="module")
-def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    """`hung-designee`, with b1 awake; the controller takes a silent broker for alive for 45 s."""
-    folder = tmp_path_factory.mktemp("lab")
-    with damaged(folder, "hung-designee", options={"hang": "no"}) as lab:
-        yield lab
+patient = lab_after("hung-designee", options={"hang": "no"})
+"""b1 is awake; the controller takes a silent broker for alive for 45 s."""
 
 
-@pytest.fixture(scope="module")
-def one_alive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    """`min-isr-2-one-alive`: b1 is."""
-    with damaged(tmp_path_factory.mktemp("lab"), "min-isr-2-one-alive") as lab:
-        yield lab
+one_alive = lab_after("min-isr-2-one-alive")
+"""b1 is."""
 
 
-@pytest.fixture(scope="module")
-def to_be_reconfigured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    """b3 led `orders` and `ledger` last, is dead, and intact."""
-    with damaged(tmp_path_factory.mktemp("lab"), "stale-replicas", "diverged") as lab:
-        yield lab
+to_be_reconfigured = lab_after("stale-replicas", "diverged")
+"""b3 led `orders` and `ledger` last, is dead, and intact."""
 
 
 class TestTheOrder:

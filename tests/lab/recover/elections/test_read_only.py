@@ -1,6 +1,5 @@
 """Nothing but reads reaches a broker from a command that was not armed, whichever it is."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from breakglass.services.kafka.wire import api_keys
 from breakglass.services.model import TopicPartition
 from scripts import cli_reference
 from tests.kit.program import Ended, breakglass
+from tests.lab.console.commands import elections
 from tests.lab.recover.elections.conftest import VERSIONS
 from tests.lab.recover.session import Watched, watched
 from tests.lab.scenarios.damaged import Damaged
@@ -33,12 +33,9 @@ SERVICE: list[object] = ["--service-id", "nobody"]
 Words = Callable[[Path], list[object]]
 
 
-def elections(folder: Path) -> Path:
-    """A file in Kafka's form that would lose 25 records."""
-    path = folder / "elections.json"
-    entry = {"topic": ORDERS.topic, "partition": ORDERS.partition, "designatedLeader": 2}
-    path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
-    return path
+def losing(folder: Path) -> Path:
+    """An election that would lose 25 records."""
+    return elections(folder, {ORDERS: 2})
 
 
 def metastore_backup(folder: Path) -> Path:
@@ -51,9 +48,9 @@ def metastore_backup(folder: Path) -> Path:
 READING: dict[str, Words] = {
     "triage": lambda _: ["--each", "--show-replica-info"],
     "plan make": lambda folder: ["--out", folder / "plan.json"],
-    "plan check": lambda folder: [elections(folder)],
-    "plan edit": lambda folder: [elections(folder), "--prefer-rack", "r1"],
-    "rescue": lambda folder: [elections(folder), "--store", folder / "rescued"],
+    "plan check": lambda folder: [losing(folder)],
+    "plan edit": lambda folder: [losing(folder), "--prefer-rack", "r1"],
+    "rescue": lambda folder: [losing(folder), "--store", folder / "rescued"],
     "unclean-recovery": lambda folder: [
         *("--all-offline-partitions", "--show-replica-info"),
         *("--manual-recovery-output-file", folder / "leaders.json"),
@@ -78,7 +75,7 @@ READING: dict[str, Words] = {
 }
 WRITING: dict[str, Words] = {
     "unclean-recovery": lambda _: ["--all-offline-partitions", "--automated-recovery"],
-    "recover": lambda folder: [elections(folder)],
+    "recover": lambda folder: [losing(folder)],
     "leader-election": lambda _: ["--election-type", "unclean", "--all-topic-partitions"],
     "after groups reset": lambda _: [],
     "after transactions finish": lambda _: ["--abort"],

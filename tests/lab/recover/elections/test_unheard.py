@@ -4,7 +4,6 @@ b3 is stopped first and misses the end of the log; b2 is stopped cleanly with tw
 records; b1 leads last, alone, and dies for good. Then b3 comes back.
 """
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose_last, wait_left
 from breakglass.services.lab.scenarios.logs import wait_high_watermark, wait_log_end
-from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
 from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.truth import Expectation
@@ -28,6 +26,7 @@ from breakglass.services.recovery.judgement.assessment import Verdict
 from tests.kit.program import Ended, breakglass
 from tests.lab.asking import on_disk
 from tests.lab.console.commands import last_journal, leader, on
+from tests.lab.scenarios.damaged import cluster_after
 
 SHARED, ON_B1_AND_B2, ON_B1 = 100, 20, 10
 PAY = TopicPartition("pay", 0)
@@ -60,12 +59,8 @@ PATIENT = Shape(overrides={**QUICK_TO_FENCE.overrides, "broker.session.timeout.m
 BROKEN = Scenario("unheard", __doc__, alone(_break), shape=PATIENT)
 
 
-@pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The lab; its tests build on one another, in their order."""
-    with raise_lab(tmp_path_factory.mktemp("unheard"), [BROKEN], tethered=True) as cluster:
-        play(cluster, [BROKEN])
-        yield cluster
+broken = cluster_after(BROKEN)
+"""Its tests build on one another, in their order."""
 
 
 def judged(cluster: Cluster, topic: str, *more: object) -> dict[str, Any]:

@@ -22,12 +22,13 @@ from breakglass.services.topic_backup.manifest import TopicManifest, read_manife
 from tests.kit.program import Ended, breakglass
 from tests.lab.asking import list_offset
 from tests.lab.backup.producing import LOG
-from tests.lab.console.commands import agreeing, last_journal, leader, on
+from tests.lab.console.commands import agreeing, elections, last_journal, leader, on
 from tests.lab.console.test_electing_on_screen import console
 from tests.lab.recover.rescue.conftest import (
     ABORTED,
     AGED,
     B1_ALSO,
+    BY_LOG,
     BY_PLAN,
     COMMITTED,
     COORDINATOR,
@@ -48,18 +49,6 @@ from tests.lab.scenarios.damaged import Damaged
 from tests.unit.recovery.rescue.test_saver import everything
 
 FETCH = 1
-
-
-def elections(folder: Path, **leaders: int) -> Path:
-    """A file in Kafka's form: ``topic_number=leader``."""
-    path = folder / "elections.json"
-    entries = [
-        {"topic": topic.replace("_", "-"), "partition": int(number), "designatedLeader": broker}
-        for name, broker in leaders.items()
-        for topic, _, number in [name.rpartition("_")]
-    ]
-    path.write_text(json.dumps({"partitions": entries}))
-    return path
 
 
 def elect(cluster: Cluster, path: Path, *more: object) -> Ended:
@@ -149,7 +138,7 @@ def test_exactly_the_records_that_the_election_cuts_off_are_saved_and_outlive_it
 
 
 def test_r10_the_head_that_a_follower_gives_up_is_saved(lab: Damaged, tmp_path: Path) -> None:
-    ended = elect(lab.cluster, elections(tmp_path, aged_0=1))
+    ended = elect(lab.cluster, elections(tmp_path, {AGED: 1}))
     assert ended.code == 0, ended.err
     path = only_place(lab.cluster, AGED)
     assert [document["offset"] for document in cat(path)] == list(range(TRIMMED))
@@ -160,7 +149,7 @@ def test_a_full_folder_holds_that_election_and_the_others_go_on(
 ) -> None:
     no_folder = tmp_path / "a-file"
     no_folder.write_text("")
-    both = elections(tmp_path, full_0=2, full_1=1)
+    both = elections(tmp_path, {FULL: 2, SAFE: 1})
     ended = elect(lab.cluster, both, "--store", no_folder)
     assert ended.code == 1
     assert f"full-0  refused: not rescued: {no_folder}" in ended.err
@@ -177,7 +166,7 @@ def test_a_full_folder_holds_that_election_and_the_others_go_on(
 
 def test_without_rescue_nothing_is_read_or_written(lab: Damaged, tmp_path: Path) -> None:
     more = ("--without-rescue", "--store", tmp_path / "saved")
-    ended = elect(lab.cluster, elections(tmp_path, without_0=2), *more)
+    ended = elect(lab.cluster, elections(tmp_path, {WITHOUT: 2}), *more)
     assert ended.code == 0, ended.err
     assert leader(lab.cluster, WITHOUT.topic) == 2
     assert not (tmp_path / "saved").exists()
@@ -187,7 +176,7 @@ def test_without_rescue_nothing_is_read_or_written(lab: Damaged, tmp_path: Path)
 @pytest.fixture(scope="module")
 def bare_plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """b2 is to lead one partition, which loses; b1 the other, which does not."""
-    return elections(tmp_path_factory.mktemp("plan"), by_plan_0=2, by_plan_1=1)
+    return elections(tmp_path_factory.mktemp("plan"), {BY_PLAN[0]: 2, BY_PLAN[1]: 1})
 
 
 def test_a_rescue_by_plan_changes_nothing_and_needs_no_write(
@@ -309,7 +298,7 @@ def test_with_a_cluster_only_what_the_leader_does_not_hold_is_saved(
     lab: Damaged, tmp_path: Path
 ) -> None:
     """b2 was elected for `by-log`, and never had what b1 and the dead b3 wrote since."""
-    elected = elect(lab.cluster, elections(tmp_path, by_log_0=OTHER), "--without-rescue")
+    elected = elect(lab.cluster, elections(tmp_path, {BY_LOG[0]: OTHER}), "--without-rescue")
     assert elected.code == 0, elected.err
     server = ("--bootstrap-server", lab.cluster.bootstrap_servers)
     topics = ("--topics", "by-log", "--topics", "by-plan")
@@ -364,7 +353,7 @@ def records(cluster: Cluster) -> list[tuple[bytes | None, int]]:
 def test_what_was_rescued_is_put_back_once_and_kafkas_own_topics_are_left_as_they_are(
     lab: Damaged, tmp_path: Path
 ) -> None:
-    plan = elections(tmp_path, refunds_0=2)
+    plan = elections(tmp_path, {REFUNDS: 2})
     ended = elect(lab.cluster, plan, "--store", tmp_path / "saved")
     assert ended.code == 0, ended.err
     place = only_place(lab.cluster, REFUNDS)
