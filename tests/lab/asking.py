@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition as Position
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.segments import DiskLog, read_log
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import PartitionState, TopicPartition
 from tests.kit.commits import commit_offsets
 from tests.kit.waiting import DEADLINE_SECONDS
 
@@ -168,6 +168,30 @@ def delete_topic(cluster: Cluster, topic: str) -> None:
         lambda: topic not in {state.partition.topic for state in cluster.partitions()},
         f"{topic} to be gone",
     )
+
+
+def cut_head(cluster: Cluster, partition: TopicPartition, offset: int) -> PartitionState:
+    """Delete what lies before *offset*; back when every replica in sync begins there."""
+    from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
+
+    state = cluster.partition(partition.topic, partition.partition)
+    topic = DeleteRecordsRequest.DeleteRecordsTopic
+    wanted = topic.DeleteRecordsPartition(partition_index=partition.partition, offset=offset)
+    request = DeleteRecordsRequest(
+        topics=[topic(name=partition.topic, partitions=[wanted])], timeout_ms=10_000
+    )
+    answer = cluster.read(
+        lambda node: node.ask(request, DeleteRecordsResponse), via=state.leader, timeout=10.0
+    )
+    assert answer.topics[0].partitions[0].error_code == 0
+    cluster.wait_until(
+        lambda: all(
+            list_offset(cluster, broker, partition, EARLIEST).offset == offset
+            for broker in state.isr
+        ),
+        f"{partition} to begin at {offset}",
+    )
+    return state
 
 
 def messages(

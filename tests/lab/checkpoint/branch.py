@@ -27,13 +27,12 @@ from breakglass.services.checkpoint.participant.participant import (
     Membership,
     run,
 )
-from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
-from breakglass.services.session import ReadAccess
+from tests.kit.clusters import access_to
 from tests.kit.commits import commit_offsets
 from tests.kit.stamps import OUTSIDE
 from tests.kit.waiting import DEADLINE_SECONDS
@@ -261,8 +260,7 @@ class Branch:
     @contextmanager
     def reading(self) -> Iterator[ReadClient]:
         """A client that reads."""
-        options = ConnectionOptions(bootstrap_server=self.cluster.bootstrap_servers)
-        with ReadAccess(connection_settings(options)).reading() as client:
+        with access_to(self.cluster).reading() as client:
             yield client
 
 

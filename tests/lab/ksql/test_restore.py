@@ -74,21 +74,6 @@ def test_m3_every_command_is_back_at_its_offset(
     assert backed_up(topic, folder).kinds() == ["alarm", "continued", "caught up"]
 
 
-def test_the_snapshot_brings_the_former_state_back(
-    topic: CommandTopic, folder: Path, records: list[CommandRecord]
-) -> None:
-    topic.produce(records[:10])
-    file = backup_of(topic, folder)
-    topic.delete()
-    topic.create()
-    other = topic.produce(records[10:])
-    done = restore(topic, file, "--write", "--consent", f"{topic.name} lose 20")
-    assert done.code == 0, done.err
-    (snapshot,) = (folder / "before-restore").glob("*/*.bak")
-    assert consented(topic, snapshot).code == 0
-    assert topic.read() == other
-
-
 def test_m11_a_backup_that_ends_the_cluster_is_refused(
     topic: CommandTopic, folder: Path, records: list[CommandRecord]
 ) -> None:

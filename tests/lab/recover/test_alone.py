@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.topics import elect_unclean, reassign
@@ -16,7 +15,7 @@ from breakglass.services.recovery.judgement.assessment import Action, Verb, Verd
 from breakglass.services.recovery.judgement.ranking import ReplicaStanding, eligibility
 from breakglass.services.recovery.judgement.summary import summarize
 from breakglass.services.recovery.triage import recommended, triage
-from breakglass.services.session import ReadAccess
+from tests.kit.clusters import access_to
 from tests.kit.log_dir import repair_log_dir
 from tests.kit.program import breakglass
 from tests.lab.asking import CONSUMER, list_offset
@@ -88,8 +87,7 @@ class TestMinIsr(Alone):
             list_offset(lab.cluster, 1, self.ACCOUNTS, replica=CONSUMER).error
             == self.OFFSET_NOT_AVAILABLE
         )
-        options = ConnectionOptions(bootstrap_server=lab.cluster.bootstrap_servers)
-        with ReadAccess(connection_settings(options)).reading() as client:
+        with access_to(lab.cluster).reading() as client:
             soon = Deadline.after(300.0)
             (topic,) = read_sources(client, WantedTopics(("accounts",)), soon, partial=True)
         assert topic.unread[0].startswith("b1 does not know its high watermark: too few replicas")

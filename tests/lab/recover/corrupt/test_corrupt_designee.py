@@ -92,13 +92,6 @@ def test_the_triage_document_says_how_far_each_replica_was_read(lab: Lab) -> Non
     assert (whole["verified_from"], whole["verified_to"], whole["stopped"]) == (0, FIRST, "")
 
 
-def test_the_table_of_replicas_says_it_too(lab: Lab) -> None:
-    ended = on(lab, "triage", "--show-replica-info", "--gone", 1, "--topics", FLIPPED)
-    assert f"corrupt at {CORRUPT}" in ended.out
-    assert f"whole 0..{FIRST}" in ended.out
-    assert any(SENTENCE in line for line in ended.said)
-
-
 def test_without_reading_contents_the_corrupt_one_is_proposed_and_said_to_be_unread(
     lab: Lab,
 ) -> None:

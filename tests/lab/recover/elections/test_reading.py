@@ -20,7 +20,7 @@ from breakglass.services.model import (
     known,
 )
 from breakglass.services.recovery.evidence.gather import Evidence, gather
-from tests.lab.asking import EARLIEST, list_offset
+from tests.lab.asking import cut_head
 from tests.lab.recover.elections.conftest import DURATION, read_all
 from tests.lab.recover.session import reading, watched
 from tests.lab.scenarios.damaged import Damaged
@@ -152,27 +152,6 @@ def read(cluster: Cluster, partition: TopicPartition, broker: int) -> ReplicaRea
         return reader.read({partition: topic_id}, Deadline.after(10.0))[partition]
 
 
-def delete_all(cluster: Cluster, partition: TopicPartition) -> None:
-    """Delete what was committed; back when every replica begins where it ends."""
-    from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
-
-    state = cluster.partition(partition.topic, partition.partition)
-    topic = DeleteRecordsRequest.DeleteRecordsTopic
-    wanted = topic.DeleteRecordsPartition(partition_index=partition.partition, offset=COUNT)
-    request = DeleteRecordsRequest(
-        topics=[topic(name=partition.topic, partitions=[wanted])], timeout_ms=10_000
-    )
-    answer = cluster.read(lambda node: node.ask(request, DeleteRecordsResponse), via=state.leader)
-    assert answer.topics[0].partitions[0].error_code == 0
-    cluster.wait_until(
-        lambda: all(
-            list_offset(cluster, broker, partition, EARLIEST).offset == COUNT
-            for broker in state.assignment
-        ),
-        f"{partition} to hold nothing",
-    )
-
-
 def assert_empty(told: ReplicaReading) -> None:
     assert (told.log_start, told.high_watermark, told.log_end) == (COUNT, COUNT, COUNT)
     assert told.epochs == EpochHistory((), COUNT)
@@ -183,7 +162,7 @@ def test_a_log_whose_records_were_all_deleted(three_brokers: Cluster) -> None:
     expired = TopicPartition("all-deleted", 0)
     create_topic(three_brokers, expired.topic, [[1, 2]])
     produce(three_brokers, expired.topic, expired.partition, COUNT)
-    delete_all(three_brokers, expired)
+    cut_head(three_brokers, expired, COUNT)
     for broker in (1, 2):
         assert_empty(read(three_brokers, expired, broker))
 
@@ -193,7 +172,7 @@ def test_a_replica_that_joined_when_all_had_been_deleted(three_brokers: Cluster)
     joined = TopicPartition("joined-late", 0)
     create_topic(three_brokers, joined.topic, [[1]])
     produce(three_brokers, joined.topic, joined.partition, COUNT)
-    delete_all(three_brokers, joined)
+    cut_head(three_brokers, joined, COUNT)
     reassign(three_brokers, {joined: [1, 2]})
     three_brokers.wait_partition(
         joined.topic, joined.partition, lambda state: set(state.isr) == {1, 2}, "b2 to join"

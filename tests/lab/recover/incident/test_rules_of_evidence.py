@@ -168,12 +168,6 @@ def test_evidence_that_was_frozen_says_the_same(found: Triage, incident: Inciden
         assert thawed.reasons == assessment.reasons
 
 
-def test_r02_time_bombs_are_to_be_stopped_now(incident: Incident) -> None:
-    bombs = [row for row in incident.rows if str(row.action) == "stop b4 NOW"]
-    assert [bomb.partition for bomb in bombs] == list(CARTS)
-    assert incident.summary.alarm == "FIRST stop b4 NOW: BOMB on 3."
-
-
 def test_who_is_silent_is_named(incident: Incident) -> None:
     assert list(incident.silent) == [3]
     assert incident.complete

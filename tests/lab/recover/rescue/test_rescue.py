@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
@@ -20,7 +20,7 @@ from breakglass.services.topic_backup.batch_log import BatchState, read_batch_lo
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from tests.kit.program import Ended, breakglass
-from tests.lab.asking import list_offset
+from tests.lab.asking import list_offset, messages
 from tests.lab.backup.producing import LOG
 from tests.lab.console.commands import agreeing, elections, last_journal, leader, on
 from tests.lab.console.test_electing_on_screen import console
@@ -325,30 +325,6 @@ def test_a_running_brokers_folder_is_refused(lab: Damaged, tmp_path: Path) -> No
 SINCE = [b"since-0", b"since-1"]
 
 
-def records(cluster: Cluster) -> list[tuple[bytes | None, int]]:
-    """Key and timestamp of every committed record of the topic."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "independent-reader",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-        },
-        logger=LOG,
-    )
-    found: list[tuple[bytes | None, int]] = []
-    consumer.assign([Place(REFUNDS.topic, REFUNDS.partition, 0)])
-    while True:
-        message = consumer.poll(SECONDS)
-        assert message is not None
-        error = message.error()
-        if error is not None:
-            assert error.code() == KafkaError._PARTITION_EOF, error
-            consumer.close()
-            return found
-        found.append((message.key(), message.timestamp()[1]))
-
-
 @pytest.mark.main
 def test_what_was_rescued_is_put_back_once_and_kafkas_own_topics_are_left_as_they_are(
     lab: Damaged, tmp_path: Path
@@ -385,13 +361,17 @@ def test_what_was_rescued_is_put_back_once_and_kafkas_own_topics_are_left_as_the
     assert f"refunds  {ABORTED} records are left out: of an aborted transaction" in ended.err
     assert f"refunds  {OPEN} records are left out: of a transaction without an end" in ended.err
     assert "refunds  1 records are left out: in the topic already" in ended.err
-    now = records(lab.cluster)
+
+    def records() -> list[tuple[bytes | None, int]]:
+        return [(one.key(), one.timestamp()[1]) for one in messages(lab.cluster, REFUNDS)]
+
+    now = records()
     assert now[SHARED:] == [*((key, 7) for key in SINCE), saved[2], *saved[:2], *saved[3:]]
 
     ended = on(lab.cluster, *words)
     assert ended.code == 0
     assert ended.said[-1] == "Nothing is to be put back."
-    assert records(lab.cluster) == now
+    assert records() == now
 
     _save_of_the_coordinator(lab, place.parents[2])
     file = json.loads(plan.read_text())
