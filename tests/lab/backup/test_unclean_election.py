@@ -25,25 +25,29 @@ from tests.lab.backup.streaming import following
 from tests.lab.console.commands import elections
 
 
-def fill(cluster: Cluster, topic: str) -> None:
+def fill(cluster: Cluster, *topics: str) -> None:
     """Twenty records, of which b2 does not have the second ten; it is down."""
-    create_topic(cluster, topic, [[1, 2]], {"min.insync.replicas": "1"})
-    produce(cluster, topic, 0, 10)
-    # On a busy machine b2 may have been fenced meanwhile, and have none of them.
-    cluster.wait_partition(topic, 0, lambda state: set(state.isr) == {1, 2}, "b2 in the ISR")
+    for topic in topics:
+        create_topic(cluster, topic, [[1, 2]], {"min.insync.replicas": "1"})
+        produce(cluster, topic, 0, 10)
+        # On a busy machine b2 may have been fenced meanwhile, and have none of them.
+        cluster.wait_partition(topic, 0, lambda state: set(state.isr) == {1, 2}, "b2 in the ISR")
     cluster.node(2).kill()
-    cluster.wait_partition(topic, 0, lambda state: state.isr == (1,), "an ISR of b1 alone")
-    produce(cluster, topic, 0, 10, pattern=Pattern(label="lost", start=10))
+    for topic in topics:
+        cluster.wait_partition(topic, 0, lambda state: state.isr == (1,), "an ISR of b1 alone")
+        produce(cluster, topic, 0, 10, pattern=Pattern(label="lost", start=10))
 
 
-def lose_to_b2(cluster: Cluster, topic: str) -> None:
+def lose_to_b2(cluster: Cluster, *topics: str) -> None:
     """Kill b1 and let b2 lead."""
     cluster.node(1).kill()
     cluster.node(2).start()
     cluster.wait_unfenced(2)
-    cluster.wait_partition(topic, 0, lambda state: state.offline, "no leader", via=2)
-    elect_unclean(cluster, TopicPartition(topic, 0))
-    cluster.wait_partition(topic, 0, lambda state: state.leader == 2, "b2 leading", via=2)
+    for topic in topics:
+        cluster.wait_partition(topic, 0, lambda state: state.offline, "no leader", via=2)
+    elect_unclean(cluster, *(TopicPartition(topic, 0) for topic in topics))
+    for topic in topics:
+        cluster.wait_partition(topic, 0, lambda state: state.leader == 2, "b2 leading", via=2)
 
 
 def test_a_log_that_was_cut_begins_a_new_generation(

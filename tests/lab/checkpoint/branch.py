@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event, Thread
@@ -37,8 +37,8 @@ from tests.kit.commits import commit_offsets
 from tests.kit.stamps import OUTSIDE
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.asking import delete_topic, transactional
-from tests.lab.checkpoint.bank import OPENING, Account, Bank, deposit, nothing, order
-from tests.lab.checkpoint.member_process import MemberProcess
+from tests.lab.checkpoint.bank import OPENING, Account, Bank, deposit, nothing, orders
+from tests.lab.checkpoint.member_process import MemberProcess, until_the_end
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
@@ -155,14 +155,8 @@ class Branch:
 
     def order(self, count: int, hops: int = 40) -> None:
         """Have customers give *count* orders, dealt out over the partitions."""
-        numbers = range(self._orders, self._orders + count)
+        self.put(orders(self.topic, self.partitions, self._orders, count, hops))
         self._orders += count
-        self.put(
-            [
-                (number % self.partitions, order(f"{self.topic}.{number}", 1 + number % 7, hops))
-                for number in numbers
-            ]
-        )
 
     def put(
         self, records: list[tuple[int, bytes]], headers: Sequence[tuple[str, bytes]] = OUTSIDE
@@ -195,15 +189,9 @@ class Branch:
             **PATIENCE,
         )
 
-    @contextmanager
-    def working(self, members: int = 2) -> Iterator[list[Member]]:
+    def working(self, members: int = 2) -> AbstractContextManager[list[Member]]:
         """Members at work, ended with the block."""
-        found = [Member(self, f"m{number}") for number in range(members)]
-        try:
-            yield found
-        finally:
-            for member in found:
-                member.end()
+        return until_the_end([Member(self, f"m{number}") for number in range(members)])
 
     @contextmanager
     def at_work(self, application: Application) -> Iterator[None]:
@@ -271,9 +259,6 @@ class Member(MemberProcess):
     branch: Branch
     name: str
     process: subprocess.Popen[bytes] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.start()
 
     def launched(self) -> subprocess.Popen[bytes]:
         branch = self.branch

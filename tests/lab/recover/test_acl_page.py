@@ -89,18 +89,6 @@ def commit_far_past_the_end(lab: Damaged) -> None:
         consumer.close()
 
 
-def triage(guarded: Guarded, _: TopicPartition) -> Ended:
-    return guarded.run("triage")
-
-
-def plan_make(guarded: Guarded, _: TopicPartition) -> Ended:
-    return guarded.run("plan", "make")
-
-
-def plan_check(guarded: Guarded, partition: TopicPartition) -> Ended:
-    return guarded.run("plan", "check", elections(guarded.folder, {partition: 1}))
-
-
 def rescue(guarded: Guarded, partition: TopicPartition) -> Ended:
     """b1 holds one record more than b2."""
     plan = elections(guarded.folder, {partition: 2})
@@ -148,10 +136,12 @@ def capture(guarded: Guarded, _: TopicPartition) -> Ended:
 Run = Callable[[Guarded, TopicPartition], Ended]
 READING: dict[str, Run] = {
     "console": console,
-    "triage": triage,
+    "triage": lambda guarded, _: guarded.run("triage"),
     "bundle capture": capture,
-    "plan make": plan_make,
-    "plan check": plan_check,
+    "plan make": lambda guarded, _: guarded.run("plan", "make"),
+    "plan check": lambda guarded, partition: guarded.run(
+        "plan", "check", elections(guarded.folder, {partition: 1})
+    ),
     "rescue": rescue,
 }
 ELECTING: dict[str, Run] = {

@@ -61,22 +61,24 @@ ORDERS = tuple(TopicPartition("orders", number) for number in range(3))
 Change = Callable[[], object]
 
 
-def around_election(*, before: Change | None = None, after: Change | None = None) -> RouteChoice:
-    """The stock route, with something happening right before or after the election is sent."""
+def around_election(
+    *, before: Change | None = None, after: Change | None = None, name: str = ELECT
+) -> RouteChoice:
+    """The stock route, with something happening right before or after a step of it is sent."""
 
     def choose(client: ElectionClient) -> Route:
         route = stock_route(client)
-        (elect,) = [step for step in route.steps if step.name == ELECT]
+        (one,) = [step for step in route.steps if step.name == name]
 
         def send(batch: Sequence[ElectionTarget], deadline: Deadline) -> Replies:
             if before is not None:
                 before()
-            replies = elect.send(batch, deadline)
+            replies = one.send(batch, deadline)
             if after is not None:
                 after()
             return replies
 
-        steps = [replace(step, send=send) if step is elect else step for step in route.steps]
+        steps = [replace(step, send=send) if step is one else step for step in route.steps]
         return replace(route, steps=tuple(steps))
 
     return choose
@@ -384,20 +386,12 @@ def before_step(name: str, change: Change, *, at: int) -> RouteChoice:
     """The stock route, with something happening before the step is sent for the *at*-th time."""
     sent: list[str] = []
 
-    def choose(client: ElectionClient) -> Route:
-        route = stock_route(client)
-        (step,) = [step for step in route.steps if step.name == name]
+    def count() -> None:
+        sent.append(name)
+        if len(sent) == at:
+            change()
 
-        def send(batch: Sequence[ElectionTarget], deadline: Deadline) -> Replies:
-            sent.append(name)
-            if len(sent) == at:
-                change()
-            return step.send(batch, deadline)
-
-        steps = [replace(one, send=send) if one is step else one for one in route.steps]
-        return replace(route, steps=tuple(steps))
-
-    return choose
+    return around_election(before=count, name=name)
 
 
 class TestTheBadPartitionComesFirst:
