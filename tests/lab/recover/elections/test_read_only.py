@@ -86,7 +86,7 @@ WRITING: dict[str, Words] = {
     ],
 }
 ON_A_TERMINAL = {"console", "serve dashboard"}
-"""They are proved by every key of theirs: test_read_only_console."""
+"""They are proved by every key of theirs, in the last test here."""
 OF_A_JOURNAL = {"journal check", "journal show", "recover thaw", "report"}
 """Without a journal it asks nothing; with one its client is the one that all of READING have."""
 OF_LOG_FOLDERS = {"can-start", "quorum watch"}
