@@ -51,7 +51,7 @@ from tests.lab.recover.session import (
     targets,
     watched,
 )
-from tests.lab.scenarios.damaged import damaged
+from tests.lab.scenarios.damaged import cluster_after
 
 OFFSETS = tuple(
     TopicPartition("__consumer_offsets", number)
@@ -92,10 +92,7 @@ def _script(stage: Stage) -> Script:
 BROKEN = Scenario("for-elections", __doc__, _script, course=COURSE, shape=QUICK_TO_FENCE)
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with damaged(tmp_path_factory.mktemp("lab"), beside=[BROKEN]) as lab:
-        yield lab.cluster
+lab = cluster_after(BROKEN)
 
 
 @pytest.fixture(scope="module")

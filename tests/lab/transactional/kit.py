@@ -127,17 +127,6 @@ def stored(store: BackupStore, id: int, group: str) -> tuple[Cut, Entries]:
     return Cut(ends, offsets, in_transit), logs
 
 
-def delete(client: ReadClient, cluster: Cluster, *topics: str) -> None:
-    """Delete *topics*, and wait until they are gone."""
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    for future in admin.delete_topics(list(topics)).values():
-        future.result(SECONDS)
-    gone = "topics to be deleted"
-    wait_until(lambda: not client.partitions(topics, Deadline.after(SECONDS)), gone)
-
-
 @contextmanager
 def taking_on(cluster: Cluster, folder: Path) -> Iterator[Taking]:
     """What takes checkpoints on *cluster*, into a store in *folder*."""

@@ -6,9 +6,12 @@ import pytest
 
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import produce
 from breakglass.services.lab.segments import high_watermark_on_disk, read_log
+from breakglass.services.lab.topics import create_topic, reassign, wait_in_sync
 from breakglass.services.model import (
     EpochHistory,
     PartitionEvidence,
@@ -17,8 +20,9 @@ from breakglass.services.model import (
     known,
 )
 from breakglass.services.recovery.evidence.gather import Evidence, gather
+from tests.lab.asking import cut_head
 from tests.lab.recover.elections.conftest import DURATION, read_all
-from tests.lab.recover.session import watched
+from tests.lab.recover.session import reading, watched
 from tests.lab.scenarios.damaged import Damaged
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
@@ -135,3 +139,43 @@ def log_end(evidence: PartitionEvidence, broker: int) -> int | None:
     replica = evidence.replica(broker)
     assert replica is not None
     return replica.log_end if known(replica.log_end) else None
+
+
+COUNT = 100
+
+
+def read(cluster: Cluster, partition: TopicPartition, broker: int) -> ReplicaReading:
+    topic_id = cluster.partition(partition.topic, partition.partition).topic_id
+    with reading(cluster) as client:
+        client.describe(Deadline.after(10.0))
+        reader = client.replicas_on(broker)
+        return reader.read({partition: topic_id}, Deadline.after(10.0))[partition]
+
+
+def assert_empty(told: ReplicaReading) -> None:
+    assert (told.log_start, told.high_watermark, told.log_end) == (COUNT, COUNT, COUNT)
+    assert told.epochs == EpochHistory((), COUNT)
+    assert told.newest_ms is None
+
+
+def test_a_log_whose_records_were_all_deleted(three_brokers: Cluster) -> None:
+    expired = TopicPartition("all-deleted", 0)
+    create_topic(three_brokers, expired.topic, [[1, 2]])
+    produce(three_brokers, expired.topic, expired.partition, COUNT)
+    cut_head(three_brokers, expired, COUNT)
+    for broker in (1, 2):
+        assert_empty(read(three_brokers, expired, broker))
+
+
+def test_a_replica_that_joined_when_all_had_been_deleted(three_brokers: Cluster) -> None:
+    """It never knew a leader epoch: its cache is empty, and only its log start tells."""
+    joined = TopicPartition("joined-late", 0)
+    create_topic(three_brokers, joined.topic, [[1]])
+    produce(three_brokers, joined.topic, joined.partition, COUNT)
+    cut_head(three_brokers, joined, COUNT)
+    reassign(three_brokers, {joined: [1, 2]})
+    three_brokers.wait_partition(
+        joined.topic, joined.partition, lambda state: set(state.isr) == {1, 2}, "b2 to join"
+    )
+    wait_in_sync(three_brokers, joined.topic)
+    assert_empty(read(three_brokers, joined, 2))

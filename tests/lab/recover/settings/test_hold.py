@@ -41,7 +41,7 @@ from tests.lab.recover.settings.asking import (
     own,
     run,
 )
-from tests.lab.scenarios.damaged import damaged
+from tests.lab.scenarios.damaged import cluster_after
 
 B1_FIRST, B2_FIRST = (3, 1, 2), (3, 2, 1)
 TOPICS = ("feed", "news", "stock", "wires", "cables", "quiet", "tapes")
@@ -65,10 +65,7 @@ def _script(stage: Stage) -> Script:
 BROKEN = Scenario("for-hold", __doc__, _script, course=COURSE, shape=Shape(overrides=NO_TIMERS))
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with damaged(tmp_path_factory.mktemp("lab"), beside=[BROKEN]) as lab:
-        yield lab.cluster
+lab = cluster_after(BROKEN)
 
 
 @pytest.fixture
