@@ -123,7 +123,7 @@ def test_r03_where_the_controller_elects_by_order_it_is_refused(
     finally:
         configure_topic(lab, "carts", {UNCLEAN_ELECTION: "false"})
     assert ended.code == 3
-    assert "hold it first, `breakglass recover freeze --topic carts --write`" in ended.err
+    assert "freeze it first, `breakglass recover freeze --topic carts --write`" in ended.err
     assert changes(behind) == []
 
 
