@@ -14,6 +14,7 @@ from breakglass.console.exits import StopSignal, say_ready
 from breakglass.console.option_values import names_in, store_of
 from breakglass.console.options import (
     NO_EVENTS,
+    PLACE,
     AsJsonLines,
     EventOptions,
     KeyFrom,
@@ -56,14 +57,7 @@ def run(
     connection: Connection,
     store: Annotated[
         str | None,
-        typer.Option(
-            "--store",
-            "--to",
-            "--from",
-            "--target-dir",
-            metavar="URL",
-            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
-        ),
+        typer.Option("--store", "--to", "--from", "--target-dir", metavar="URL", help=PLACE),
     ] = None,
     connector_config: ConnectorFile = None,
     topics: Topics = None,

@@ -115,9 +115,9 @@ def by_hand(drill: Drill, connection: Connection) -> Played:
         if choice == "s":
             _shell(drill, played)
         elif choice == "":
-            from breakglass.console.console import run_console
+            from breakglass.console.console import practise_on
 
-            if run_console(connection, (), typed=played.count_key) == INTERRUPTED:
+            if practise_on(connection, played.count_key) == INTERRUPTED:
                 raise KeyboardInterrupt
         else:
             say(CHOICES)

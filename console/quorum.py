@@ -18,6 +18,7 @@ from breakglass.console.options import (
     AsJson,
     GivenConsent,
     Seconds,
+    Write,
     connected,
     with_groups,
 )
@@ -166,12 +167,7 @@ def prepare(
         ServiceManager,
         typer.Option("--manager", help="What starts and stops the nodes, for the commands."),
     ] = ServiceManager.SYSTEMD,
-    write: Annotated[
-        bool,
-        typer.Option(
-            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
-        ),
-    ] = False,
+    write: Write = False,
     *,
     consent: GivenConsent,
     as_json: AsJson = False,

@@ -208,7 +208,7 @@ def _elected(outcome: PartitionOutcome) -> PartitionStanding:
 
 
 MEANING = {
-    Rung.ELECTED: "the broker itself has not confirmed it yet",
+    Rung.ANNOUNCED: "the broker itself has not confirmed it yet",
     Rung.SERVING: "it answers as leader; its high watermark lags behind",
     Rung.READABLE: "consumers read to the end; too few replicas are in sync for acks=all",
     Rung.WRITABLE: "acks=all is accepted; no other replica is in sync yet",

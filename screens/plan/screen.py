@@ -73,7 +73,7 @@ STATUS_ROLES = {
     CheckStatus.NEW: Role.VERIFIED,
     CheckStatus.ONLINE: Role.VERIFIED,
     CheckStatus.CHANGED: Role.STALE,
-    CheckStatus.GONE: Role.STALE,
+    CheckStatus.DELETED: Role.STALE,
     CheckStatus.REFUSED: Role.FAILED,
 }
 

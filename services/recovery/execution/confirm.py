@@ -276,7 +276,7 @@ def _outcome(
             "`breakglass recover resume`",
             state.leader,
             state.leader_epoch,
-            Rung.ELECTED,
+            Rung.ANNOUNCED,
         )
     return PartitionOutcome(
         target, RecoveryResult.ELECTED, "", state.leader, state.leader_epoch, Rung.SERVING

@@ -182,7 +182,7 @@ def test_a_bare_file_is_elected_as_far_as_it_can_be(broken: Cluster, tmp_path: P
     )
     checked = on(broken, "plan", "check", plan, "--json")
     assert checked.code == 1
-    assert [document["status"] for document in partitions(checked)] == ["new", "gone", "online"]
+    assert [document["status"] for document in partitions(checked)] == ["new", "deleted", "online"]
     ended, _ = agreeing(broken, "recover", "--plan", plan, "--json")
     assert ended.code == 1
     assert results(ended) == {

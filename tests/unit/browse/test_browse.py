@@ -75,7 +75,7 @@ def test_what_is_unknown_not_committed_or_gone_is_told(tmp_path: Path) -> None:
     (topic / records_name(stray)).write_bytes(b"\x01")
     (partition,) = held(topic).partitions
     notes = {segment.prefix: segment.note for segment in partition.segments}
-    assert (notes[first], notes[stray], partition.gone) == ("gone", "not committed", 1)
+    assert (notes[first], notes[stray], partition.missing) == ("missing", "not committed", 1)
     as_the_originals(topic)
     for path in topic.glob("*_index"):
         path.unlink()

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -369,3 +370,19 @@ def test_where_every_choice_loses_records_the_operator_chooses(
 def test_without_a_terminal_recover_wants_a_plan(broken: Fakes) -> None:
     ended = broken.run("recover", "--write")
     assert (ended.code, "breakglass recover PLAN" in ended.err) == (2, True)
+
+
+def test_what_comes_back_while_recover_asks_is_named_then_and_by_report(
+    broken: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (orders,), states = broken.offline(), broken.cluster.story.states
+
+    def enter(_question: str) -> str:
+        states[orders] = replace(states[orders], leader=1, leader_epoch=6, isr=(1,))
+        return ""
+
+    monkeypatch.setattr("breakglass.console.recover._answer", enter)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    ended = broken.run("recover", "--write")
+    assert (ended.code, "Nothing was elected: orders-0 came back" in ended.err) == (0, True)
+    assert "orders-0 came back" in breakglass("report", *broken.named).err

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from breakglass.services.guard.journal import Journal
+from breakglass.services.recovery.remembered.store import ReplicaMemory
 from breakglass.services.state_folder import state_folder
 from tests.kit.program import Ended, breakglass
 from tests.unit.recovery.ledger import incidents
@@ -30,7 +31,9 @@ def journal(user_folders: Path, tmp_path: Path) -> Path:
 
 
 def test_the_newest_recovery_is_accounted_for_as_text_html_and_json(journal: Path) -> None:
+    ReplicaMemory(incidents.CLUSTER).note_compared({("id", incidents.CARTS): 5})
     ended = run()
+    assert "since this recovery, carts-1 came back" in ended.err
     assert (str(journal) in ended.err, ended.out.count("227") > 0) == (True, True)
     found = document(journal.stem)
     assert (found["schema"], found["adds_up"], found["held"]) == (1, True, 227)

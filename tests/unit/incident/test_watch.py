@@ -68,7 +68,10 @@ def actions(incident: Incident) -> set[str]:
 
 
 def test_rows_are_told_at_once_from_metadata_alone_and_then_judged(watched: Watched) -> None:
-    first, *_, final = watched.told()
+    heard: list[object] = []
+    watched.watch.tell = heard.append
+    first, *_, final = told = watched.told()
+    assert told == heard
     assert [(row.partition, row.verdict) for row in first.rows] == [(one, None) for one in ORDERS]
     assert [row.verdict for row in final.rows] == [Verdict.WAIT] * 4
     assert final.complete

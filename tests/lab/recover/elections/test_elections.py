@@ -271,7 +271,7 @@ class TestTheDesigneeHangs:
         assert (outcome.result, outcome.leader, outcome.rung) == (
             RecoveryResult.UNKNOWN,
             1,
-            Rung.ELECTED,
+            Rung.ANNOUNCED,
         )
         assert outcome.reason.startswith("b1 was elected but does not answer (timed out)")
         b1.resume()

@@ -31,7 +31,7 @@ LEDGER = TopicPartition("ledger", 0)
 
 @pytest.mark.parametrize("broker", [1, 2])
 @pytest.mark.parametrize("partition", [*ORDERS, LEDGER], ids=str)
-def test_start_end_and_written_epochs_are_those_on_disk(
+def test_r09_a_log_is_as_on_disk_and_a_high_watermark_unknown_where_it_was_lost(
     lab: Damaged,
     evidence: dict[TopicPartition, PartitionEvidence],
     partition: TopicPartition,
@@ -39,23 +39,10 @@ def test_start_end_and_written_epochs_are_those_on_disk(
 ) -> None:
     folder = lab.cluster.broker(broker).partition_folder(partition.topic, partition.partition)
     disk, told = read_log(folder), evidence[partition].replica(broker)
+    assert folder is not None
     assert told is not None
     assert (told.log_start, told.log_end) == (disk.start, disk.end)
     assert told.epochs == EpochHistory(disk.epochs, disk.start)
-
-
-@pytest.mark.parametrize("broker", [1, 2])
-@pytest.mark.parametrize("partition", [*ORDERS, LEDGER], ids=str)
-def test_r09_the_high_watermark_is_that_on_disk_and_unknown_where_it_was_lost(
-    lab: Damaged,
-    evidence: dict[TopicPartition, PartitionEvidence],
-    partition: TopicPartition,
-    broker: int,
-) -> None:
-    folder = lab.cluster.broker(broker).partition_folder(partition.topic, partition.partition)
-    told = evidence[partition].replica(broker)
-    assert folder is not None
-    assert told is not None
     on_disk = high_watermark_on_disk(folder)
     assert told.high_watermark == on_disk if on_disk else isinstance(told.high_watermark, Unknown)
 

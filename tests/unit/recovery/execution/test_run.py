@@ -269,7 +269,7 @@ class TestConfirmation:
         assert (outcome.result, outcome.leader, outcome.rung) == (
             RecoveryResult.UNKNOWN,
             1,
-            Rung.ELECTED,
+            Rung.ANNOUNCED,
         )
         assert bench.assignment(wanted) == (1, 2, 3)
 

@@ -213,7 +213,7 @@ def test_a_deleted_topic_stops_it_and_can_not_be_agreed_to_anew(session: Session
     wanted = session.wanted()
     del session.cluster.story.states[partition]
     found = again(session, wanted)
-    assert [checked.status for checked in found.changed] == [CheckStatus.GONE]
+    assert [checked.status for checked in found.changed] == [CheckStatus.DELETED]
     assert found.wanted == ()
 
 

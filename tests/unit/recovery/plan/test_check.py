@@ -56,7 +56,7 @@ def test_the_same_evidence_read_later_is_unchanged() -> None:
 UNCHANGED, RERANKED, CHANGED = CheckStatus.UNCHANGED, CheckStatus.RERANKED, CheckStatus.CHANGED
 BACK = silent(3, role=Role.LAST_KNOWN_ELR, fenced=False)
 CHANGES = {
-    "it was deleted": (None, CheckStatus.GONE, "no such partition"),
+    "it was deleted": (None, CheckStatus.DELETED, "no such partition"),
     "its topic is another": (with_state(topic_id=ANOTHER_TOPIC_ID), CHANGED, "created again"),
     "it was elected": (with_state(leader=2), CheckStatus.ONLINE, "b2 leads it"),
     "the designee's log end": (with_replicas(log(2, (0, 101))), CHANGED, "b2 was 100 and is 101"),

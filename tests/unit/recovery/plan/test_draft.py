@@ -71,7 +71,7 @@ def test_each_election_stands_as_the_cluster_says_now() -> None:
     plan = planned(SAFE, LOSS)
     for now, expected in (
         (present(plan, LONGER, SHORTER_EPOCH), [CheckStatus.CHANGED, CheckStatus.RERANKED]),
-        (present(plan, online(SAFE, 2)), [CheckStatus.ONLINE, CheckStatus.GONE]),
+        (present(plan, online(SAFE, 2)), [CheckStatus.ONLINE, CheckStatus.DELETED]),
         (present(plan, SAFE, LOSS), [CheckStatus.UNCHANGED] * 2),
         (present(plan, SAFE, unheard=(LOSS,)), [CheckStatus.UNCHANGED]),
         (present(plan, SAFE, LOSS, online(FORK, 1)), [CheckStatus.UNCHANGED] * 2),
