@@ -41,15 +41,11 @@ from breakglass.services.errors import MalformedInput, UsageError
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.record_batches import TimestampType
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.layout import records_name, segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
-from tests.kit.work import calls_of
 from tests.unit.divergence.streams import TIME, ListSource, entries, entry
 from tests.unit.topic_backup.backups import as_the_originals, back_up, read, segments
 from tests.unit.topic_backup.shapes import plain, run
-
-GIGA = 2**30
 
 
 def held(topic: Path) -> TopicContents:
@@ -99,26 +95,6 @@ def test_partitions_and_segments_have_their_figures(tmp_path: Path, bare: bool) 
     assert (found.commit, partition.lost) == (
         (None, Unknown("without a manifest it is not recorded")) if bare else (1, 0)
     )
-
-
-def test_a_hundred_gigabytes_are_looked_up_at_once(tmp_path: Path) -> None:
-    topic = tmp_path / "huge"
-    topic.mkdir()
-    for number in range(100):
-        start = number * 1_000_000
-        prefix = segment_prefix(0, start)
-        with (topic / records_name(prefix)).open("wb") as file:
-            file.write(b"\x01")
-            file.truncate(GIGA)
-        with (topic / segment_index_name(prefix)).open("wb") as file:
-            file.write(b"\x01" + encode_entry(IndexedRecord(start, 1, 1_000)))
-            file.truncate(1 + 24 * 1_000_000)
-            file.seek(1 + 24 * 999_999)
-            file.write(encode_entry(IndexedRecord(start + 999_999, GIGA - 1_000, 1_000)))
-    assert calls_of(lambda: held(topic)) < 100_000, "of a hundred million records"
-    (partition,) = held(topic).partitions
-    assert partition.bytes == 100 * GIGA
-    assert (partition.records, partition.last_offset) == (100_000_000, 99_999_999)
 
 
 VALUE = b'{"user": {"id": 17, "names": ["Ann", "B"]}, "ok": true, "note": "card declined"}'

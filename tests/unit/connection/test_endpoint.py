@@ -8,7 +8,6 @@ from breakglass.services.connection.endpoint import (
     Endpoint,
     KnownAddresses,
     listener_endpoints,
-    parse_broker_addresses,
     parse_endpoint,
     parse_endpoints,
 )
@@ -46,14 +45,6 @@ def test_a_list_keeps_its_order_and_forgives_spare_commas() -> None:
         parse_endpoints(" , ", "here")
 
 
-@pytest.mark.parametrize(
-    "text", ["localhost:19091", "=b1:1", "b1=b1:1", "-1=b1:1", "²=b1:1", "1=b:2"]
-)
-def test_a_broker_address_needs_an_id_of_its_own(text: str) -> None:
-    with pytest.raises(BadConnectionSettings):
-        parse_broker_addresses(["1=a:1", text], "--broker-address")
-
-
 def test_a_listener_is_chosen_by_name_in_any_case_and_one_that_is_lacking_is_refused() -> None:
     advertised = {1: "INTERNAL://i:9092,EXTERNAL://b1:9094", 2: "EXTERNAL://b2:9094, VPN://v:9"}
     chosen = {1: Endpoint("b1", 9094), 2: Endpoint("b2", 9094)}
@@ -68,16 +59,6 @@ SECOND, THIRD = Endpoint("b2", 9092), Endpoint("b3", 9092)
 
 def brokers(*ids: int, suffix: str = "") -> list[Broker]:
     return [Broker(id, f"b{id}{suffix}", 9092) for id in ids]
-
-
-def test_a_broker_that_is_left_out_of_newer_metadata_is_still_known_and_not_among_the_newest() -> (
-    None
-):
-    known = KnownAddresses([GIVEN])
-    known.learn("one", brokers(1, 2))
-    known.learn("one", brokers(1, 3))
-    assert known.others() == {1: GIVEN, 2: SECOND, 3: THIRD}
-    assert known.newest == (GIVEN, THIRD)
 
 
 def test_once_a_cluster_is_known_no_other_one_is_learned() -> None:
@@ -121,12 +102,3 @@ def test_files_that_no_session_wrote_are_left_alone_and_a_folder_that_cannot_be_
     (written,) = tmp_path.glob("cluster-*.json")
     assert written.stat().st_mode & 0o777 == 0o600
     assert KnownAddresses([GIVEN], tmp_path).others() == {1: GIVEN, 2: SECOND}
-
-
-def test_an_address_that_misleads_is_named_until_the_cluster_says_it_again() -> None:
-    known = KnownAddresses([GIVEN])
-    known.learn("one", brokers(1, 2))
-    known.forget(SECOND.standing_for("b2.internal"))
-    assert known.misleads(SECOND)
-    known.learn("one", brokers(1, 2, 3))
-    assert not known.misleads(SECOND)

@@ -58,26 +58,6 @@ def test_a_profile_that_is_unknown_a_path_or_in_two_files_is_refused(folder: Pat
         load_profile("prod", folder)
 
 
-def test_a_listener_goes_over_the_rest_and_brings_its_own_security(folder: Path) -> None:
-    (folder / "profiles.toml").write_text(
-        """
-        [prod]
-        bootstrap.servers = "b1:9092"
-        security.protocol = "SASL_SSL"
-        client.id = "me"
-        [prod.listeners.vpn]
-        bootstrap.servers = "vpn:9094"
-        security.protocol = "SSL"
-        """
-    )
-    profile = load_profile("prod", folder)
-    at_vpn = profile.at_listener("vpn")
-    assert at_vpn.text("bootstrap.servers") == "vpn:9094"
-    assert at_vpn.text("security.protocol") == "SSL"
-    assert at_vpn.text("client.id") == "me"
-    assert profile.at_listener("other").text("bootstrap.servers") == "b1:9092"
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -11,7 +11,6 @@ from breakglass.services.connection.sasl import (
     OAuthLogin,
     PasswordLogin,
     SaslSettings,
-    TokenEndpoint,
     TokenFile,
     UnsecuredToken,
     read_sasl,
@@ -76,19 +75,6 @@ def test_kerberos_needs_a_package_and_takes_a_service_name(monkeypatch: pytest.M
     jaas = 'com.sun.security.auth.module.Krb5LoginModule required serviceName="kafka";'
     by_key = read("GSSAPI", None, sasl_kerberos_service_name="kafka")
     assert by_key.login == read("GSSAPI", jaas).login == KerberosLogin("kafka")
-
-
-def test_tokens_come_from_an_endpoint_by_keys_or_by_jaas_options() -> None:
-    credentials = "sasl_oauthbearer_client_credentials_client"
-    url = {URL.replace(".", "_"): "https://idp/token"}
-    keys = {f"{credentials}_id": "me", f"{credentials}_secret": "hush"}
-    by_keys = read("OAUTHBEARER", f"{OAUTH};", **url, **keys, sasl_oauthbearer_scope="kafka")
-    line = f'{OAUTH} clientId="me" clientSecret="hush" scope="kafka";'
-    assert by_keys == read("OAUTHBEARER", line, **url)
-    assert isinstance(by_keys.login, OAuthLogin)
-    assert by_keys.login.source == TokenEndpoint(
-        "https://idp/token", "me", Secret("hush"), "kafka", urlencode=False, timeout_ms=10_000
-    )
 
 
 def test_tokens_come_from_a_file_or_unsecured_from_the_jaas_line() -> None:

@@ -221,15 +221,6 @@ def test_an_authority_we_do_not_know_is_refused_with_the_setting_to_change(
         greeted(server, security, "b1.prod")
 
 
-def test_the_broker_s_own_certificate_may_be_the_anchor(tmp_path: Path, root: Identity) -> None:
-    identity = root.signs("b1.prod", "b1.prod")
-    (tmp_path / "trust.p12").write_bytes(identity.trust_store("t"))
-    text = f"ssl.truststore.location={tmp_path}/trust.p12\nssl.truststore.password=t\n"
-    with serving(identity, tmp_path) as server:
-        security = ClientSecurity(settings(tmp_path, server, text))
-        assert greeted(server, security, "b1.prod") == GREETING
-
-
 def test_a_listener_without_tls_is_told_from_one_that_distrusts_us(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

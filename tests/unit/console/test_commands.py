@@ -94,12 +94,6 @@ def test_a_name_from_before_is_the_command_that_has_another_name_now(old: str) -
     assert re.search(rf"^  {old.split()[-1]} ", listed, re.MULTILINE) is None, "it is not shown"
 
 
-def test_what_is_typed_most_is_listed_in_groups() -> None:
-    shown = [entry.name for entry in COMMANDS if entry.section]
-    assert len(shown) == 19
-    assert breakglass("--help").out.count(":\n  ") == 7
-
-
 @pytest.mark.parametrize("guess", FIRST_GUESSES)
 def test_a_first_guess_is_answered_by_commands_that_exist(guess: str) -> None:
     words = ("--bootstrap-server", "b1:9092", guess) if guess.startswith("-") else (guess,)

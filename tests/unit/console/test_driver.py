@@ -63,11 +63,6 @@ def test_a_key_in_pieces_is_that_key_or_none(key: str) -> None:
     assert typed(*key, gap=ESCAPE_SECONDS / 2) == [key]
 
 
-def test_letters_that_follow_a_key_in_pieces_are_typed() -> None:
-    assert typed(ESC, "[", "Bq") == [ESC, "q"]
-    assert typed(ESC, "O", "Rq") == [ESC, "q"]
-
-
 def test_what_somebody_types_after_esc_is_typed() -> None:
     assert typed(ESC, "o", "rders") == [ESC, "o", "rders"]
     assert typed(ESC, "O", "rders") == [ESC, "Orders"]

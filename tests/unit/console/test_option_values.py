@@ -55,16 +55,6 @@ def test_a_moment_is_milliseconds_or_utc_unless_it_says_otherwise(text: str) -> 
 
 
 @pytest.mark.parametrize(
-    "written", [["4 7"], ["4,7"], ["4", "7"], ["b4, b7"], ["4", "b7,4"], ["4,", "7"]]
-)
-def test_brokers_are_written_with_blanks_with_commas_and_again_and_again(
-    written: list[str],
-) -> None:
-    assert broker_ids(written, "--gone") == (4, 7)
-    assert broker_ids(None, "--gone") == ()
-
-
-@pytest.mark.parametrize(
     ("line", "spread_out"),
     [
         ("--gone 4 7 --json", "--gone 4 --gone 7 --json"),

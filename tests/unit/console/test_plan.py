@@ -50,17 +50,6 @@ def test_many_partitions_alike_become_one_row_unless_each_is_wanted(tmp_path: Pa
     assert breakglass("plan", "show", path, "--each").out.count("orders-") == 5
 
 
-def test_the_file_that_the_kip_prints_is_a_plan(tmp_path: Path) -> None:
-    path = tmp_path / "kip.json"
-    path.write_text(
-        "{partitions: [\n"
-        '  {topic: "foo", partition: 1, designatedLeader: 0},\n'
-        '  {topic: "foobar", partition: 2, designatedLeader: 1}]\n}'
-    )
-    partitions = shown(path)["partitions"]
-    assert [tuple(one.values()) for one in partitions] == [("foo", 1, 0), ("foobar", 2, 1)]
-
-
 def test_a_hostile_note_cannot_act_on_the_terminal(tmp_path: Path) -> None:
     path = plan_file(tmp_path, SAFE)
     note = "\x1b]0;owned\x07 [red]x[/red]\nnext line"
@@ -68,15 +57,6 @@ def test_a_hostile_note_cannot_act_on_the_terminal(tmp_path: Path) -> None:
     printed = breakglass("plan", "show", path).out
     assert r"\x1b]0;owned\x07 [red]x[/red]\nnext line" in printed
     assert "\x1b" not in printed
-
-
-def test_diff_is_silent_and_0_for_plans_that_elect_the_same(tmp_path: Path) -> None:
-    one = plan_file(tmp_path, SAFE, LOSS)
-    other = plan_file(tmp_path, LOSS, SAFE, name="other.json")
-    assert breakglass("plan", "diff", one, other) == (0, "", "")
-    bare = tmp_path / "bare.json"
-    bare.write_text(BARE)
-    assert breakglass("plan", "diff", bare, plan_file(tmp_path, SAFE, name="safe.json")).code == 0
 
 
 def test_diff_prints_leaders_and_losses_of_both_and_exits_1(tmp_path: Path, golden: Golden) -> None:

@@ -70,13 +70,6 @@ def test_what_is_not_there_given_twice_or_of_another_plan_is_refused_and_hostile
     assert "elected from here" not in run(code=2).err, "what was done is not known"
 
 
-def test_a_journal_under_way_can_be_looked_at(user_folders: Path) -> None:
-    with incidents.begun(state_folder(), incidents.SAFE) as journal:
-        found = document(journal.path)
-    assert isinstance(journal, Journal)
-    assert (found["result"], found["sums"]["waiting"]["records"]) == ("running", 40)
-
-
 def test_of_several_clusters_the_one_that_is_meant_has_to_be_known(
     journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

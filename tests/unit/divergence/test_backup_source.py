@@ -19,7 +19,7 @@ from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
 from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.layout import segment_index_name
 from tests.fuzz.damage import Damage, damage
 from tests.kit.extent import examples
 from tests.unit.checkpoint.store.stores import manifest, reserved
@@ -135,23 +135,6 @@ def test_exactly_the_edits_are_found_however_segments_are_cut(
     assert kinds(left, left) == {}
 
 
-def same_to(left: Path, right: Path, start: int = 0) -> int:
-    """How far the two have the same bytes from *start* on."""
-    comparison = Comparison(opened(left), opened(right))
-    return max((same.end for same in comparison.same_from(start, 100, READING)), default=start)
-
-
-def test_equal_bytes_reach_to_the_first_record_that_differs_and_go_on(tmp_path: Path) -> None:
-    records = list(run(0, 100))
-    left = back_up(tmp_path / "a", records, max_segment_bytes=1_000)
-    records[70] = records[70]._replace(value=b"valuf")
-    right = back_up(tmp_path / "b", records, max_segment_bytes=1_000)
-    assert same_to(left, right) == 70
-    assert same_to(left, right, 70) == 70
-    assert same_to(left, right, 71) == 100
-    assert same_to(left, left) == 100
-
-
 def test_no_flipped_bit_of_an_index_hides_a_difference(tmp_path: Path) -> None:
     records = [record for record in run(0, 40) if record.offset % 5]
     without = [record for record in records if record.offset != 21]
@@ -178,18 +161,6 @@ def test_equal_bytes_of_another_epoch_are_not_the_same(tmp_path: Path) -> None:
     found = list(runs(Comparison(one, other), 0, 100, READING))
     differing = [each.offset for each in found if isinstance(each, RecordPair) and each.fields]
     assert differing == list(range(60, 100))
-
-
-def test_a_hundred_sparse_gigabytes_open_at_once(tmp_path: Path) -> None:
-    topic = back_up(tmp_path, run(0, 10))
-    last = segment_prefix(0, 10_000_000)
-    as_the_originals(topic)
-    with (topic / records_name(last)).open("wb") as file:
-        file.truncate(100 * 2**30)
-    (topic / segment_index_name(last)).write_bytes(b"\x01")
-    source = opened(topic)
-    assert offsets(list(source.read(0, 10, READING))) == list(range(10))
-    assert FIRST in [stretch.prefix for stretch in source.stretches]
 
 
 @pytest.mark.parametrize("completed", [True, False])

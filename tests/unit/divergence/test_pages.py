@@ -15,7 +15,7 @@ from breakglass.services.divergence.pages import (
     page_from,
 )
 from breakglass.services.divergence.source import Reading
-from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries, entry
+from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries
 
 READING = Reading()
 rooms = st.builds(PageLimits, pairs=st.integers(1, 9), bytes=st.integers(1, 200))
@@ -42,31 +42,11 @@ def test_paging_either_way_meets_every_pair_once(made: Edited, room: PageLimits,
     assert met == list(comparison.pairs(0, at, READING))
 
 
-def test_a_page_back_over_a_gap_reaches_what_lies_before_it() -> None:
-    sparse = [*entries(0, 5), *entries(5_000_000, 5_000_003)]
-    page = page_before(compare(sparse, sparse), 5_000_003, READING, SMALL)
-    assert [pair.offset for pair in page.pairs] == [3, 4, 5_000_000, 5_000_001, 5_000_002]
-
-
-def test_a_page_ends_where_its_bytes_do_but_has_one_pair() -> None:
-    large = [entry(offset, b"v" * 600) for offset in range(10)]
-    room, comparison = PageLimits(pairs=200, bytes=1_000), compare(large, large)
-    assert len(page_from(comparison, 0, READING, room).pairs) == 1
-    assert len(page_before(comparison, 9, READING, room).pairs) == 1
-
-
 def test_no_more_is_pulled_than_the_page_holds_and_one() -> None:
     comparison = compare(entries(0, 10_000), entries(0, 10_000))
     page_from(comparison, 50, READING, PageLimits(pairs=20, bytes=10**9))
     assert isinstance(comparison.left, ListSource)
     assert comparison.left.told <= 22
-
-
-def test_a_page_before_the_first_address_is_empty() -> None:
-    comparison = compare(entries(10, 20), entries(15, 20))
-    assert page_before(comparison, 10, READING).pairs == ()
-    assert page_from(comparison, 0, READING).start == 10
-    assert page_from(compare([], []), 0, READING).pairs == ()
 
 
 SMALL = PageLimits(pairs=5, bytes=10**6)

@@ -123,9 +123,3 @@ def test_a_reader_without_the_right_to_elect_gets_a_note() -> None:
     found = of_cluster(cluster_rights=frozenset({"DESCRIBE"}))
     assert found["ACLs"].state is CheckState.OK
     assert found["ACLs of elections"].state is CheckState.NOTE
-
-
-def test_a_broker_that_does_not_answer_is_not_librdkafkas_fault() -> None:
-    found = of_cluster(brokers=(SILENT,), librdkafka={2: "timed out"})
-    assert found["librdkafka"].state is CheckState.OK
-    assert found["spark"].state is CheckState.NOTE

@@ -31,7 +31,6 @@ from tests.kit.incidents import (
     every_verdict,
     incident_of,
     lossless,
-    many_offline,
     unread,
 )
 from tests.unit.recovery.partitions import partitions
@@ -86,15 +85,6 @@ def test_time_bombs_stand_first_then_internal_topics_then_the_others_by_verdict(
         ("LOSS", "elect b1", "users-6 (1)", "b1", "", "", "?", "b3", "2 of 3"),
         ("SAFE", "elect b2", "payments-1 (1)", "b2", "", "", "0", "b3", "2 of 3"),
     ]
-
-
-def test_a_group_has_every_partition_of_its_kind_once() -> None:
-    incident = many_offline(1000, topics=5)
-    groups = grouped(ordered(incident.rows))
-    assert sum(len(group.rows) for group in groups) == 1000
-    assert len({group.key for group in groups}) == len(groups) == 20
-    for group in groups:
-        assert {(row.verdict, row.action, row.partition.topic) for row in group.rows} == {group.key}
 
 
 def test_partitions_that_do_not_follow_each_other_are_a_star_and_unjudged_ones_say_so() -> None:

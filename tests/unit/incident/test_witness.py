@@ -74,17 +74,6 @@ def test_what_was_read_before_a_broker_went_down_is_remembered(
     assert "33 records are only on b1, not truncated yet; do not start b1" in watched.alarms()
 
 
-def test_a_leader_that_does_not_answer_is_read_later(
-    cluster: FakeCluster, watched: Watched
-) -> None:
-    watched.read()
-    elect(cluster, 2)
-    held = cluster.replicas.pop((2, ORDERS))
-    assert watched.read().observations == ()
-    cluster.replicas[2, ORDERS] = held
-    assert "b2 leads with 70 records" in watched.alarms()
-
-
 def test_sessions_share_what_they_see_until_one_of_them_acknowledges_it(
     cluster: FakeCluster, watched: Watched, session: Session
 ) -> None:
@@ -183,12 +172,6 @@ def test_each_election_is_compared_once(led_cluster: FakeCluster) -> None:
     assert look(led_cluster) == []
     state = led_cluster.story.states[POWER]
     assert Recollection("fake-cluster").memory.compared(key_of(state)) == state.leader_epoch
-
-
-def test_a_partition_that_was_never_heard_is_not_compared(led_cluster: FakeCluster) -> None:
-    (Recollection("fake-cluster").memory.path).unlink()
-    come_back(led_cluster, 80)
-    assert look(led_cluster) == []
 
 
 def test_a_leader_that_does_not_answer_is_compared_later(led_cluster: FakeCluster) -> None:

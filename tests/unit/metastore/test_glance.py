@@ -19,7 +19,7 @@ from breakglass.services.metastore.live_backup import BackedUpTopic, open_backup
 from breakglass.services.metastore.settings import command_topic
 from breakglass.services.metastore.topic import Alarm, Danger
 from tests.unit.metastore.generating import Generator
-from tests.unit.metastore.test_live_backup import NAMED, ORIGIN, TOPIC, back_up
+from tests.unit.metastore.test_live_backup import ORIGIN, TOPIC, back_up
 
 RECORDS = Generator(31).records(12)
 ALARM = Alarm(Danger.RETENTION_TIME, f"topic {TOPIC} has retention.ms=0 (topic)")
@@ -28,15 +28,6 @@ ALARM = Alarm(Danger.RETENTION_TIME, f"topic {TOPIC} has retention.ms=0 (topic)"
 def glance(folder: Path) -> tuple[str, object, str]:
     told = MetastoreGlance(folder).glance(Deadline.after(5))
     return told.state, told.newest_ms, told.trouble
-
-
-def test_a_service_tells_its_commands_and_when_they_were_written(tmp_path: Path) -> None:
-    back_up(tmp_path, RECORDS)
-    written = (tmp_path / NAMED).stat().st_mtime_ns // 1_000_000
-    (seen,) = MetastoreGlance(tmp_path).look()
-    assert (seen.service_id, seen.commands, seen.written_ms) == ("default_", 12, written)
-    assert (seen.followed, seen.trouble) == (False, "")
-    assert glance(tmp_path) == ("default_, 12 commands, not followed now", written, "")
 
 
 def test_one_that_is_being_written_is_followed_and_says_since_when_it_is_behind(

@@ -329,29 +329,6 @@ def test_what_would_not_become_the_same_metastore_is_refused(
         compact(records)
 
 
-def test_a_query_without_a_plan_stays_with_what_ended_it() -> None:
-    texts = (
-        "CREATE STREAM I (ID INT KEY) WITH (KAFKA_TOPIC='t', FORMAT='JSON');",
-        "CREATE STREAM A AS SELECT * FROM I;",
-        "TERMINATE CSAS_A_1;",
-        "PAUSE ALL;",
-    )
-    keys = ("stream/`I`/create", "stream/`A`/create", "terminate/CSAS_A_1/execute")
-    records = [
-        CommandRecord(number, json.dumps(key).encode(), json.dumps({"statement": text}).encode())
-        for number, (key, text) in enumerate(zip((*keys, "pause/ALL/execute"), texts, strict=True))
-    ]
-    assert compact(records).records == tuple(records)
-
-
-def test_a_file_where_the_folder_is_to_be_is_an_error_with_a_remedy(tmp_path: Path) -> None:
-    back_up(tmp_path / "live", Generator(4).records(5))
-    (file,) = (tmp_path / "live").glob("*.bak")
-    source = read_source(file, Skips())
-    with pytest.raises(StorageError):
-        write_compacted(source, compact(source.records), file)
-
-
 def test_a_compaction_that_ends_anywhere_leaves_nothing_or_all_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

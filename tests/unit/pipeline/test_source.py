@@ -211,14 +211,6 @@ def test_a_whole_copy_loses_no_deletion_unless_it_takes_longer_than_they_are_kep
     assert lost_deletions(held(None), hidden, HOLE, NOW) == LogLook(NOW, 0)
 
 
-@pytest.mark.parametrize(("offsets", "count"), [(200, 1), (100, 2), (70, 3)])
-def test_long_stretches_are_cut_into_jobs(offsets: int, count: int) -> None:
-    done = list(jobs([stretch(None, source())], offsets))
-    assert len(done) == count
-    assert done[0][0].start == 0
-    assert done[-1][-1].end == 200
-
-
 def test_a_gap_is_told_with_the_first_job_alone() -> None:
     done = list(jobs([stretch(held(60), source(start=90))], 20))
     assert [bool(job[0].lost) for job in done] == [True, *([False] * (len(done) - 1))]

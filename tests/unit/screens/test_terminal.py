@@ -35,14 +35,6 @@ def variables(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "environ",
-    ["", "LANG=en_US.UTF-8", "LANG=de_DE.utf8", "LC_CTYPE=UTF-8", "LANG=C LC_ALL=en_US.UTF-8"],
-)
-def test_unicode_is_drawn_unless_something_else_is_said(environ: str) -> None:
-    assert not Terminal.detect(variables(environ)).ascii_only
-
-
-@pytest.mark.parametrize(
-    "environ",
     [
         *("LANG=C", "LANG=POSIX", "LANG=en_US.ISO-8859-1", "LANG=C LC_CTYPE=C.UTF-8"),
         *(f"LANG=en_US.UTF-8 {more}" for more in ("LC_ALL=C", "LC_CTYPE=C", "TERM=linux")),

@@ -6,23 +6,10 @@ import pytest
 
 from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.address import indexes_at, partition_of
-from breakglass.services.topic_backup.store.store import ObjectStore, local_path, open_store
+from breakglass.services.topic_backup.store.store import ObjectStore, open_store
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.topic_backup.backups import ORDERS, back_up
 from tests.unit.topic_backup.shapes import plain, run
-
-
-@pytest.mark.parametrize(
-    ("address", "path"),
-    [
-        ("backups/orders/0", "backups/orders/0"),
-        ("/b/orders", "/b/orders"),
-        ("file:///b%20c/orders/0", "/b c/orders/0"),
-        ("FILE://localhost/b", "/b"),
-    ],
-)
-def test_folders_and_file_urls_are_taken(address: str, path: str) -> None:
-    assert local_path(address) == Path(path)
 
 
 def test_other_urls_are_those_of_stores_without_credentials() -> None:

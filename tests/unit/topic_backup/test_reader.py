@@ -22,7 +22,7 @@ from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, altered
 from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry, reindex
-from breakglass.services.topic_backup.segment_reader import CHUNK_BYTES, FIRST_POSITION
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.store.store import RunsFolder
 from breakglass.services.topic_backup.summary import SegmentSummary
 from tests.fuzz.damage import Damage, bounded, damage
@@ -73,23 +73,7 @@ def test_any_range_of_offsets_is_read(
     assert list(reading(topic).records(start, end)) == wanted
 
 
-def test_records_longer_than_a_chunk_are_read(tmp_path: Path) -> None:
-    records = [plain(0), plain(1, value=bytes(3 * CHUNK_BYTES)), plain(2), *run(3, 30_000)]
-    assert read(back_up(tmp_path, records)) == records
-
-
 class TestWithoutManifest:
-    def test_bytes_behind_the_last_indexed_record_are_left_out_with_a_word(
-        self, tmp_path: Path
-    ) -> None:
-        topic = originals(tmp_path)
-        append_to(topic / RECORDS, encode(plain(5)))
-        reader = reading(topic)
-        assert list(reader.records()) == run(0, 5)
-        (left_out,) = reader.left_out
-        assert left_out.position == FIRST_POSITION + 5 * SIZE
-        assert left_out.size == SIZE
-
     @pytest.mark.parametrize("index", [None, b"", b"\x02not an index", b"\x01" + b"\x7f" * 24])
     def test_without_an_index_every_whole_record_is_read(
         self, tmp_path: Path, index: bytes | None
@@ -162,19 +146,6 @@ def test_a_segment_that_is_gone_is_damage_and_the_rest_is_read(
     reader = reading(topic)
     assert list(reader.records()) == [*run(0, 4 * gone), *run(4 * gone + 4, 12)]
     assert [damage.offsets for damage in reader.damages] == [f"{4 * gone}..{4 * gone + 3}"]
-
-
-class TestWithManifest:
-    def test_what_is_not_committed_is_left_out_with_a_word(self, tmp_path: Path) -> None:
-        topic = back_up(tmp_path, run(0, 5), max_segment_bytes=ROTATING)
-        for path in originals(tmp_path / "other", 9).glob("segment_*"):
-            name = path.name.replace("offset_0000000000", "offset_0000000009")
-            (topic / name).write_bytes(path.read_bytes())
-        append_to(topic / f"{segments(topic)[1]}_records", b"stray")
-        reader = reading(topic)
-        assert list(reader.records()) == run(0, 5)
-        assert sorted(out.size for out in reader.left_out) == [5, FIRST_POSITION + 9 * SIZE]
-        assert {out.reason for out in reader.left_out} == {"not committed"}
 
 
 class CountedFolder(LocalFolder):

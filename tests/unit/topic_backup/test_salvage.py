@@ -232,14 +232,6 @@ def test_b19_what_was_taken_up_without_a_manifest_stays_marked_for_ever(
     assert marked(topic) == [(0, 12)]
 
 
-def test_a_mended_copy_of_what_was_proved_is_not_marked(tmp_path: Path) -> None:
-    topic = back_up(tmp_path / "a", run(0, 12), max_segment_bytes=160)
-    (topic / INDEX).unlink()
-    (mended,) = mend(LocalFolder(topic), "orders", tmp_path / "b").partitions
-    assert mended.unproved == ()
-    assert verify_files(LocalFolder(tmp_path / "b" / "orders")).whole
-
-
 @st.composite
 def change(draw: st.DrawFn) -> tuple[str, int, int, bytes]:
     kind = draw(st.sampled_from(["cut", "insert", "double"]))

@@ -260,13 +260,6 @@ def test_json_that_ends_early_is_text(written: str) -> None:
     assert "it ends at character" in shown(written.encode(), len(written), TextForm.JSON).note
 
 
-def test_the_beginning_of_cut_json_still_has_its_lines() -> None:
-    whole = json.dumps({"a": ["x" * 50] * 50}).encode()
-    told = shown(whole[:200], len(whole), TextForm.JSON)
-    assert told.lines[:2] == ("{", '  "a": [')
-    assert told.note == f"the first 200 of {len(whole):,} bytes are shown"
-
-
 @pytest.mark.parametrize(
     "bomb",
     [b"[" * 200_000, b'{"a":' * 50_000, b"[[]," * 50_000, b'"' + b"\\a" * 100_000, b"-" * 200_000],

@@ -44,7 +44,6 @@ from tests.unit.checkpoint.store.stores import (
     SUBJECTS,
     completed,
     copied,
-    failure,
     manifest,
     reserved,
     started,
@@ -110,21 +109,6 @@ def test_files_lie_by_checkpoint_partition_and_node(store: BackupStore) -> None:
 
 
 # --- statuses
-
-
-def test_statuses_follow_what_is_written(store: BackupStore) -> None:
-    assert status(store) is None
-    reserved(store, 1)
-    assert status(store) is Status.DOES_NOT_EXIST
-    store.copies.begin(ONE, POSITION)
-    assert status(store) is Status.INCOMPLETE
-    for number in (1, 3):
-        copied(store, CopyId(1, number, 0))
-    assert status(store) is Status.ONGOING
-    store.copies.complete(ONE, manifest())
-    assert status(store) is Status.COMPLETED
-    store.copies.fail(ONE, "its disk is lost")
-    assert status(store) is Status.FAILED
 
 
 BEGINNINGS: dict[str, Callable[[Copies], object]] = {
@@ -198,15 +182,6 @@ def test_a_failure_wins_over_a_copy_that_is_completed_later(store: BackupStore) 
     found = store.copies.partition(1, 2)
     assert [copy.copy.status for copy in found.copies] == [Status.COMPLETED]
     assert (found.status, found.failure) == (Status.FAILED, OWNER_CHANGED)
-
-
-def test_the_first_reason_of_a_failure_stays(store: BackupStore) -> None:
-    reserved(store, 1)
-    for reason in ("no space is left", "something else"):
-        store.copies.fail(ONE, reason)
-        store.fail_checkpoint(1, reason)
-    assert failure(store) == "no space is left"
-    assert stored(store).partitions[1].failure == "no space is left"
 
 
 @pytest.mark.parametrize(
@@ -368,20 +343,6 @@ def test_deleting_is_idempotent_and_leaves_the_id_taken(store: BackupStore) -> N
     assert of_first(store) == ["checkpoints/1/deleted.json", "checkpoints/1/take.json"]
 
 
-def test_a_deletion_that_was_cut_off_is_one_and_is_ended_by_another(store: BackupStore) -> None:
-    for id in (1, 2):
-        completed(store, id)
-    blobs = store.copies._files.blobs("checkpoints/1")
-    assert blobs.create("deleted.json", b'{"schema": 1, "at_ms": 5}')
-    assert blobs.create("2/0/.left-by-a-killed-writer", b"{")
-    assert store.read(1) is None
-    assert store.deleted_with_rest() == (1,)
-    store.delete(1)
-    assert of_first(store) == ["checkpoints/1/deleted.json", "checkpoints/1/take.json"]
-    assert store.deleted_with_rest() == ()
-    assert status(store, 2) is Status.COMPLETED
-
-
 def of_first(store: BackupStore) -> list[str]:
     """The files of checkpoint 1."""
     return [file for file in files_of(store) if file.split("/")[1] == "1"]
@@ -425,15 +386,6 @@ def test_a_file_that_says_nothing_sensible_is_named(
         store.read(1)
 
 
-def test_what_a_killed_writer_left_is_passed_over(store: BackupStore) -> None:
-    reserved(store, 1)
-    blobs = store.copies._files.blobs("checkpoints")
-    for name in ("1/.tmp", "1/2/0/other.json", "x/take.json", "01/take.json", "1/2/take.json"):
-        blobs.create(name, b"")
-    assert store.ids() == [1]
-    assert status(store) is Status.DOES_NOT_EXIST
-
-
 # --- two machines with one number
 
 HERE, THERE = "a" * 32 + "@here", "b" * 32 + "@there"
@@ -475,15 +427,6 @@ def test_of_two_machines_that_begin_at_the_same_moment_one_has_the_number(
 
     with ThreadPoolExecutor(2) as pool:
         assert sorted(pool.map(begin, both)) == [False, True]
-
-
-def test_another_number_takes_over_and_the_same_machine_goes_by_its_id_not_its_name(
-    store: BackupStore,
-) -> None:
-    here, there = on(HERE, store), on(THERE, store)
-    reserved(here, 1).copies.begin(ONE, POSITION)
-    there.copies.begin(OTHER_NODES, POSITION)
-    on("a" * 32 + "@renamed", store).copies.begin_again(ONE, POSITION)
 
 
 def test_a_copy_of_which_no_machine_is_known_is_anybodys(store: BackupStore) -> None:

@@ -25,16 +25,6 @@ def test_what_is_beyond_a_seconds_worth_is_paused_for(
     assert [limit.spend(size) for size in sizes] == pauses
 
 
-def test_silence_fills_the_bucket_again_and_never_beyond_a_seconds_worth() -> None:
-    clock = Clock()
-    limit = RateLimit(1_000, clock)
-    limit.spend(2_000)
-    clock.advance(1.5)
-    assert limit.spend(500) == 0.0
-    clock.advance(3_600)
-    assert limit.spend(1_500) == 0.5
-
-
 @given(st.lists(st.integers(1, 5_000), min_size=1, max_size=40), st.integers(1, 2_000))
 def test_whoever_waits_as_told_keeps_to_the_rate(sizes: list[int], rate: int) -> None:
     clock = Clock()

@@ -93,16 +93,6 @@ class TestFinding:
     def find(self, sender: Sender, choice: str = "auto") -> NativeRpc:
         return find_native_rpc(sender, choice, TOPIC, 0, ample())
 
-    @pytest.mark.parametrize("form", [LogInfoSchema.KIP, LogInfoSchema.MERGED])
-    def test_a_cluster_that_has_both_and_answers_is_used(
-        self, broker: FakeBroker, sender: Sender, form: LogInfoSchema
-    ) -> None:
-        elects(broker, 3)
-        offer(broker, form)
-        found = self.find(sender)
-        assert found.log_info is not None
-        assert (found.log_info.form, found.designates) == (form, True)
-
     @pytest.mark.parametrize("form", [None, LogInfoSchema.KIP], ids=["without the key", "with it"])
     def test_a_stock_cluster_is_asked_nothing(
         self, broker: FakeBroker, sender: Sender, form: LogInfoSchema | None

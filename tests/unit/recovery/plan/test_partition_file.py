@@ -53,11 +53,6 @@ def test_the_example_that_the_kip_prints_is_read() -> None:
     }
 
 
-def test_what_looks_like_a_bare_key_within_a_string_is_left_alone() -> None:
-    text = r'{topic: "x, {y: 1} \" , z: 2"}'
-    assert parse_json(text, "f.json", bare_keys=True) == {"topic": 'x, {y: 1} " , z: 2'}
-
-
 @pytest.mark.parametrize(
     ("text", "what"),
     [

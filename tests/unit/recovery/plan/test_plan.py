@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.errors import MalformedInput, UsageError
-from breakglass.services.model import PartitionEvidence, TopicPartition
-from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.recovery.plan.check import Checked, CheckStatus
+from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.plan.document import Approval, Plan
-from breakglass.services.recovery.plan.draft import REMEMBERED, PlanHistory
+from breakglass.services.recovery.plan.draft import PlanHistory
 from breakglass.services.recovery.plan.edit import (
     NOTE_LENGTH,
     approve,
@@ -24,27 +22,19 @@ from breakglass.services.recovery.plan.edit import (
 from breakglass.services.recovery.plan.make import (
     as_recommended,
     departs,
-    make_plan,
-    plan_rows,
-    recommended,
 )
 from breakglass.services.recovery.plan.partition_file import (
     Election,
-    digest_of,
     elections_of,
     parse_partitions,
     read_elections,
     spoken,
 )
 from tests.kit.plans import add_note
-from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import (
-    CLUSTER,
     FORK,
-    GONE,
     HALF_READ,
     LOSS,
-    MADE_AT_MS,
     SAFE,
     planned,
 )
@@ -147,17 +137,6 @@ def test_an_approval_is_no_step_that_undo_takes_back() -> None:
     assert [approval.by for approval in approved.undo().redo().present.approvals] == ["ada"]
 
 
-def test_only_so_many_edits_are_remembered() -> None:
-    history = PlanHistory.of(planned(LOSS))
-    for number in range(REMEMBERED + 20):
-        broker = 2 - number % 2
-        history = history.edited(set_leader(history.present, LOSS.partition, broker), "one")
-    assert (len(history.plans), len(history.edits)) == (REMEMBERED + 1, REMEMBERED)
-    for _ in range(REMEMBERED + 5):
-        history = history.undo()
-    assert (history.place, history.last) == (0, None)
-
-
 @pytest.mark.parametrize(
     ("note", "message"),
     [
@@ -191,26 +170,8 @@ def test_a_name_is_one_that_can_be_read(name: str) -> None:
         approve(planned(SAFE), name, 5)
 
 
-def test_a_check_of_another_leader_than_the_plans_is_disregarded() -> None:
-    plan = planned(LOSS)
-    of_b1 = {LOSS.partition: Checked(LOSS.partition, 1, CheckStatus.UNCHANGED)}
-    assert plan_rows(plan, of_b1)[0].checked is of_b1[LOSS.partition]
-    assert plan_rows(set_leader(plan, LOSS.partition, 2), of_b1)[0].checked is None
-
-
 def left(plan: Plan) -> dict[str, str]:
     return {str(record.partition): record.left_out for record in plan.left_out}
-
-
-@given(partitions())
-def test_the_recommendation_is_what_a_plan_of_the_same_assessments_elects(
-    evidence: PartitionEvidence,
-) -> None:
-    plan = make_plan([assess(evidence, GONE)], CLUSTER, MADE_AT_MS)
-    record = plan.records[evidence.partition]
-    assert recommended(record) == plan.leaders.get(evidence.partition)
-    assert not departs(plan, record)
-    assert as_recommended(plan) is plan
 
 
 def test_an_election_by_hand_of_what_nobody_recommends_is_a_departure() -> None:
@@ -218,10 +179,6 @@ def test_an_election_by_hand_of_what_nobody_recommends_is_a_departure() -> None:
     assert departs(plan, plan.records[FORK.partition])
     assert left(as_recommended(plan)).keys() == {"orders-5"}
     assert left(as_recommended(plan))["orders-5"].startswith("history fork")
-
-
-def test_the_digest_is_sha256_in_hexadecimal() -> None:
-    assert digest_of({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 
 
 def test_groups_are_proquints_of_the_first_48_bits() -> None:

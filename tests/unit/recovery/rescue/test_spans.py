@@ -160,20 +160,10 @@ def room_for(*sizes: float) -> int:
     return RESERVE_BYTES + int(sum(sizes) * MARGIN)
 
 
-def test_a_tail_is_estimated_by_its_part_of_the_log_and_what_the_format_adds() -> None:
-    (share,) = tail()
-    assert estimate(share) == 50_000 + 50 * BYTES_A_RECORD
-
-
 @pytest.mark.parametrize("size", [None, Unknown("not told")])
 def test_a_log_of_unknown_size_has_no_estimate(size: int | Unknown | None) -> None:
     (share,) = tail(size=size)
     assert isinstance(estimate(share), Unknown)
-
-
-def test_what_fits_is_not_refused(tmp_path: Path) -> None:
-    free = room_for(50_000 + 50 * BYTES_A_RECORD)
-    assert without_room({ORDERS: tail()}, tmp_path, lambda _: free) == {}
 
 
 def test_what_does_not_fit_is_refused_with_both_figures_and_the_folder(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from breakglass.services.guard.steps import RESTORE_RECORDS as RECORDS
 from breakglass.services.guard.steps import TAKE_CHECKPOINT as TAKE
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.acts.end_transactions import STEP as END
-from breakglass.services.recovery.execution.steps import ELECT, REORDER, RESCUE, UNDO
+from breakglass.services.recovery.execution.steps import REORDER, RESCUE, UNDO
 from breakglass.services.recovery.group_reset import RESTORE_STEP
 from breakglass.services.recovery.timeline.account import (
     Account,
@@ -21,7 +21,6 @@ from breakglass.services.recovery.timeline.account import (
     account_of,
     being_written,
     partition_numbers,
-    words_of,
 )
 from breakglass.services.recovery.timeline.ending import (
     NOT_ELECTED,
@@ -32,7 +31,7 @@ from breakglass.services.recovery.timeline.ending import (
 )
 from breakglass.services.recovery.timeline.text import UNTROUBLED, timeline_text
 from tests.unit.recovery.timeline import journals
-from tests.unit.recovery.timeline.journals import CLUSTER, DIGEST, LEDGER, ORDERS, plan, step
+from tests.unit.recovery.timeline.journals import CLUSTER, LEDGER, ORDERS, plan, step
 
 
 def ending(account: Account, partition: TopicPartition) -> PartitionEnding:
@@ -43,17 +42,6 @@ def only(told: list[Brief | UnreadableJournal]) -> Brief:
     (brief,) = told
     assert isinstance(brief, Brief)
     return brief
-
-
-def test_a_recovery_is_told_in_a_line(tmp_path: Path) -> None:
-    brief = account_of(journals.recovery(tmp_path)).brief
-    assert brief.what == "recovery of 4 partitions"
-    assert brief.result == "partly failed"
-    assert words_of(brief.counts) == "3 elected, 1 unknown"
-    assert (brief.cluster_id, brief.who, brief.resumed_by) == (CLUSTER, operator(), ())
-    assert (brief.unknown, str(brief.stake), brief.digest) == (1, "50", DIGEST)
-    assert brief.resumable
-    assert brief.checkable
 
 
 def test_each_partition_ends_with_leader_epoch_rung_price_and_what_was_rescued(
@@ -83,20 +71,6 @@ def test_a_reset_of_offsets_cannot_be_resumed_and_cost_nothing(tmp_path: Path) -
     assert (brief.counts, str(brief.stake)) == ({"moved": 1}, "-")
     assert not brief.resumable
     assert not brief.checkable
-
-
-def test_what_was_planned_and_never_sent_says_so_with_the_reason_of_its_rescue(
-    tmp_path: Path,
-) -> None:
-    with Journal.open(CLUSTER, tmp_path) as journal:
-        plan(journal, {LEDGER: "50", ORDERS[0]: "0"})
-        step(journal, RESCUE, {LEDGER: {"result": "not saved", "reason": "no space", "saved": []}})
-    account = account_of(journal.path)
-    assert (ending(account, LEDGER).result, ending(account, LEDGER).reason) == (
-        NOTHING_SENT,
-        "no space",
-    )
-    assert ending(account, ORDERS[0]).result == NOTHING_SENT
 
 
 def test_an_order_that_was_written_and_not_put_back_is_told_until_it_is(tmp_path: Path) -> None:
@@ -164,15 +138,6 @@ def test_a_restore_ends_as_its_records_did_unless_a_group_stays_behind(
     assert (told.result, told.reason) == (result, reason)
     assert ending(account, ORDERS[0]).result == "differs"
     assert f"1 {result}" in timeline_text([account])
-
-
-def test_a_later_attempt_decides(tmp_path: Path) -> None:
-    with Journal.open(CLUSTER, tmp_path) as journal:
-        plan(journal, {ORDERS[0]: "0"})
-        step(journal, ELECT, {ORDERS[0]: "failed"})
-        step(journal, ELECT, {ORDERS[0]: journals.elected(leader=2)})
-    told = ending(account_of(journal.path), ORDERS[0])
-    assert (told.result, told.leader) == ("elected", 2)
 
 
 @pytest.mark.parametrize("saved", [7, "text", {}, [{"broker": "seven"}, {"path": "x"}, None]])

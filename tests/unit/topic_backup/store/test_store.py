@@ -24,7 +24,6 @@ from breakglass.services.topic_backup.store.blobs import (
     Blobs,
     Key,
     LocalBlobs,
-    range_file,
     read_key,
 )
 from breakglass.services.topic_backup.store.form import (
@@ -140,19 +139,6 @@ def content(size: int) -> bytes:
     return random.Random(size).randbytes(size // 2) + b"x" * (size - size // 2)
 
 
-SIZES = (0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 3 * FRAME_BYTES + 12345)
-
-
-@pytest.mark.parametrize("make", [compressed, sealed, both])
-@pytest.mark.parametrize("size", SIZES)
-def test_what_was_written_is_read(make: Callable[[Path], Blobs], size: int, tmp_path: Path) -> None:
-    blobs = make(tmp_path)
-    put(blobs, content(size))
-    assert read(blobs) == content(size)
-    assert blobs.size(NAME) == size
-    assert blobs.names() == [NAME]
-
-
 @pytest.mark.parametrize("make", [compressed, sealed, both])
 def test_any_range_is_read(make: Callable[[Path], Blobs], tmp_path: Path) -> None:
     whole = content(3 * FRAME_BYTES + 12345)
@@ -236,24 +222,12 @@ def test_no_plain_byte_and_no_two_equal_files_lie_on_disk(tmp_path: Path) -> Non
     assert one[16:] != two[16:]
 
 
-def test_what_is_abandoned_is_not_there(tmp_path: Path) -> None:
-    for blobs in (compressed(tmp_path), sealed(tmp_path)):
-        file = blobs.begin(NAME)
-        file.write(memoryview(bytes(3 * FRAME_BYTES)))
-        file.abandon()
-        assert blobs.names() == []
-        assert blobs.size(NAME) is None
-
-
 @pytest.mark.parametrize("make", [LocalBlobs, compressed, sealed])
 def test_an_object_is_created_once(make: Callable[[Path], Blobs], tmp_path: Path) -> None:
     assert make(tmp_path).create("manifest", b"first")
     assert not make(tmp_path).create("manifest", b"second")
     assert read(make(tmp_path), "manifest") == b"first"
 
-
-BYTES = bytes(range(256)) * 400
-BUFFER_BYTES = 16_384
 
 Asked = list[tuple[int, int]]
 
@@ -262,26 +236,6 @@ Asked = list[tuple[int, int]]
 def asked() -> Asked:
     """The ranges that were fetched."""
     return []
-
-
-def test_all_that_is_left_of_a_range_file_comes_by_one_fetch_and_small_reads_are_gathered(
-    asked: Asked,
-) -> None:
-    file = range_file(lambda start, end: _fetched(asked, start, end), len(BYTES), BUFFER_BYTES)
-    assert file.read() == BYTES
-    assert asked == [(0, len(BYTES))]
-    assert file.read() == b""
-    file.seek(100_000)
-    assert file.read() == BYTES[100_000:]
-    assert asked[1:] == [(100_000, len(BYTES))]
-    file.seek(0)
-    assert b"".join(file.read(100) for _ in range(100)) == BYTES[:10_000]
-    assert asked[2:] == [(0, BUFFER_BYTES)], "small reads are gathered"
-
-
-def _fetched(asked: Asked, start: int, end: int) -> bytes:
-    asked.append((start, end))
-    return BYTES[start:end]
 
 
 ORDERS = TopicIdentity("orders")
