@@ -27,7 +27,7 @@ from breakglass.services.browse.tree import (
     topics_at,
     total,
 )
-from breakglass.services.divergence.align import Alone, Comparison
+from breakglass.services.divergence.align import Alone
 from breakglass.services.divergence.backup_source import BackupSource
 from breakglass.services.divergence.entry import (
     RecordEntry,
@@ -36,7 +36,7 @@ from breakglass.services.divergence.entry import (
     headers_of,
 )
 from breakglass.services.divergence.opening import open_backup
-from breakglass.services.divergence.source import Abandoned, Reading
+from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import MalformedInput, UsageError
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.record_batches import TimestampType
@@ -161,23 +161,6 @@ def test_exactly_the_next_and_previous_are_found(wanted: set[int], gone: set[int
     before = previous_match(comparison, query, at, READING, unheard)
     assert after == min((number for number in there if number > at), default=None)
     assert before == max((number for number in there if number < at), default=None)
-
-
-def test_either_side_can_have_it_and_a_search_tells_how_far_it_is_and_can_be_ended() -> None:
-    left, right = entries(0, 10), [*entries(0, 5), entry(5, b"wanted"), *entries(6, 10)]
-    comparison = Comparison(ListSource(left), ListSource(right, "b2"))
-    assert next_match(comparison, parse_query("wanted"), 0, READING, unheard) == 5
-    told: list[int] = []
-    alone = Alone(ListSource(entries(0, 2_000)))
-    assert next_match(alone, parse_query("nowhere"), 0, READING, told.append) is None
-    assert told == sorted(told)
-    assert len(told) > 5
-
-    def abandon() -> None:
-        raise Abandoned
-
-    with pytest.raises(Abandoned):
-        previous_match(alone, parse_query("x"), 900, Reading(go_on=abandon), unheard)
 
 
 def test_a_moment_is_found_by_halves_and_records_without_a_time_are_passed_over() -> None:

@@ -161,20 +161,6 @@ def test_by_a_schedule_it_takes_them_and_lets_old_ones_go(
         assert store.read(2) is not None
 
 
-def test_by_retention_a_server_removes_what_a_killed_deletion_left(
-    store: BackupStore, heard: Heard
-) -> None:
-    for id in (1, 2):
-        completed(store, id)
-    folder = Path(store.address) / "checkpoints" / "1"
-    (folder / "deleted.json").write_text('{"schema": 1, "at_ms": 5}')
-    for retention, left in ((Retention(), (1,)), (Retention(keep=5), ())):
-        with serving(store, heard, World(), Schedule(None, retention)).running():
-            pass
-        assert store.deleted_with_rest() == left
-    assert [checkpoint.id for checkpoint in store.all()] == [2]
-
-
 @dataclass
 class Delayed(World):
     """It decides only when it may."""

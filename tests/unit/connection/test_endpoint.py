@@ -70,19 +70,6 @@ def test_once_a_cluster_is_known_no_other_one_is_learned() -> None:
     assert not known.is_misled("one")
 
 
-def test_what_is_remembered_is_that_of_the_cluster_to_which_a_given_address_led_last(
-    tmp_path: Path,
-) -> None:
-    for cluster, suffix in (("one", ""), ("other", "-new")):
-        KnownAddresses([GIVEN], tmp_path).learn(cluster, brokers(1, 2, suffix=suffix))
-    again = KnownAddresses([GIVEN], tmp_path)
-    assert again.others()[2] == Endpoint("b2-new", 9092)
-    assert again.is_misled("one")
-    assert again.newest == ()
-    again.learn("one", brokers(1, 3))
-    assert again.others() == {1: GIVEN, 3: THIRD}
-
-
 def test_another_address_is_told_nothing_of_a_cluster_that_it_never_led_to(tmp_path: Path) -> None:
     KnownAddresses([GIVEN], tmp_path).learn("one", brokers(1, 2))
     assert KnownAddresses([SECOND], tmp_path).others() == {}

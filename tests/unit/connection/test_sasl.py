@@ -9,7 +9,6 @@ from breakglass.services.connection.properties import Properties, Property
 from breakglass.services.connection.sasl import (
     KerberosLogin,
     OAuthLogin,
-    PasswordLogin,
     SaslSettings,
     TokenFile,
     UnsecuredToken,
@@ -35,16 +34,6 @@ def read(mechanism: str | None, jaas: str | None, **more: str) -> SaslSettings:
         if value is not None
     }
     return read_sasl(Properties(entries, "f"))
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "module"),
-    [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("scram-sha-512", SCRAM), ("PLAIN", SCRAM)],
-)
-def test_user_and_password_come_from_the_jaas_line(mechanism: str, module: str) -> None:
-    assert read(mechanism, f'{module} username="ops" password="hunter2";') == SaslSettings(
-        mechanism.upper(), PasswordLogin("ops", Secret("hunter2"))
-    )
 
 
 @pytest.mark.parametrize(

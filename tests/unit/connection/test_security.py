@@ -143,24 +143,6 @@ def test_oauthbearer_sends_token_and_extensions() -> None:
     assert json.loads(base64.urlsafe_b64decode(payload + "=="))["sub"] == "ops"
 
 
-def test_confluent_kafka_is_told_where_and_how_long() -> None:
-    connection = ConnectionSettings(
-        bootstrap_servers=(Endpoint("b1", 9092), Endpoint("::1", 9093)),
-        client_id="me",
-        request_timeout_ms=900_000,
-        connect_timeout_ms=10,
-    )
-    assert dict(confluent_config(connection)) == {
-        "bootstrap.servers": "b1:9092,[::1]:9093",
-        "client.id": "me",
-        "security.protocol": "PLAINTEXT",
-        "client.dns.lookup": "use_all_dns_ips",
-        "socket.timeout.ms": 300_000,
-        "socket.connection.setup.timeout.ms": 1000,
-        "metadata.recovery.strategy": "none",
-    }
-
-
 def test_confluent_kafka_is_told_the_login_and_takes_it() -> None:
     connection = settings(
         password_login("SCRAM-SHA-512"),

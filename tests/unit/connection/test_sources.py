@@ -122,22 +122,6 @@ def test_bad_address_files_are_refused(tmp_path: Path, content: bytes | None, sa
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        ({}, "--bootstrap-server"),
-        ({"bootstrap_server": "b1"}, "--bootstrap-server: 'b1'"),
-        ({"bootstrap_server": "b:1", "request_timeout_ms": "x"}, "--request-timeout-ms:"),
-        ({"bootstrap_server": "b:1", "broker_address": ("x",)}, "--broker-address: 'x'"),
-        ({"bootstrap_server": "b:1", "command_config": "none"}, "none.properties"),
-    ],
-)
-def test_what_cannot_work_names_its_source(folder: Path, flags: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadConnectionSettings) as refused:
-        settle(folder, **flags)
-    assert said in str(refused.value)
-
-
-@pytest.mark.parametrize(
     ("password", "mode", "noted"),
     [("hunter2", 0o644, True), ("hunter2", 0o600, False), ("${env:P}", 0o644, False)],
 )

@@ -147,17 +147,6 @@ def test_pem_without_a_part_is_refused(client: Identity, chain: str, key: str, s
     assert said in reason(certificate_from_pem(Secret(texts.get(chain, "")), keys, None))
 
 
-def test_a_traditional_key_keeps_its_encryption_headers() -> None:
-    key = (
-        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n"
-        "DEK-Info: AES-256-CBC,00FF\n\nQUJD\n-----END RSA PRIVATE KEY-----\n"
-    )
-    chain = Secret("-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----")
-    certificate = certificate_from_pem(chain, Secret(key), Secret("pw"))
-    assert isinstance(certificate, ClientCertificate)
-    assert certificate.key_pem.reveal() == key
-
-
 STORES = [pkcs12, pkcs12_legacy, pem_files, pem_inline]
 
 

@@ -47,13 +47,6 @@ def test_sums_that_do_not_add_up_end_with_1(user_folders: Path, tmp_path: Path) 
     assert document(code=1)["adds_up"] is False
 
 
-def test_a_restore_from_elsewhere_can_be_named(journal: Path, tmp_path: Path) -> None:
-    saved = tmp_path / "rescue" / f"cluster-{incidents.CLUSTER}" / "20231114T221320.000000Z"
-    elsewhere = incidents.put_back(tmp_path / "theirs", saved / "b2" / "ledger")
-    assert document(journal)["sums"]["put back"]["records"] == 0
-    assert document(journal, "--put-back", elsewhere)["sums"]["put back"]["records"] == 10
-
-
 def test_what_is_not_there_given_twice_or_of_another_plan_is_refused_and_hostile_text_inert(
     user_folders: Path, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from breakglass.services.divergence.pages import (
     page_from,
 )
 from breakglass.services.divergence.source import Reading
-from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries
+from tests.unit.divergence.streams import Edited, compare, edited, entries
 
 READING = Reading()
 rooms = st.builds(PageLimits, pairs=st.integers(1, 9), bytes=st.integers(1, 200))
@@ -40,29 +40,6 @@ def test_paging_either_way_meets_every_pair_once(made: Edited, room: PageLimits,
         assert page.start < page.end == place
         met, place = [*page.pairs, *met], page.start
     assert met == list(comparison.pairs(0, at, READING))
-
-
-def test_no_more_is_pulled_than_the_page_holds_and_one() -> None:
-    comparison = compare(entries(0, 10_000), entries(0, 10_000))
-    page_from(comparison, 50, READING, PageLimits(pairs=20, bytes=10**9))
-    assert isinstance(comparison.left, ListSource)
-    assert comparison.left.told <= 22
-
-
-SMALL = PageLimits(pairs=5, bytes=10**6)
-
-
-@given(edited(), st.integers(0, 45), st.lists(st.booleans(), max_size=12))
-def test_a_window_holds_every_pair_once(made: Edited, offset: int, downward: list[bool]) -> None:
-    comparison = compare(made.before, made.after)
-    at = min(max(offset, comparison.extent.start), comparison.extent.end)
-    window = Window(at, at)
-    for below in downward:
-        if below:
-            window = window.below(page_from(comparison, window.end, READING, SMALL))
-        else:
-            window = window.above(page_before(comparison, window.start, READING, SMALL))
-    assert list(window.pairs) == list(comparison.pairs(window.start, window.end, READING))
 
 
 @pytest.mark.parametrize(("at", "place"), [(500, 500), (5_000, 999), (-3, 0), (999, 999)])

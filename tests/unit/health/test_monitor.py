@@ -139,23 +139,6 @@ def test_a_hung_broker_holds_up_nobody_longer_than_the_look_may_take(
     assert counts(health).under_min_isr == 1
 
 
-def test_a_setting_that_may_not_be_read_is_told_and_not_asked_for_each_time(
-    cluster: FakeCluster, client: ReadClient, monitor: Monitor
-) -> None:
-    result = admin.DescribeConfigsResponse.DescribeConfigsResult
-    denied = result(error_code=29, resource_type=2, resource_name="orders", configs=[])
-    for fake in cluster.brokers.values():
-        fake.serve(
-            admin.DescribeConfigsRequest, lambda _: admin.DescribeConfigsResponse(results=[denied])
-        )
-    monitor.seen(read(client))
-    health = monitor.ask(client, HOUR)
-    monitor.ask(client, HOUR)
-    assert counts(health).why_unjudged == "not allowed: needs DESCRIBE_CONFIGS on topic orders"
-    asked = [fake.requests(admin.DescribeConfigsRequest) for fake in cluster.brokers.values()]
-    assert sum(map(len, asked)) == 1
-
-
 def test_figures_not_read_get_older(client: ReadClient, monitor: Monitor, clock: Clock) -> None:
     monitor.seen(read(client))
     clock.advance(LATER - SECOND)

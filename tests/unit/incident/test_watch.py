@@ -21,7 +21,6 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.judgement.assessment import Verdict
 from tests.kit.clock import Clock
 from tests.kit.deadlines import MOMENT
-from tests.kit.fake_broker import Body
 from tests.kit.fake_cluster import FakeCluster, partitions_of
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.incident.conftest import Session, Watched
@@ -62,17 +61,6 @@ def asked(cluster: FakeCluster, broker: int = 1) -> list[TopicPartition]:
 
 def actions(incident: Incident) -> set[str]:
     return {str(row.action) for row in incident.rows}
-
-
-def test_rows_are_told_at_once_from_metadata_alone_and_then_judged(watched: Watched) -> None:
-    first, *_, final = watched.told()
-    assert [(row.partition, row.verdict) for row in first.rows] == [(one, None) for one in ORDERS]
-    assert [row.verdict for row in final.rows] == [Verdict.WAIT] * 4
-    assert final.complete
-    found = final.assessment(ORDERS[1])
-    assert found is not None
-    assert (str(found.action), found.designee) == ("start b3", 1)
-    assert [log.log_end for log in found.evidence.replicas[1:]] == [100, 70]
 
 
 def test_many_are_read_in_goes_internal_topics_first_and_groups_once(
@@ -184,19 +172,6 @@ def test_a_hung_broker_is_awaited_once_for_its_time_and_then_rows_are_judged_ane
     after = watched.read()
     assert not after.awaited
     assert all(row.automatable for row in after.rows)
-
-
-def test_a_broker_that_greets_and_then_fails_is_left_alone_for_a_while(
-    cluster: FakeCluster, session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(changes, "FIRST_PAUSE_SECONDS", 30.0)
-    cluster.brokers[2].serve(ListOffsetsRequest, lambda _: Body(b"no answer"))
-    watched = session(clock=Clock())
-    watched.read()
-    requests = len(asked(cluster, 2))
-    for _ in range(3):
-        assert watched.read().silent.keys() == {2, 3}
-    assert len(asked(cluster, 2)) == requests
 
 
 def test_a_bootstrap_broker_that_hangs_is_left_for_another_in_the_same_reading(

@@ -54,16 +54,6 @@ def test_an_election_by_somebody_else_with_a_shorter_log_is_seen(
     assert "b1 has been truncated" in watched.alarms()
 
 
-@pytest.mark.parametrize("agreed", [1, 2])
-def test_an_election_that_was_agreed_to_here_is_no_alarm_and_another_one_is(
-    cluster: FakeCluster, watched: Watched, agreed: int
-) -> None:
-    watched.read()
-    watched.watch.agreed({ORDERS: agreed})
-    elect(cluster, 2)
-    assert len(watched.read().observations) == (agreed != 2)
-
-
 def test_what_was_read_before_a_broker_went_down_is_remembered(
     cluster: FakeCluster, watched: Watched
 ) -> None:

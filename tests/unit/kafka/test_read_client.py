@@ -20,7 +20,6 @@ from breakglass.services.kafka import read_client
 from breakglass.services.kafka.cluster.log_dirs import NO_LOG
 from breakglass.services.kafka.read_client import ReadClient, SnapshotMemory
 from breakglass.services.kafka.wire.answers import REQUEST_TIMED_OUT, denied
-from breakglass.services.kafka.wire.messages.reading import DescribeTopicPartitionsResponse
 from breakglass.services.model import (
     Denied,
     LogDir,
@@ -380,32 +379,8 @@ def memory() -> SnapshotMemory:
     return SnapshotMemory()
 
 
-@pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The versions of the pages that were decoded."""
-    pages: list[int] = []
-    decode: Any = DescribeTopicPartitionsResponse.decode
-
-    def counted(*arguments: Any, version: int) -> Any:
-        pages.append(version)
-        return decode(*arguments, version=version)
-
-    monkeypatch.setattr(DescribeTopicPartitionsResponse, "decode", counted)
-    return pages
-
-
 def taken(client: ReadClient, memory: SnapshotMemory) -> ClusterSnapshot:
     return client.snapshot(ample(), memory=memory)
-
-
-def test_while_nothing_changes_partitions_and_settings_are_the_same_objects(
-    paged_client: ReadClient, memory: SnapshotMemory, decoded: list[int]
-) -> None:
-    first, second = taken(paged_client, memory), taken(paged_client, memory)
-    assert second.partitions is first.partitions
-    assert second.settings["orders"] is first.settings["orders"]
-    assert second.observed_at_ms >= first.observed_at_ms
-    assert len(decoded) == len(PARTITIONS) / PAGE
 
 
 def test_a_partition_that_comes_back_or_is_deleted_is_gone_and_a_new_one_there(

@@ -26,13 +26,11 @@ from breakglass.services.checkpoint.store.documents import (
 from breakglass.services.checkpoint.store.files import (
     CheckpointFile,
     Files,
-    contents,
     of_checkpoint,
     of_copy,
 )
 from breakglass.services.errors import (
     AlreadyRunning,
-    BreakglassError,
     MalformedInput,
     Refused,
     UnsupportedSchema,
@@ -51,7 +49,6 @@ from tests.unit.checkpoint.store.stores import (
     take,
     ticking,
 )
-from tests.unit.damage import emptied, removed, replaced, swapped
 
 ONE = CopyId(1, 2, 0)
 OTHER_NODES = CopyId(1, 2, 1)
@@ -216,23 +213,6 @@ def test_a_new_owner_finds_its_partition_by_name_whatever_its_number(store: Back
     assert store.fail_unfinished(take(2, subjects=(moved,)), {2: 2}) == {2: (1, 2)}
     for id in (1, 2):
         assert [part.number for part in stored(store, id).partitions if part.failure] == [id]
-
-
-def test_a_new_owner_leaves_alone_checkpoints_that_do_not_name_its_partition(
-    store: BackupStore,
-) -> None:
-    completed(store, 1)
-    assert store.reserve(take(2, subjects=(NumberedPartition(2, "other", 0),))) is None
-    assert store.reserve(replace(take(3), incarnation="another")) is None
-    later = take(4, subjects=(*SUBJECTS, NumberedPartition(4, "orders", 3)))
-    assert store.reserve(later) is None
-    assert store.fail_unfinished(later, {2: 4, 4: 4}) == {2: (4,), 4: (4,)}
-    assert [status(store, id) for id in (1, 2, 3, 4)] == [
-        Status.COMPLETED,
-        Status.DOES_NOT_EXIST,
-        Status.DOES_NOT_EXIST,
-        Status.FAILED,
-    ]
 
 
 # --- ids
@@ -441,49 +421,4 @@ def test_a_copy_of_which_no_machine_is_known_is_anybodys(store: BackupStore) -> 
     on(THERE, store).copies.begin_again(ONE, POSITION)
 
 
-def one_byte_changed(path: Path, _: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
-
-
-def cut(path: Path, _: Path) -> None:
-    """By two bytes: the last byte of a manifest is the line feed behind the document."""
-    path.write_bytes(path.read_bytes()[:-2])
-
-
-EVERY = (removed, emptied, replaced, one_byte_changed, cut, swapped)
-
-
 # --- damage
-
-
-def is_whole(store: BackupStore) -> bool:
-    """As `checkpoint verify` and `checkpoint restore` judge it."""
-    try:
-        found = store.read(1)
-        if found is None or found.status is not Status.COMPLETED:
-            return False
-        copies = [partition.counting for partition in found.partitions]
-        return all(copy is not None and store.copies.damaged(copy.id) is None for copy in copies)
-    except BreakglassError:
-        return False
-
-
-@pytest.fixture
-def whole(tmp_path: Path) -> BackupStore:
-    store = BackupStore(str(tmp_path), ticking())
-    completed(store, 1)
-    assert is_whole(store)
-    return store
-
-
-@pytest.mark.parametrize("damage", EVERY, ids=lambda one: one.__name__)
-@pytest.mark.parametrize("what", ["content", "manifest"])
-def test_a_copy_whose_content_or_manifest_is_damaged_is_never_whole(
-    whole: BackupStore, tmp_path: Path, damage: Callable[[Path, Path], None], what: str
-) -> None:
-    places = [tmp_path / contents(id_) / "segments/0/records" for id_ in (CopyId(1, 1, 0), ONE)]
-    if what == "manifest":
-        places = sorted((tmp_path / "checkpoints").rglob("manifest*"))[:2]
-    damage(*places)
-    assert not is_whole(whole)

@@ -121,16 +121,6 @@ def test_a_replica_of_which_the_cluster_has_nothing_was_not_added(session: Sessi
     assert found.unsettled == ()
 
 
-def test_a_journal_of_settled_steps_is_left_as_it_is(session: Session) -> None:
-    session.offline()
-    election = session.election(session.wanted())
-    election.run(election.phrases)
-    (journal,) = session.journals()
-    before = journal.path.read_bytes()
-    assert again(session, journal.path).answers == ()
-    assert journal.path.read_bytes() == before
-
-
 def test_another_cluster_is_refused_and_the_journal_left_alone(session: Session) -> None:
     path = unknown(session, unanswered)
     before = path.read_bytes()

@@ -4,9 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from kafka.protocol.consumer import FetchRequest
 
-from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from breakglass.services.model import PartitionEvidence, Unknown
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
@@ -176,18 +174,3 @@ def test_a_designee_that_was_fenced_stops_it(session: Session) -> None:
     session.cluster.story.fenced = {1, 3}
     found = again(session, wanted)
     assert (changed(found), found.wanted) == (["orders-0"], ())
-
-
-def test_contents_are_not_read_again_and_their_price_stands(session: Session) -> None:
-    (orders,) = session.offline()
-    session.cluster.hold(1, orders, (0, 100)).corrupt_at = 40
-    wanted = session.wanted()
-    asked = len(session.cluster.brokers[1].requests(FetchRequest))
-    found = again(session, wanted)
-    assert changed(found) == []
-    assert (prices(wanted), prices(found.wanted)) == (["60"], ["60"])
-    later = session.cluster.brokers[1].requests(FetchRequest)[asked:]
-    offsets = [
-        partition.fetch_offset for each in later for t in each.topics for partition in t.partitions
-    ]
-    assert set(offsets) <= {PAST_EVERY_LOG}

@@ -6,7 +6,6 @@ import pytest
 
 from breakglass.services.guard import steps
 from breakglass.services.guard.journal import Journal, UnreadableJournal
-from breakglass.services.guard.lock import operator
 from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC as COMMAND_TOPIC
 from breakglass.services.guard.steps import RESTORE_RECORDS as RECORDS
 from breakglass.services.guard.steps import TAKE_CHECKPOINT as TAKE
@@ -20,7 +19,6 @@ from breakglass.services.recovery.timeline.account import (
     Shelf,
     account_of,
     being_written,
-    partition_numbers,
 )
 from breakglass.services.recovery.timeline.ending import (
     NOT_ELECTED,
@@ -184,15 +182,6 @@ class TestShelf:
             assert (running.result, running.resumable) == ("running", False)
         assert only(shelf.briefs([CLUSTER])).result == "interrupted"
 
-    def test_one_that_went_on_is_read_again(self, tmp_path: Path) -> None:
-        path, shelf = journals.interrupted(tmp_path), Shelf(tmp_path)
-        assert only(shelf.briefs([CLUSTER])).result == "interrupted"
-        journal, _ = Journal.resume(path, tmp_path)
-        with journal:
-            journal.finish("succeeded")
-        told = only(shelf.briefs([CLUSTER]))
-        assert (told.result, told.resumed_by) == ("succeeded", (operator(),))
-
 
 @pytest.mark.parametrize(
     ("prices", "expected"),
@@ -211,17 +200,3 @@ def test_prices_are_summed_and_unknown_ones_never_added_up(
     prices: list[object], expected: str
 ) -> None:
     assert str(stake_of(prices)) == expected
-
-
-@pytest.mark.parametrize(
-    ("numbers", "expected"),
-    [
-        ([], ""),
-        ([3], "3"),
-        ([2, 0, 1, 7], "0-2, 7"),
-        (range(100_000), "0-99999"),
-        (range(0, 40, 2), "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22 and 8 more"),
-    ],
-)
-def test_partitions_are_named_in_ranges(numbers: list[int], expected: str) -> None:
-    assert partition_numbers(numbers) == expected

@@ -33,8 +33,6 @@ from breakglass.services.topic_backup.store.form import (
     TAG_BYTES,
     Compressed,
     Sealed,
-    StoredForm,
-    form_of,
 )
 from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs, _Upload
 from breakglass.services.topic_backup.store.store import (
@@ -49,7 +47,6 @@ from tests.kit.deadlines import MOMENT
 from tests.kit.raw_http import OK, answer_of, raw_http
 from tests.kit.s3_server import client_files
 from tests.unit.topic_backup.store.stores import (
-    BOTH,
     COMPRESSED,
     ENCRYPTED,
     KEY,
@@ -306,15 +303,6 @@ def test_what_no_commit_names_and_none_will_can_go() -> None:
     may_be_committed = ["run-0000000002-cd-0/segment_y_index", "consumer_offsets_partition_000"]
     names = [*kept, *of_a_killed_run, *may_be_committed]
     assert stale(names, [manifest]) == of_a_killed_run
-
-
-@pytest.mark.parametrize("form", [PLAIN, COMPRESSED, ENCRYPTED, BOTH])
-def test_a_form_is_told_by_names(form: StoredForm, store: Store) -> None:
-    folder = runs_folder(store, form)
-    folder.replace("run-0000000001-ab-0/segment_records", [b"\x01"])
-    assert form_of(store.names("orders")) == form
-    folder.commit(1, b"{}")
-    assert form_of(store.names("orders")) == form
 
 
 def test_one_folder_has_one_form(store: Store) -> None:
