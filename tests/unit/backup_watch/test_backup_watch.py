@@ -188,13 +188,6 @@ def test_the_worst_comes_first_or_topics_are_sorted_by_a_figure(judged: BackupSu
         assert names(lines(judged, BackupsView(order=TopicOrder[order])))[1] == first
 
 
-def test_a_topic_opens_to_its_partitions_and_a_place_closes(judged: BackupSurvey) -> None:
-    opened = lines(judged, BackupsView("payments", opened=frozenset({(MAIN, "payments")})))
-    assert [key_of(line)[2] for line in opened] == [-1, -1, 0, 1, 2, -1]
-    closed = lines(judged, BackupsView(closed=frozenset({MAIN})))
-    assert names(closed) == [MAIN, FAR]
-
-
 def test_lags_are_counted_or_have_a_reason(judged: BackupSurvey) -> None:
     shown = lines(judged, BackupsView(opened=frozenset({(MAIN, "payments"), (MAIN, "orders~2")})))
     lag = {line.held.name: line.lag for line in shown if isinstance(line, TopicLine)}

@@ -70,11 +70,6 @@ def test_a_fenced_replica_is_no_leader_though_its_records_count() -> None:
     assert (best.leader, best.cut_off) == (2, 2)
 
 
-def test_a_partition_whose_records_never_come_back_is_left_out() -> None:
-    disks = DiskReading({ORDERS: {1: log(), 3: DEAD}}, {ORDERS: {1}})
-    assert best_leaders(replace(SCENE, disks=disks)) == ()
-
-
 def test_the_best_play_scores_100() -> None:
     found = scored(left())
     assert (found.points, found.deductions, found.lost, found.left) == (100, (), 0, 0)

@@ -24,7 +24,6 @@ from breakglass.services.browse.tree import (
     TopicContents,
     TopicNode,
     partitions_in,
-    topics_at,
     total,
 )
 from breakglass.services.divergence.align import Alone
@@ -37,12 +36,11 @@ from breakglass.services.divergence.entry import (
 )
 from breakglass.services.divergence.opening import open_backup
 from breakglass.services.divergence.source import Reading
-from breakglass.services.errors import MalformedInput, UsageError
+from breakglass.services.errors import UsageError
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.record_batches import TimestampType
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_prefix
-from breakglass.services.topic_backup.manifest import TopicIdentity
 from tests.unit.divergence.streams import TIME, ListSource, entries, entry
 from tests.unit.topic_backup.backups import as_the_originals, back_up, read, segments
 from tests.unit.topic_backup.shapes import plain, run
@@ -50,17 +48,6 @@ from tests.unit.topic_backup.shapes import plain, run
 
 def held(topic: Path) -> TopicContents:
     return partitions_in(TopicNode(str(topic.parent), topic.name))
-
-
-def test_a_place_has_its_topics(tmp_path: Path) -> None:
-    topic = back_up(tmp_path, run(0, 1))
-    back_up(tmp_path, run(0, 1), identity=TopicIdentity("clicks"))
-    assert [topic.folder for topic in topics_at(str(tmp_path))] == ["clicks", "orders"]
-    with pytest.raises(UsageError):
-        topics_at(str(tmp_path / "none"))
-    (topic / "breakglass_manifest.json").write_text("{")
-    with pytest.raises(MalformedInput):
-        held(topic)
 
 
 def test_what_is_unknown_not_committed_or_gone_is_told(tmp_path: Path) -> None:
@@ -125,13 +112,6 @@ NOT_FOUND = (
 @pytest.mark.parametrize("text", [*FOUND, *NOT_FOUND])
 def test_a_record_is_found_by_what_it_holds(text: str) -> None:
     assert parse_query(text).fits(RECORD) is (text in FOUND)
-
-
-def test_nulls_and_what_is_no_json_fit_nothing() -> None:
-    empty = entry(3, None)._replace(key=None, timestamp=None)
-    for text in ("x", "key:x", "key=x", "value:x", "json:a", "header:x", "time:0"):
-        assert not parse_query(text).fits(empty)
-    assert not parse_query("json:a").fits(entry(3, b"[" * 200_000))
 
 
 @pytest.mark.parametrize("text", ["", '"open', "offset:x", "time:yesterday", "json:=3", "json:a[x"])

@@ -9,7 +9,6 @@ from breakglass.services.connection.endpoint import (
     KnownAddresses,
     listener_endpoints,
     parse_endpoint,
-    parse_endpoints,
 )
 from breakglass.services.errors import BadConnectionSettings
 from breakglass.services.snapshot import Broker
@@ -36,13 +35,6 @@ def test_what_kafka_takes_as_an_address_is_taken(text: str, endpoint: Endpoint) 
 def test_anything_else_is_refused_with_its_origin_and_an_example(text: str) -> None:
     with pytest.raises(BadConnectionSettings, match=r"^--bootstrap-server: .*HOST:PORT"):
         parse_endpoint(text, "--bootstrap-server")
-
-
-def test_a_list_keeps_its_order_and_forgives_spare_commas() -> None:
-    assert parse_endpoints("b2:2, [::1]:1,,", "here") == (Endpoint("b2", 2), Endpoint("::1", 1))
-    assert str(Endpoint("::1", 9092)) == "[::1]:9092"
-    with pytest.raises(BadConnectionSettings):
-        parse_endpoints(" , ", "here")
 
 
 def test_a_listener_is_chosen_by_name_in_any_case_and_one_that_is_lacking_is_refused() -> None:

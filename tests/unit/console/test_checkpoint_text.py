@@ -3,7 +3,6 @@
 import pytest
 
 from breakglass.console.checkpoint_text import CommandText
-from breakglass.services.checkpoint.wording import RestoreAsked
 from breakglass.services.errors import UsageError
 
 TAKES = (
@@ -26,9 +25,3 @@ def test_what_cannot_be_read_is_refused_and_nothing_is_printed(
     with pytest.raises(UsageError):
         CommandText().take(text)
     assert capsys.readouterr() == ("", "")
-
-
-def test_everything_that_can_be_asked_of_a_restore_is_read() -> None:
-    found = CommandText().restore("--map a=b --map c=d --suffix -2 --resume --control-topic e")
-    assert found == RestoreAsked({"a": "b", "c": "d"}, "-2", resume=True, control_topic="e")
-    assert CommandText().restore("") == RestoreAsked()

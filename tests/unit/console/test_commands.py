@@ -13,7 +13,6 @@ from breakglass.console import commands
 from breakglass.console.commands import (
     ALIASES,
     COMMANDS,
-    FIRST_GUESSES,
     CommandEntry,
     Deferred,
     new_app,
@@ -92,16 +91,6 @@ def test_a_name_from_before_is_the_command_that_has_another_name_now(old: str) -
     assert (was.code, was.out) == (0, is_now.out)
     listed = breakglass(*old.split()[:-1], "--help").out
     assert re.search(rf"^  {old.split()[-1]} ", listed, re.MULTILINE) is None, "it is not shown"
-
-
-@pytest.mark.parametrize("guess", FIRST_GUESSES)
-def test_a_first_guess_is_answered_by_commands_that_exist(guess: str) -> None:
-    words = ("--bootstrap-server", "b1:9092", guess) if guess.startswith("-") else (guess,)
-    ended = breakglass(*words)
-    assert (ended.code, len(ended.said)) == (2, 1)
-    named = re.findall(r"`breakglass ([a-z-]+(?: [a-z]+)?)", ended.err)
-    assert named
-    assert [name for name in named if breakglass(*name.split(), "--help").code] == []
 
 
 def test_the_options_of_a_connection_are_told_once() -> None:

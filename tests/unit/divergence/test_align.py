@@ -165,15 +165,6 @@ def test_searches_pass_over_equal_bytes_in_either_direction(tmp_path: Path) -> N
     assert previous_difference(comparison, 5_000, READING, lambda _: None) == 4_321
 
 
-def test_damage_that_both_sides_have_alike_is_told_of(tmp_path: Path) -> None:
-    batches = tens(0, 100)
-    spoilt = bytearray(batches[4])
-    spoilt[-3] ^= 1
-    batches[4] = bytes(spoilt)
-    comparison = logs(tmp_path, batches, batches)
-    assert by_runs(comparison).kinds == {PairKind.EQUAL: 90, PairKind.UNREAD: 1}
-
-
 def test_where_transactions_come_into_play_committed_records_are_decoded(tmp_path: Path) -> None:
     open_one = batch(run(300, 310), flags=TRANSACTIONAL, producer=(7, 0, 0))
     marker = [control_record(310, 0)]

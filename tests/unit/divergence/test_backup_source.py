@@ -13,7 +13,7 @@ from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.divergence.address import parse_address
 from breakglass.services.divergence.align import Comparison, PairKind, RecordPair, runs
 from breakglass.services.divergence.backup_source import BackupSource
-from breakglass.services.divergence.entry import Item, Keep, RecordEntry, UnreadableRange, address
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, address
 from breakglass.services.divergence.opening import open_backup, open_checkpoint
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
@@ -27,7 +27,6 @@ from tests.unit.topic_backup.backups import (
     FIRST,
     INDEX,
     RECORDS,
-    as_the_originals,
     back_up,
     cut_to,
     overwrite,
@@ -54,33 +53,6 @@ def offsets(items: list[Item]) -> list[int]:
 
 def damages(items: list[Item]) -> list[tuple[int, int]]:
     return [(item.start, item.end) for item in items if isinstance(item, UnreadableRange)]
-
-
-@with_folders
-@given(records=log(), limit=st.sampled_from([1, 90, 2**30]))
-def test_every_record_of_a_backup_is_told_as_it_is(
-    tmp_path_factory: pytest.TempPathFactory, records: list[Record], limit: int
-) -> None:
-    source = opened(back_up(tmp_path_factory.mktemp("b"), records, max_segment_bytes=limit))
-    told = [
-        (entry.offset, entry.timestamp_type, entry.timestamp, entry.key and entry.key.kept)
-        for entry in source.read(0, 2**63 - 1, Reading(keep=Keep(2**31, 2**31)))
-        if isinstance(entry, RecordEntry)
-    ]
-    assert told == [(one.offset, one.timestamp_type, one.timestamp, one.key) for one in records]
-
-
-@pytest.mark.parametrize("what", ["ours", "the originals'", "without indexes"])
-def test_a_stretch_is_read_by_the_index_or_without(tmp_path: Path, what: str) -> None:
-    topic = back_up(tmp_path, run(0, 200), max_segment_bytes=1_000)
-    if what != "ours":
-        as_the_originals(topic)
-    if what == "without indexes":
-        for path in topic.glob("*_index"):
-            path.unlink()
-    assert opened(topic).extent == Extent(0, 200)
-    assert offsets(told(topic, 77, 103)) == list(range(77, 103))
-    assert told(topic, 200, 300) == []
 
 
 def test_a_damaged_record_is_told_alone_and_a_cut_segment_from_the_cut_on(tmp_path: Path) -> None:

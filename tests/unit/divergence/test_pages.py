@@ -1,16 +1,13 @@
 """Pages of a comparison and the window that holds them."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import PairKind, RecordPair
 from breakglass.services.divergence.entry import Item, UnreadableRange
 from breakglass.services.divergence.pages import (
-    MOST_PAIRS,
     PageLimits,
     Window,
-    around,
     page_before,
     page_from,
 )
@@ -40,25 +37,6 @@ def test_paging_either_way_meets_every_pair_once(made: Edited, room: PageLimits,
         assert page.start < page.end == place
         met, place = [*page.pairs, *met], page.start
     assert met == list(comparison.pairs(0, at, READING))
-
-
-@pytest.mark.parametrize(("at", "place"), [(500, 500), (5_000, 999), (-3, 0), (999, 999)])
-def test_it_begins_where_it_is_wanted_or_at_the_nearest_end(at: int, place: int) -> None:
-    comparison = compare(entries(0, 1_000), entries(0, 1_000))
-    window = around(comparison, at, READING)
-    assert window.pairs[window.place_of(at)].offset == place
-    assert at != 500 or (window.start, window.end) == (480, 700)
-
-
-def test_it_stays_small_whichever_way_it_grows() -> None:
-    comparison = compare(entries(0, 3_000), entries(0, 3_000))
-    window = around(comparison, 1_500, READING)
-    while window.end < 3_000:
-        window = window.below(page_from(comparison, window.end, READING))
-    assert (window.start, len(window.pairs)) == (2_000, MOST_PAIRS)
-    while window.start > 0:
-        window = window.above(page_before(comparison, window.start, READING))
-    assert (window.start, window.end, len(window.pairs)) == (0, 1_000, MOST_PAIRS)
 
 
 def test_damage_that_two_pages_split_is_one() -> None:

@@ -122,19 +122,6 @@ def test_a_stretch_comes_as_far_as_the_log_holds_it(
     assert spans(list(found)) == expected
 
 
-@pytest.mark.parametrize(
-    ("code", "words"), [(29, "grant READ on topic orders"), (56, "log directory"), (-1, "failed")]
-)
-def test_a_refusal_has_its_place(broker: FakeBroker, sender: Sender, code: int, words: str) -> None:
-    log = HeldLog(ORDERS, tens(0, 20))
-    log.mishaps = [lambda: log.answer(code)] * 40
-    log.serve(broker)
-    (item,) = source(sender, 0, 20).read(5, 20, READING)
-    assert isinstance(item, UnreadableRange)
-    assert (item.start, item.end) == (5, 20)
-    assert words in item.reason
-
-
 def test_a_reading_that_nobody_waits_for_ends(broker: FakeBroker, sender: Sender) -> None:
     HeldLog(ORDERS, tens(0, 200)).serve(broker)
     steps = itertools.count()

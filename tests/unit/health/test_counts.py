@@ -103,27 +103,6 @@ def of(*values: int | None) -> History:
     return history
 
 
-@pytest.mark.parametrize(
-    ("history", "width", "now_ms", "line"),
-    [
-        (History(), 10, 0, []),
-        (of(7), 40, 60_000, [7]),
-        (of(0, 3, 3, 1), 10, 4_000, [0, 3, 3, 1]),
-        (of(0, 9, 1, 2, 0, 0), 3, 6_000, [9, 2, 0]),
-        (of(5).counted(counts(1), 9_000).counted(counts(0), 10_000), 3, 12_000, [5, 5, 1]),
-        (of(4, None, None, None, 2), 3, 5_000, [4, None, 2]),
-    ],
-    ids=[
-        *("nothing before the first look", "one look is one part", "each look has its part"),
-        *("a part shows its highest count", "without a look it repeats", "a failure is a gap"),
-    ],
-)
-def test_a_line_has_a_part_for_each_stretch_of_time(
-    history: History, width: int, now_ms: int, line: list[int | None]
-) -> None:
-    assert history.line(offline, width, now_ms) == line
-
-
 @given(st.lists(st.one_of(st.none(), st.integers(0, 50)), min_size=1, max_size=4 * CAPACITY))
 def test_memory_is_bounded_and_no_peak_is_lost(values: list[int | None]) -> None:
     history = of(*values)

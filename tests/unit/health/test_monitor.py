@@ -16,7 +16,7 @@ from breakglass.services.health.monitor import Health, Monitor
 from breakglass.services.kafka.cluster.log_dirs import NO_SIZES, BrokerLogDir
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import Denied, TopicPartition, Unknown
+from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.snapshot import ClusterSnapshot
 from tests.kit.clock import Clock
 from tests.kit.deadlines import HOUR, MOMENT, endless
@@ -116,15 +116,6 @@ def test_brokers_tell_their_directories_and_topics_their_minimum(
     one = broker(health, 1)
     assert (one.offline_dirs, one.sound) == (0, True)
     assert one.voice.log_dirs.value == (BrokerLogDir("/logs", "", NO_SIZES, NO_SIZES),)
-
-
-def test_a_broker_may_not_tell(cluster: FakeCluster, client: ReadClient, monitor: Monitor) -> None:
-    cluster.brokers[1].serve(admin.DescribeLogDirsRequest, lambda _: log_dirs(error=CLUSTER_DENIED))
-    monitor.seen(read(client))
-    one = broker(monitor.ask(client, HOUR), 1)
-    assert not one.voice.silent
-    assert isinstance(one.voice.log_dirs.value, Denied)
-    assert one.voice.log_dirs.value.needs == "DESCRIBE on CLUSTER"
 
 
 def test_a_hung_broker_holds_up_nobody_longer_than_the_look_may_take(

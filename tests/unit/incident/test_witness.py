@@ -8,9 +8,9 @@ import pytest
 
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, Observations
-from breakglass.services.incident.witness import compare_with_memory, saved_before
+from breakglass.services.incident.witness import compare_with_memory
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import Role, TopicPartition
+from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.recovery.remembered.store import key_of
 from breakglass.services.recovery.triage import triage
@@ -162,19 +162,3 @@ def test_each_election_is_compared_once(led_cluster: FakeCluster) -> None:
     assert look(led_cluster) == []
     state = led_cluster.story.states[POWER]
     assert Recollection("fake-cluster").memory.compared(key_of(state)) == state.leader_epoch
-
-
-def test_a_leader_that_does_not_answer_is_compared_later(led_cluster: FakeCluster) -> None:
-    come_back(led_cluster, 80)
-    held = led_cluster.replicas.pop((1, POWER))
-    assert look(led_cluster) == []
-    led_cluster.replicas[1, POWER] = held
-    assert [one.log_end for one in look(led_cluster)] == [80]
-
-
-def test_what_no_rescue_has_is_nowhere_saved(led_cluster: FakeCluster, tmp_path: Path) -> None:
-    come_back(led_cluster, 80)
-    seen = look(led_cluster)
-    states = {POWER: led_cluster.story.states[POWER]}
-    assert states[POWER].role(1) is Role.ISR
-    assert list(saved_before(seen, states, [tmp_path, tmp_path / "nowhere"])) == []

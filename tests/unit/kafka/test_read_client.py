@@ -23,7 +23,6 @@ from breakglass.services.kafka.wire.answers import REQUEST_TIMED_OUT, denied
 from breakglass.services.model import (
     Denied,
     LogDir,
-    Reassignment,
     Silent,
     TopicPartition,
     TopicSettings,
@@ -395,15 +394,3 @@ def test_a_partition_that_comes_back_or_is_deleted_is_gone_and_a_new_one_there(
     left = [one for one in PARTITIONS if one not in (PARTITIONS[0], PARTITIONS[7])]
     assert [state.partition for state in second.offline] == [*left, stock]
     assert set(second.settings) == {"orders", "stock"}
-
-
-def test_a_reassignment_that_begins_changes_its_partition_alone(
-    paged: FakeCluster, paged_client: ReadClient, memory: SnapshotMemory
-) -> None:
-    first, moving = taken(paged_client, memory), Reassignment((4,), ())
-    paged.story.reassignments[PARTITIONS[3]] = moving
-    second = taken(paged_client, memory)
-    pairs = zip(first.partitions, second.partitions, strict=True)
-    (changed,) = [new for old, new in pairs if old is not new]
-    assert (changed.partition, changed.reassignment) == (PARTITIONS[3], moving)
-    assert taken(paged_client, memory).partitions is second.partitions

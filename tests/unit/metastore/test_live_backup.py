@@ -162,16 +162,6 @@ def test_a_file_of_ksqldb_is_continued(tmp_path: Path, name: str) -> None:
     assert stored(tmp_path / name) == RECORDS
 
 
-def test_blank_lines_are_passed_over(tmp_path: Path) -> None:
-    """ksqlDB's own reader ends at one with an exception."""
-    lines = [record.line for record in RECORDS[:40]]
-    lines.insert(0, b"\n")
-    lines.insert(20, b" \r\n\n")
-    (tmp_path / NAMED).write_bytes(b"".join(lines) + b"\n")
-    assert back_up(tmp_path, RECORDS) == [Continued(NAMED, 40)]
-    assert stored(tmp_path / NAMED) == RECORDS
-
-
 @pytest.mark.parametrize("left", [1, 20, -2])
 def test_a_torn_tail_is_cut_and_written_again(tmp_path: Path, left: int) -> None:
     back_up(tmp_path, RECORDS[:40])

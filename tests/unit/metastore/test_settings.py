@@ -146,12 +146,6 @@ def test_a_servers_file_says_where_what_and_how(tmp_path: Path) -> None:
     assert SECRET not in repr((found, settings, found.remarks))
 
 
-def test_a_key_that_is_misspelt_is_named_with_the_one_that_is_meant(tmp_path: Path) -> None:
-    found = read_server(tmp_path, "ksql.metastore.backup.locations=/var")
-    assert found.remarks[1].endswith("Is ksql.metastore.backup.location meant?")
-    assert found.settings.location is None
-
-
 @pytest.mark.parametrize("option", ["--config-file", "--server-config", "--config"])
 def test_the_commands_take_the_file_and_name_what_they_ignore(tmp_path: Path, option: str) -> None:
     read_server(

@@ -10,15 +10,12 @@ import pytest
 
 from breakglass.services.errors import PipelineError
 from breakglass.services.pipeline.java import (
-    ABANDONED_SECONDS,
     NICENESS,
     OPTIONS,
-    SCRIPTED,
     ClassArchive,
     Gateway,
     Launch,
     class_archive,
-    scripted,
     shim,
 )
 from tests.kit.waiting import wait_until
@@ -70,12 +67,6 @@ def test_the_jvm_is_out_of_the_reach_of_ctrl_c(tmp_path: Path, niceness: int) ->
     wait_until(lambda: os.getpgid(gateway.process.pid) != os.getpgid(0), "a group of its own")
     assert gateway.process.poll() is None
     gateway.kill()
-
-
-@pytest.mark.parametrize("name", SCRIPTED)
-def test_who_says_how_spark_is_to_be_started_is_heeded(name: str) -> None:
-    assert not scripted({})
-    assert scripted({name: "something"})
 
 
 SAYS_HOW = """\
@@ -142,19 +133,3 @@ def test_the_second_session_uses_what_the_first_has_left(folder: Path, left: Pat
     (option,) = [option for option in second.options if option.startswith("-XX:SharedArchiveFile=")]
     assert [*folder.iterdir()] == [Path(option.partition("=")[2])]
     assert chosen(folder) == second, "and so does the third"
-
-
-def test_what_nobody_writes_to_any_more_is_removed(folder: Path, left: Path) -> None:
-    chosen(folder, "another")
-    assert left.exists()
-    long_ago = left.stat().st_mtime - ABANDONED_SECONDS - 1
-    for file in folder.iterdir():
-        os.utime(file, (long_ago, long_ago))
-    chosen(folder, "another")
-    assert [*folder.iterdir()] == []
-
-
-def test_without_a_cache_spark_starts_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    java = launch(tmp_path, JVM).java
-    assert class_archive(java, (), tmp_path / "file" / "spark") == ClassArchive()

@@ -5,7 +5,6 @@ from uuid import UUID
 
 import pytest
 
-from breakglass.services.errors import UsageError
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from breakglass.services.pipeline.backup import jobs
 from breakglass.services.pipeline.source import (
@@ -13,7 +12,6 @@ from breakglass.services.pipeline.source import (
     UNSEEN_CUT,
     PartitionSource,
     TopicSource,
-    WantedTopics,
     diverged,
     lost_deletions,
     other_log,
@@ -214,21 +212,3 @@ def test_a_whole_copy_loses_no_deletion_unless_it_takes_longer_than_they_are_kep
 def test_a_gap_is_told_with_the_first_job_alone() -> None:
     done = list(jobs([stretch(held(60), source(start=90))], 20))
     assert [bool(job[0].lost) for job in done] == [True, *([False] * (len(done) - 1))]
-
-
-def test_topics_are_chosen_by_name_and_by_pattern() -> None:
-    existing = ["orders", "orders-2", "payments", "__consumer_offsets"]
-    assert WantedTopics(("payments",), "orders.*").choose(existing) == [
-        "orders",
-        "orders-2",
-        "payments",
-    ]
-    assert WantedTopics(pattern=".*").choose(existing) == ["orders", "orders-2", "payments"]
-    assert WantedTopics(("__consumer_offsets",)).choose(existing) == ["__consumer_offsets"]
-
-
-def test_a_topic_that_is_missing_and_a_broken_pattern_are_usage_errors() -> None:
-    with pytest.raises(UsageError, match="no topic nowhere"):
-        WantedTopics(("nowhere",)).choose(["orders"])
-    with pytest.raises(UsageError, match="--topics-regex"):
-        WantedTopics(pattern="(").choose(["orders"])

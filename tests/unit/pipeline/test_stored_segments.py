@@ -1,6 +1,5 @@
 """Backups in a store, read in ranges by tasks, and compared with what a topic holds."""
 
-import pickle
 import resource
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
@@ -34,7 +33,6 @@ from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManife
 from breakglass.services.topic_backup.notes import note_verified
 from breakglass.services.topic_backup.part import Addition, Missing, NewSegment
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store import store as store_module
 from breakglass.services.topic_backup.store.form import StoredForm
@@ -133,21 +131,6 @@ def test_b18_few_files_are_open_however_many_segments_a_backup_has(tmp_path: Pat
             assert half.offsets.tolist() == [segment.first_offset]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_records_are_read_by_range(
-    store: Store, form: StoredForm, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    back_up(store, form, 0, 40)
-    sent = pickle.loads(pickle.dumps(stored(store)))  # noqa: S301 - as to a worker
-    assert [int(offset) for one in runs_between(sent, 2, 4) for offset in one.offsets] == [2, 3]
-    monkeypatch.setattr("breakglass.services.pipeline.stored_segments.RUN_BYTES", 90)
-    monkeypatch.setattr("breakglass.services.pipeline.stored_segments.RUN_RECORDS", 5)
-    runs = list(runs_between(stored(store), 3, 38))
-    assert max(len(run.offsets) for run in runs) == 2
-    assert [int(offset) for run in runs for offset in run.offsets] == list(range(3, 38))
-    content = b"".join(run.data.tobytes() for run in runs)
-    assert content == b"".join(map(encode, run(3, 38)))
 
 
 def values(folder: Folder, held: PartitionSummary, start: int) -> Iterator[bytes]:

@@ -44,13 +44,3 @@ def variables(text: str) -> dict[str, str]:
 )
 def test_ascii_is_drawn_where_nothing_else_can_be(environ: str) -> None:
     assert Terminal.detect(variables(environ)).ascii_only
-
-
-@pytest.mark.parametrize("name", ["SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"])
-def test_the_mouse_is_left_to_the_terminal_over_ssh_unless_asked_for(name: str) -> None:
-    over_ssh, here = {name: "10.0.0.1 22", "LANG": "C"}, Terminal.detect({})
-    there = Terminal.detect(over_ssh)
-    assert (there.remote, there.mouse, here.remote, here.mouse) == (True, False, False, True)
-    asked = Terminal.detect(over_ssh, ascii_only=False, mouse=True)
-    assert (asked.ascii_only, asked.mouse) == (False, True)
-    assert Terminal.detect({}, ascii_only=True, mouse=False).ascii_only

@@ -32,7 +32,7 @@ from tests.unit.topic_backup.backups import (
     offsets,
     overwrite,
 )
-from tests.unit.topic_backup.golden import GOLDEN, WHOLE, GoldenPartition, partitions
+from tests.unit.topic_backup.golden import GOLDEN
 from tests.unit.topic_backup.shapes import run
 
 SEGMENT_BYTES = 87
@@ -89,25 +89,6 @@ def rotated(tmp_path: Path) -> LocalFolder:
     return LocalFolder(tmp_path / "rotation")
 
 
-def offsets_of(folder: LocalFolder, number: int) -> list[int]:
-    """The offsets of the records that the folder gives back."""
-    reader = PartitionReader(folder, number, None)
-    read = [record.offset for record in reader.records()]
-    assert not reader.left_out
-    return read
-
-
-@pytest.mark.parametrize("golden", partitions(*WHOLE), ids=str)
-def test_the_indexes_say_what_the_originals_classes_read(golden: GoldenPartition) -> None:
-    part = found(golden.folder)[golden.partition]
-    read = [record.offset for record in golden.records]
-    assert part.records == len(read)
-    assert part.first_offset == (read[0] if read else None)
-    assert part.last_offset == (read[-1] if read else None)
-    assert part.segments == len(golden.segments)
-    assert part.damage == ()
-
-
 def test_without_an_index_the_figures_are_unknown(rotated: LocalFolder) -> None:
     first = PartitionReader(rotated, 0, None).segments[0].prefix
     rotated.remove(segment_index_name(first))
@@ -162,15 +143,6 @@ def test_a_damaged_segment_stays_with_all_later_ones(tmp_path: Path) -> None:
     before = prunable(folder, PruneLimits(before_offset=100))
     overwrite(topic / records_name(before[1].prefix), 1 + 8, b"\x09")
     assert prunable(folder, PruneLimits(before_offset=100)) == before[:1]
-
-
-def test_an_empty_segment_goes_with_old_ones(tmp_path: Path) -> None:
-    """A limit of 0 with a first offset above 0 leaves the original's first segment empty."""
-    topic = as_the_originals(back_up(tmp_path, run(5, 8), max_segment_bytes=0))
-    gone = prune(LocalFolder(topic), PruneLimits(before_offset=7))
-    assert [one.records for one in gone] == [0, 1, 1]
-    assert offsets_of(LocalFolder(topic), 0) == [7]
-    assert verify_files(LocalFolder(topic)).whole
 
 
 def test_an_index_that_cannot_be_read_is_said_before_anything_goes(rotated: LocalFolder) -> None:

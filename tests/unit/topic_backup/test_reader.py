@@ -5,13 +5,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.errors import BreakglassError, StorageError
+from breakglass.services.errors import BreakglassError
 from breakglass.services.model import TopicPartition
 from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder
@@ -148,19 +147,6 @@ def test_a_segment_that_is_gone_is_damage_and_the_rest_is_read(
     assert [damage.offsets for damage in reader.damages] == [f"{4 * gone}..{4 * gone + 3}"]
 
 
-class CountedFolder(LocalFolder):
-    """Counts how often a file is opened; while it is broken, none can be."""
-
-    opened = 0
-    broken = True
-
-    def open(self, name: str) -> BinaryIO:
-        self.opened += 1
-        if self.broken:
-            raise StorageError(f"{name}: the store does not answer.")
-        return super().open(name)
-
-
 @pytest.fixture
 def topic(tmp_path: Path) -> Path:
     """A hundred records in one segment."""
@@ -192,16 +178,6 @@ def copied(topic: Path, folder: RunsFolder) -> RunsFolder:
 
 def changed(content: bytes) -> bytes:
     return content[:-6] + bytes([content[-6] ^ 1]) + content[-5:]
-
-
-def test_a_file_that_did_not_change_is_read_once_but_for_what_failed(
-    topic: Path, segment: SegmentSummary
-) -> None:
-    folder = CountedFolder(topic)
-    assert "does not answer" in altered(folder, segment)
-    folder.broken = False
-    assert [altered(folder, segment) for _ in range(3)] == ["", "", ""]
-    assert folder.opened == 2
 
 
 def test_an_object_is_read_again_where_the_store_does_not_prove_it_unchanged(

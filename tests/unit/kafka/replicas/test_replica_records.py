@@ -19,8 +19,6 @@ from breakglass.services.snapshot import Broker
 from tests.kit.fake_broker import FakeBroker
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.kafka.replicas.held_log import HeldLog, tens
-from tests.unit.topic_backup.batch_bytes import batch
-from tests.unit.topic_backup.shapes import run
 
 ORDERS = TopicPartition("orders", 3)
 B2 = 2
@@ -69,14 +67,6 @@ def test_a_cut_batch_is_read_again_from_its_start_and_no_more_is_held_than_was_a
     found = [(one.base_offset, one.next_offset) for chunk in chunks for one in chunk.headers]
     assert found == [(first, first + 10) for first in range(0, 80, 10)]
     assert max(len(chunk.data) for chunk in chunks) <= max(chunk_bytes, len(log.batches[0]))
-
-
-def test_a_batch_cut_at_the_front_is_asked_by_its_size(broker: FakeBroker, sender: Sender) -> None:
-    log = HeldLog(ORDERS, [batch(run(0, 30))])
-    log.mishaps = [lambda: log.answer(0, log.batches[0][:200])]
-    log.serve(broker)
-    assert offsets(reader(sender, chunk_bytes=200), 0, 30) == [(0, 30)]
-    assert broker.received[1].message.max_bytes >= len(log.batches[0])
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 10), (60, 70), (40, 70)])
@@ -135,11 +125,3 @@ def test_a_refusal_is_an_error_of_its_kind(
     log.serve(broker)
     with pytest.raises(error):
         offsets(reader(sender), 0, 20)
-
-
-def test_older_offsets_do_not_keep_it_reading_for_ever(broker: FakeBroker, sender: Sender) -> None:
-    log = HeldLog(ORDERS, tens(0, 20))
-    log.mishaps = [lambda: log.answer(0, log.batches[0])]
-    log.serve(broker)
-    with pytest.raises(errors.MalformedMessage):
-        offsets(reader(sender), 10, 20)

@@ -64,11 +64,6 @@ class TestVersions:
             ask(connection, max_version=5)
         assert [one.version for one in broker.received] == [9, 5]
 
-    def test_an_old_broker_is_asked_by_the_oldest_version(self, broker: FakeBroker) -> None:
-        broker.version_errors.append(35)
-        with closing(connect(broker)) as connection:
-            assert ask(connection).cluster_id == "here"
-
 
 SIZES = {f"a frame of {size} bytes": Raw(struct.pack(">i", size)) for size in (-1, 0, 3, 2**28 + 1)}
 
@@ -203,22 +198,6 @@ def test_other_addresses_are_asked_for_only_where_no_server_answers_at_once(
     with pytest.raises(errors.ConnectFailed) as caught:
         first_to_answer((dead,), plain, ample(), lambda: [dead, dead._replace(host="localhost")])
     assert "any of 1 other" in str(caught.value)
-
-
-@pytest.mark.usefixtures("short_head_start")
-def test_of_two_that_answer_at_the_same_moment_one_is_closed(brokers: list[FakeBroker]) -> None:
-    both = threading.Barrier(2)
-
-    def together(server: Endpoint, deadline: Deadline) -> BrokerConnection:
-        connection = plain(server, deadline)
-        both.wait(DEADLINE_SECONDS)
-        return connection
-
-    for _ in range(5):
-        _, connection = first_to_answer([broker.endpoint for broker in brokers], together, ample())
-        wait_until(lambda: sum(broker.open for broker in brokers) == 1, "the loser to be closed")
-        connection.close()
-        wait_until(lambda: sum(broker.open for broker in brokers) == 0, "both to be closed")
 
 
 @pytest.fixture

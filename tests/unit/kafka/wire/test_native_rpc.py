@@ -124,13 +124,6 @@ class TestFinding:
         assert (found.log_info, found.designates) == (None, False)
         assert "CLUSTER_ACTION on CLUSTER" in found.summary
 
-    def test_another_key_is_asked_if_given(self, broker: FakeBroker, sender: Sender) -> None:
-        elects(broker, 2)
-        offer(broker, LogInfoSchema.MERGED, key=120)
-        found = self.find(sender, "120")
-        assert found.log_info is not None
-        assert (found.log_info.api_key, found.log_info.form) == (120, LogInfoSchema.MERGED)
-
 
 class TestEachBroker:
     """The one that was asked first offers all."""
@@ -145,12 +138,6 @@ class TestEachBroker:
         if elections == 2:
             offer(broker, LogInfoSchema.KIP)
         assert log_info_on(sender, ANY_BROKER, self.NATIVE, ample()) is None
-
-    def test_one_that_has_both_is_asked_by_them(self, broker: FakeBroker, sender: Sender) -> None:
-        elects(broker, 3)
-        offer(broker, LogInfoSchema.KIP)
-        found = log_info_on(sender, ANY_BROKER, self.NATIVE, ample())
-        assert found is self.NATIVE.log_info
 
 
 class TestReading:

@@ -15,7 +15,6 @@ from breakglass.services.errors import (
     LogTruncated,
     TimedOut,
     TopicRecreated,
-    UnsupportedByCluster,
 )
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.pipeline.batches.converting import chunks_of
@@ -78,14 +77,6 @@ def test_a_topic_is_asked_for_by_its_id_and_of_older_brokers_by_name(
     assert (topic.topic_id if newest == 13 else topic.topic) in (TOPIC_ID, "orders")
     assert requests[0].message.isolation_level == READ_COMMITTED
     assert [one for _, one, _ in log.asked] == [-1, epoch, epoch]
-
-
-def test_brokers_before_kafka_0_11_are_named(
-    cluster: FakeCluster, log: FakeLog, read: Read
-) -> None:
-    cluster.brokers[1].serve(FetchRequest, log.answer, (0, 3))
-    with pytest.raises(UnsupportedByCluster):
-        read(0, 10)
 
 
 def test_a_batch_larger_than_a_fetch_is_asked_for_with_its_size(log: FakeLog, read: Read) -> None:

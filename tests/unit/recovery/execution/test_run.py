@@ -1,7 +1,6 @@
 """Recoveries against fake brokers whose mishaps real ones are too slow for."""
 
 import errno
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
@@ -55,12 +54,6 @@ def well(request: Any, answer: Any) -> Any:
 def fence(bench: Bench, broker: int) -> Any:
     """An act: *broker* is fenced before the controller looks."""
     return after(lambda: bench.cluster.story.fenced.add(broker))
-
-
-def asked_so_far(bench: Bench) -> Counter[int]:
-    """How many requests of each api key have come to brokers."""
-    brokers = bench.cluster.brokers.values()
-    return Counter(received.api_key for broker in brokers for received in broker.received)
 
 
 def asks_leader(request: Any, wanted: ElectionTarget) -> bool:
@@ -347,6 +340,11 @@ class TestStopping:
         assert (first.result, first.order_restored) == (RecoveryResult.ELECTED, True)
         assert {outcome.result for outcome in rest} == {RecoveryResult.NOT_ATTEMPTED}
         assert bench.controller.steps == ["reorder", "elect", "reorder"]
+
+    def test_before_the_first_batch_nothing_is_sent(self, bench: Bench) -> None:
+        bench.stop = lambda: True
+        assert bench.results(bench.offline(count=2)) == [RecoveryResult.NOT_ATTEMPTED] * 2
+        assert bench.controller.steps == []
 
 
 class TestPuttingTheOrderBack:

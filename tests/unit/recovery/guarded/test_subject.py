@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from breakglass.services.model import PartitionEvidence, Unknown
+from breakglass.services.model import PartitionEvidence
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import (
@@ -26,9 +26,7 @@ from breakglass.services.recovery.plan.check import CheckStatus
 from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.guarded.conftest import UNHURRIED, Session
 from tests.unit.recovery.plans import (
-    BOMB,
     CLUSTER,
-    FORK,
     GONE,
     INTERNAL,
     LOSS,
@@ -55,18 +53,6 @@ def test_the_recommended_replica_of_each_is_elected_internal_topics_first() -> N
     assert [priced.target.designee for priced in found.wanted] == [1, 2, 1]
 
 
-def test_what_only_the_operator_can_decide_is_left_with_the_reason() -> None:
-    found = about(FORK, BOMB, SAFE)
-    assert named(priced.partition for priced in found.wanted) == ["orders-1"]
-    reasons = {str(left.partition): left.reason.partition(": ")[0] for left in found.left}
-    assert reasons == {"orders-5": "FORK decide", "orders-8": "BOMB stop b4 NOW"}
-
-
-def test_what_is_online_or_unread_is_left() -> None:
-    found = subject_of(CLUSTER, [SAFE.partition], [])
-    assert (found.wanted, [left.partition for left in found.left]) == ((), [SAFE.partition])
-
-
 def test_r08_a_ranking_that_was_worked_out_before_says_what_is_unproven() -> None:
     ranking = rank(UNPROVEN)
     assert ranking.unproven
@@ -76,12 +62,6 @@ def test_r08_a_ranking_that_was_worked_out_before_says_what_is_unproven() -> Non
 def test_a_start_that_would_spare_an_election_is_known() -> None:
     found = about(WAITING, SAFE)
     assert found.spared == {WAITING.partition: "start b5"}
-
-
-def test_a_size_that_is_not_told_is_unknown_and_the_records_are_still_counted() -> None:
-    size = rescue_size([frozen(LOSS, 1)])
-    assert (size.partitions, size.records) == (1, 50)
-    assert isinstance(size.size, Unknown)
 
 
 def test_nothing_is_saved_where_nothing_is_cut_off() -> None:

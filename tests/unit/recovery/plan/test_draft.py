@@ -117,14 +117,6 @@ def test_renewing_leaves_out_what_is_online_gone_or_no_longer_recommended() -> N
     ]
 
 
-def test_what_was_left_out_stays_out_when_a_plan_is_renewed() -> None:
-    plan = exclude(planned(SAFE, LOSS), SAFE.partition, "its owner decides")
-    after = renew(plan, present(plan, LONGER, LOSS))
-    assert list(after.leaders) == [LOSS.partition]
-    assert after.records[SAFE.partition].left_out == "its owner decides"
-    assert after.records[SAFE.partition].evidence == LONGER
-
-
 @pytest.fixture
 def plan_file(tmp_path: Path) -> Path:
     path = tmp_path / "plan.json"

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.judgement.assessment import refusal
-from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.document import ChosenBy, Plan
 from breakglass.services.recovery.plan.edit import (
     BY_HAND,
@@ -27,16 +26,11 @@ from breakglass.services.recovery.plan.edit_form import (
     read_back,
     render_form,
 )
-from breakglass.services.recovery.plan.make import make_plan
 from tests.kit.plans import add_note
-from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import (
-    CLUSTER,
     EVERY_KIND,
     FORK,
-    GONE,
     LOSS,
-    MADE_AT_MS,
     SAFE,
     planned,
 )
@@ -84,12 +78,6 @@ def test_leaders_reasons_and_notes_are_edited_and_lines_deleted_or_moved() -> No
     reasons = [after.records[one.partition].left_out for one in (SAFE, LOSS, FORK)]
     assert reasons == [BY_HAND, "its owner decides", ""]
     assert notes_of(after) == ("ask grace", "[bold]\x1b[31m")
-
-
-@given(partitions())
-def test_any_plan_that_is_not_edited_comes_back_as_itself(evidence: PartitionEvidence) -> None:
-    plan = make_plan([assess(evidence, GONE)], CLUSTER, MADE_AT_MS)
-    assert read_back(render_form(plan), plan) is plan
 
 
 @given(st.data())
@@ -152,13 +140,6 @@ def test_each_fault_is_named_with_its_line(fault: str) -> None:
         assert word in problem.what
         line = text.splitlines()[problem.line - 1]
         assert line[problem.column - 1 :].strip(), "it points at something"
-
-
-def test_what_stands_twice_names_the_line_where_it_stands_first() -> None:
-    text = form(lambda it: it["partitions"].append(dict(it["partitions"][0])))
-    (said,) = wrong(text)
-    first = next(n for n, one in enumerate(text.splitlines(), 1) if '"topic"' in one)
-    assert said.endswith(f"orders-1 stands twice, first on line {first - 1}")
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_the_text() -> None:

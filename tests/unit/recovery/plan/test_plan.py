@@ -12,7 +12,6 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.plan.document import Approval, Plan
 from breakglass.services.recovery.plan.draft import PlanHistory
 from breakglass.services.recovery.plan.edit import (
-    NOTE_LENGTH,
     approve,
     exclude,
     least_loss,
@@ -21,7 +20,6 @@ from breakglass.services.recovery.plan.edit import (
 )
 from breakglass.services.recovery.plan.make import (
     as_recommended,
-    departs,
 )
 from breakglass.services.recovery.plan.partition_file import (
     Election,
@@ -32,7 +30,6 @@ from breakglass.services.recovery.plan.partition_file import (
 )
 from tests.kit.plans import add_note
 from tests.unit.recovery.plans import (
-    FORK,
     HALF_READ,
     LOSS,
     SAFE,
@@ -127,29 +124,6 @@ def test_undo_and_redo_lead_through_every_plan_that_ever_was(names: list[str]) -
         assert (history.last is None, history.next is None) == (place == 0, place == len(model) - 1)
 
 
-def test_an_approval_is_no_step_that_undo_takes_back() -> None:
-    before = planned(SAFE, LOSS)
-    edited = set_leader(before, LOSS.partition, 2)
-    history = PlanHistory.of(before).edited(edited, "b2")
-    approved = history.amended(approve(edited, "ada", 5))
-    assert [approval.by for approval in approved.present.approvals] == ["ada"]
-    assert approved.undo().present == before
-    assert [approval.by for approval in approved.undo().redo().present.approvals] == ["ada"]
-
-
-@pytest.mark.parametrize(
-    ("note", "message"),
-    [
-        ("  ", "A note has no words"),
-        ("x" * (NOTE_LENGTH + 1), "A note has 1,001 characters and may have 1,000"),
-        ("half \ud800", "A note has half a character"),
-    ],
-)
-def test_what_is_no_note_is_refused(note: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        add_note(planned(SAFE), note)
-
-
 @pytest.mark.parametrize("again", ["ada", "Ada", " ADA ", "\uff41\uff44\uff41"])
 def test_one_person_counts_once_however_the_name_is_written(again: str) -> None:
     plan = approve(planned(SAFE), "ada", 5)
@@ -168,17 +142,6 @@ def test_a_file_that_names_a_person_twice_counts_her_once() -> None:
 def test_a_name_is_one_that_can_be_read(name: str) -> None:
     with pytest.raises(UsageError):
         approve(planned(SAFE), name, 5)
-
-
-def left(plan: Plan) -> dict[str, str]:
-    return {str(record.partition): record.left_out for record in plan.left_out}
-
-
-def test_an_election_by_hand_of_what_nobody_recommends_is_a_departure() -> None:
-    plan = set_leader(planned(SAFE, FORK), FORK.partition, 1)
-    assert departs(plan, plan.records[FORK.partition])
-    assert left(as_recommended(plan)).keys() == {"orders-5"}
-    assert left(as_recommended(plan))["orders-5"].startswith("history fork")
 
 
 def test_groups_are_proquints_of_the_first_48_bits() -> None:

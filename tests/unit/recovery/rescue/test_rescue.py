@@ -165,6 +165,15 @@ class TestWhatIsSaved:
         assert segment.gaps == (Gap(45, 100, GapReason.NOT_TAKEN),)
         assert segment.epochs == (EpochStart(0, 10), EpochStart(1, 100))
 
+    def test_every_losing_replica_has_a_backup_of_its_own(self, bench: Bench) -> None:
+        bench.hold(2, b2_holds())
+        bench.hold(3, HeldLog(ORDERS, batches(0, 100, 0) + batches(100, 120, 3)))
+        evidence = offline(
+            log(1, (0, 100), (4, 125)), log(2, (0, 100), (1, 150)), log(3, (0, 100), (3, 120))
+        )
+        result = bench.one(evidence)
+        assert {saved.broker: len(records_in(saved)) for saved in result.saved} == {2: 50, 3: 20}
+
     def test_transactions_keep_their_state(self, bench: Bench) -> None:
         tail = [
             transactional(run(100, 110)),

@@ -63,14 +63,6 @@ def test_each_partition_ends_with_leader_epoch_rung_price_and_what_was_rescued(
     assert lost.order_kept
 
 
-def test_a_reset_of_offsets_cannot_be_resumed_and_cost_nothing(tmp_path: Path) -> None:
-    brief = account_of(journals.group_reset(tmp_path)).brief
-    assert brief.what == "group offsets of 1 partition"
-    assert (brief.counts, str(brief.stake)) == ({"moved": 1}, "-")
-    assert not brief.resumable
-    assert not brief.checkable
-
-
 def test_an_order_that_was_written_and_not_put_back_is_told_until_it_is(tmp_path: Path) -> None:
     with Journal.open(CLUSTER, tmp_path) as journal:
         plan(journal, {ORDERS[0]: "0"})
