@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.backup_watch import job as jobs
-from breakglass.services.backup_watch.job import FORGET_MS, SILENT_MS, Life, announced, read_jobs
+from breakglass.services.backup_watch.job import Life, announced, read_jobs
 from breakglass.services.backup_watch.location import (
     ABSENT,
     NO_MANIFEST,
@@ -284,22 +284,6 @@ def test_a_job_whose_process_was_killed_is_dead_and_forgotten_when_it_is_done_ag
         assert seen.path in [job.path for job in read_jobs(now_ms(), tmp_path)]
     with announced("backup", "/b", tmp_path):
         assert seen.path not in [job.path for job in read_jobs(now_ms(), tmp_path)]
-
-
-def test_a_job_of_another_machine_is_judged_by_its_age(tmp_path: Path) -> None:
-    with announced("backup", "/b", tmp_path):
-        (seen,) = read_jobs(now_ms(), tmp_path)
-        said = json.loads(seen.path.read_text())
-    away = seen.path.with_name("77-far.json")
-    away.write_text(json.dumps(said | {"host": "elsewhere"}))
-    assert read_jobs(said["told_at_ms"] + 1_000, tmp_path)[0].life is Life.RUNNING
-    assert read_jobs(said["told_at_ms"] + SILENT_MS + 1, tmp_path)[0].life is Life.SILENT
-    old = seen.path.with_name("1-a.json")
-    old.write_text(json.dumps(said | {"url": "/x", "told_at_ms": now_ms() - FORGET_MS - 1}))
-    with announced("backup", "/b", tmp_path):
-        assert not old.exists(), "what died long ago is forgotten"
-        later = read_jobs(now_ms() + SILENT_MS + 5_000, tmp_path)
-        assert {one.life for one in later} == {Life.SILENT}
 
 
 @pytest.mark.parametrize(

@@ -14,31 +14,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_kafka_s_dotted_keys_are_written_as_they_are(folder: Path) -> None:
-    (folder / "profiles.toml").write_text(
-        """
-        [prod]
-        bootstrap.servers = ["b1:9092", "b2:9092"]
-        ssl.key.password = "x"
-        request.timeout.ms = 5000
-        sasl.oauthbearer.header.urlencode = true
-        command-config = "prod.properties"
-        [prod.broker-address]
-        1 = "localhost:19092"
-        """
-    )
-    profile = load_profile("prod", folder)
-    assert {key: entry.value.reveal() for key, entry in profile.properties.items()} == {
-        "bootstrap.servers": "b1:9092,b2:9092",
-        "ssl.key.password": "x",
-        "request.timeout.ms": "5000",
-        "sasl.oauthbearer.header.urlencode": "true",
-    }
-    assert profile.command_config == folder / "prod.properties"
-    assert profile.broker_addresses == {"1": "localhost:19092"}
-    assert profile.origin == "profile prod in profiles.toml"
-
-
 def test_a_profile_that_is_unknown_a_path_or_in_two_files_is_refused(folder: Path) -> None:
     with pytest.raises(BadConnectionSettings, match=r"profiles\.toml"):
         load_profile("prod", folder)

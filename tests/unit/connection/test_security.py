@@ -21,7 +21,6 @@ from breakglass.services.connection.security import (
     ClientSecurity,
     SaslExchange,
     confluent_config,
-    reached_by_librdkafka,
 )
 from breakglass.services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
 from breakglass.services.connection.tls import TlsSettings
@@ -168,18 +167,3 @@ def test_confluent_kafka_asks_us_for_tokens() -> None:
     assert token.count(".") == 2
     assert expires_at > 0
     assert (principal, extensions) == ("ops", {"team": "sre"})
-
-
-@pytest.mark.parametrize(
-    ("connection", "reached"),
-    [
-        (settings(), True),
-        (settings(password_login("PLAIN")), True),
-        (settings(KERBEROS), False),
-        (settings(listener="vpn"), False),
-        (settings(broker_addresses={1: Endpoint("localhost", 19092)}), False),
-    ],
-    ids=["plain", "login", "Kerberos", "listener", "addresses"],
-)
-def test_what_it_cannot_reach_is_relayed(connection: ConnectionSettings, *, reached: bool) -> None:
-    assert reached_by_librdkafka(connection) is reached

@@ -17,7 +17,6 @@ from breakglass.console.commands import (
     Deferred,
     new_app,
 )
-from breakglass.console.help import HelpedCommand, HelpedGroup
 from scripts import cli_reference
 from tests.kit.program import breakglass
 
@@ -134,32 +133,3 @@ def test_an_older_name_of_an_option_is_read_and_not_shown() -> None:
         assert by_older == by_shown
         printed = context.get_help()
         assert (f"{shown} " in printed, f"{older} " in printed) == (True, False), (command, older)
-
-
-@pytest.mark.parametrize(
-    ("words", "are_now"),
-    [
-        ("triage --recovery-duration-ms 5000", "triage --within 5000ms"),
-        ("recover p.json --recovery-duration-ms=5000", "recover --plan p.json --within 5000ms"),
-        ("checkpoint finish 1 --drain 5", "checkpoint finish 1 --within 5s"),
-        ("ksql submit S --timeout 2m", "ksql submit S --within 2m"),
-        ("recover --write --dry-run p.json", "recover --plan p.json"),
-        ("backup prune --write --dry-run", "backup prune"),
-        ("backup restore --write --dry-run", "backup restore --write --dry-run"),
-        ("rescue --plan p.json", "rescue p.json"),
-        ("can-start --source log:A --from log:B", "can-start log:A log:B"),
-        ("after groups rollback --journal J", "after groups rollback J"),
-        ("ksql restore --from F", "ksql restore F"),
-    ],
-)
-def test_what_was_typed_before_is_read_as_what_is_typed_now(words: str, are_now: str) -> None:
-    path = next(
-        known
-        for known in sorted(CONTEXTS, key=len, reverse=True)
-        if known and words.startswith(known)
-    )
-    context = CONTEXTS[path]
-    assert isinstance(context.command, HelpedCommand | HelpedGroup)
-    context.resilient_parsing = False
-    found = context.command.rewritten(context, words.removeprefix(path).split())
-    assert found == are_now.removeprefix(path).split()

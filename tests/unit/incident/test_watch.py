@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from kafka.protocol.admin import (
-    DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
     ListGroupsRequest,
 )
@@ -16,7 +15,6 @@ from breakglass.services import patience
 from breakglass.services.errors import WrongCluster
 from breakglass.services.incident import changes, watch
 from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.judgement.assessment import Verdict
 from tests.kit.clock import Clock
@@ -73,22 +71,6 @@ def test_many_are_read_in_goes_internal_topics_first_and_groups_once(
     assert [incident.judged for incident in watched.told()] == [0, 1, 3, 3, 5, 5, 5]
     assert len(cluster.brokers[1].requests(ListGroupsRequest)) == 1
     assert asked(cluster)[0] == OFFSETS
-
-
-def test_what_takes_too_long_is_left_to_the_next_reading(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(changes, "FIRST_GO", 1)
-    monkeypatch.setattr(changes, "GO", 1)
-    clock = Clock()
-    watched = session(clock=clock)
-    judged = []
-    for _ in range(5):
-        for told in watched.watch.read(watched.incident):
-            clock.advance(watch.READING_SECONDS)
-            watched.incident = told
-        judged.append(told.judged)
-    assert judged == [1, 2, 3, 4, 4]
 
 
 def test_while_nothing_changes_no_replica_is_read_and_rows_are_the_same(
@@ -212,23 +194,3 @@ def test_a_reading_that_waits_ends_without_an_error_when_the_watch_is_closed(
     assert not reading.is_alive()
     assert [incident.judged for incident in told] in ([[]] if again else ([0], [0, 4]))
     assert list(watched.watch.read()) == []
-
-
-def test_rows_that_are_judged_again_are_left_at_once_when_the_watch_is_closed(
-    cluster: FakeCluster, watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = watched.read()
-    again: list[IncidentRow] = []
-
-    def judged_once(row: IncidentRow, *_: object) -> IncidentRow:
-        again.append(row)
-        watched.close()
-        return row
-
-    monkeypatch.setattr(watch, "judged_again", judged_once)
-    cluster.story.quorum_leader = -1
-    assert list(watched.watch.read(before)) == []
-    assert len(again) == 1
-    asked_before = len(cluster.brokers[1].requests(DescribeQuorumRequest))
-    assert list(watched.watch.read()) == []
-    assert len(cluster.brokers[1].requests(DescribeQuorumRequest)) == asked_before
