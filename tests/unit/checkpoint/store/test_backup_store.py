@@ -419,6 +419,3 @@ def test_a_copy_of_which_no_machine_is_known_is_anybodys(store: BackupStore) -> 
     files.remove([name])
     assert files.create(name, replace(begun, machine=None))
     on(THERE, store).copies.begin_again(ONE, POSITION)
-
-
-# --- damage
