@@ -50,13 +50,6 @@ def test_sums_that_do_not_add_up_end_with_1(user_folders: Path, tmp_path: Path) 
     assert document(code=1)["adds_up"] is False
 
 
-def test_a_restore_from_elsewhere_can_be_named(journal: Path, tmp_path: Path) -> None:
-    saved = tmp_path / "rescue" / f"cluster-{incidents.CLUSTER}" / "20231114T221320.000000Z"
-    elsewhere = incidents.put_back(tmp_path / "theirs", saved / "b2" / "ledger")
-    assert document(journal)["sums"]["put back"]["records"] == 0
-    assert document(journal, "--put-back", elsewhere)["sums"]["put back"]["records"] == 10
-
-
 def test_what_is_not_there_given_twice_or_of_another_plan_is_refused_and_hostile_text_inert(
     user_folders: Path, tmp_path: Path
 ) -> None:
@@ -71,13 +64,6 @@ def test_what_is_not_there_given_twice_or_of_another_plan_is_refused_and_hostile
     for path in (state_folder() / "journal").glob("*/*.jsonl"):
         path.write_text("{}\n")
     assert "elected from here" not in run(code=2).err, "what was done is not known"
-
-
-def test_a_journal_under_way_can_be_looked_at(user_folders: Path) -> None:
-    with incidents.begun(state_folder(), incidents.SAFE) as journal:
-        found = document(journal.path)
-    assert isinstance(journal, Journal)
-    assert (found["result"], found["sums"]["waiting"]["records"]) == ("running", 40)
 
 
 def test_of_several_clusters_the_one_that_is_meant_has_to_be_known(

@@ -75,36 +75,6 @@ def test_s45_every_jar_of_the_lab_is_pinned() -> None:
         assert found <= module.pinned_jars()
 
 
-def java_of(folder: Path, says: str) -> Path:
-    """A ``java`` that only knows its version."""
-    program = folder / "bin" / "java"
-    program.parent.mkdir(parents=True)
-    program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
-    program.chmod(0o755)
-    return program
-
-
-@pytest.mark.parametrize(
-    ("at_home", "taken"),
-    [
-        ('openjdk version "21.0.1" 2025-01-01', "home"),
-        ('java version "1.8.0_292"', "path"),
-        ('openjdk version "25" 2025-09-16 LTS', "home"),
-        ("command not found", "path"),
-    ],
-)
-def test_java_home_is_asked_first_then_path_and_those_that_are_too_old_are_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_home: str, taken: str
-) -> None:
-    found = {
-        "home": java_of(tmp_path / "home", at_home),
-        "path": java_of(tmp_path / "path", 'openjdk version "17.0.1"'),
-    }
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PATH", str(found["path"].parent))
-    assert find_java() == found[taken]
-
-
 def test_without_any_java_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))

@@ -114,15 +114,6 @@ def test_what_kafka_backup_cannot_read_has_no_folder_to_replace(
     require_replaceable(LocalStore(root), StoredForm())
 
 
-def test_the_newest_generation_is_found_by_number(tmp_path: Path) -> None:
-    assert latest(LocalStore(tmp_path / "none"), "orders") == Generation("orders")
-    for name in ("orders", "orders~2", "orders~10", "orders2~99", "orders~x"):
-        (tmp_path / name).mkdir()
-    newest = latest(LocalStore(tmp_path), "orders")
-    assert newest == Generation("orders", 10)
-    assert following(newest, None).name == "orders~11"
-
-
 def report(**of_partition: object) -> BackupReport:
     partition = PartitionReport(TopicPartition("orders", 0), 0, 10)
     for name, value in of_partition.items():

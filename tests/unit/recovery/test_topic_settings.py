@@ -55,11 +55,6 @@ def left(journal: Journal) -> tuple[SettingChange, ...]:
     return owed(read(journal.path))
 
 
-def test_what_was_announced_may_have_been_written(journal: Journal) -> None:
-    request(journal, FREEZE_ELECTIONS, FEED, NEWS)
-    assert left(journal) == (FEED, NEWS)
-
-
 @pytest.mark.parametrize("step", [FREEZE_ELECTIONS, FORGET_LEADERS])
 def test_what_failed_was_not_written_and_what_is_unknown_may_have_been(
     journal: Journal, step: str

@@ -260,15 +260,6 @@ def test_b19_bytes_that_no_commit_has_are_named(topic: Path) -> None:
     assert list(status.uncommitted) == found.uncommitted
 
 
-def test_status_names_the_segment_and_its_offsets(topic: Path) -> None:
-    (topic / records_name(segments(topic)[1])).unlink()
-    result = CliRunner().invoke(app, ["list", "--store", str(topic.parent), "--json"])
-    (part,) = json.loads(result.stdout)["topics"][0]["partitions"]
-    assert result.exit_code == 1
-    assert "offsets 4..7" in part["damage"][0]
-    assert (part["first_offset"], part["records"]) == (0, 16)
-
-
 def test_a_restore_names_the_offsets_it_refuses_and_takes_them_when_they_are_accepted(
     topic: Path,
 ) -> None:

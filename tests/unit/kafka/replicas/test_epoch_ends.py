@@ -1,7 +1,5 @@
 """The search through a leader epoch cache, against a model of Kafka's own."""
 
-import math
-
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
@@ -64,21 +62,6 @@ class TestAgainstTheModel:
             walk.start_at(replica.start)
         assert walk.history.ranges == replica.ranges
         assert walk.history.complete_from <= replica.start or replica.ranges == ()
-
-    @given(replicas(), st.one_of(st.none(), st.integers(-1, LARGEST_EPOCH)))
-    def test_the_questions_are_a_search_and_one_for_each_epoch(
-        self, case: tuple[ModelReplica, int], hint: int | None
-    ) -> None:
-        replica, current = case
-        questions = walked(EpochWalk(replica.end, current, hint), replica)
-        # Questions of a binary search for the last epoch: one, then one for each halving.
-        assert (
-            questions
-            <= (2 + math.ceil(math.log2(max(current, hint or 0) + 2))) + len(replica.cache) + 1
-        )
-        if replica.ranges:
-            walk = EpochWalk(replica.end, current, replica.newest_epoch)
-            assert walked(walk, replica) <= len(replica.cache) + 1, "the hint saves the search"
 
     @given(replicas(), st.integers(1, 6))
     def test_what_it_knows_halfway_is_true(

@@ -19,12 +19,9 @@ from breakglass.services.kafka.replicas.list_offsets import (
 )
 from breakglass.services.model import TopicPartition, known
 from breakglass.services.pipeline.source import WantedTopics, read_sources
-from breakglass.services.recovery.execution.confirm import Observer, seen_in
+from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
-    PartitionOutcome,
-    RecoveryResult,
-    Rung,
 )
 from breakglass.services.recovery.group_standing import LeaderLog, read_leader_logs
 from tests.kit.deadlines import ample
@@ -99,12 +96,3 @@ def test_what_needs_all_of_them_raises_the_error(cluster: FakeCluster, client: R
     with pytest.raises(Unreachable):
         Logs(client, states).high_watermarks(ample())
     assert Logs(client, states[:1]).high_watermarks(ample()) == {LED: 40}
-
-
-def test_the_rung_of_the_other_partitions_is_seen(cluster: FakeCluster, client: ReadClient) -> None:
-    waiting = [
-        PartitionOutcome(one, RecoveryResult.ELECTED, "", one.designee, 6, Rung.SERVING)
-        for one in (target(HUNG, 2), target(LED, 1))
-    ]
-    seen = seen_in(Observer(client), waiting, cluster.story.states, ample())
-    assert {partition: outcome.rung for partition, outcome in seen.items()} == {LED: Rung.READABLE}

@@ -174,19 +174,7 @@ def test_records_of_aborted_transactions_are_left_out_and_of_committed_ones_kept
     assert converted(data, aborted=[(0, 7)]) == kept
 
 
-def test_batches_outside_of_the_range_are_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_columns_alone(monkeypatch)
-    damaged = batch(run(0, 3))[:-1] + b"\x01"
-    later = batch(run(7, 9))[:-1] + b"\x01"
-    found = chunks_of(fetched(damaged + batch(run(3, 7)) + later), 4, 7)
-    assert flat(list(found))[1] == [4, 5, 6]
-
-
 class TestLeftToTheDecoderOfSingleRecords:
-    def test_times_that_take_more_than_56_bits_are_kept(self) -> None:
-        records = [plain(0), plain(1)._replace(timestamp=2**63 - 1), plain(2)._replace(timestamp=5)]
-        assert converted(batch(records)) == b"".join(map(encode, records))
-
     def test_a_flipped_bit_is_told_by_the_crc(self) -> None:
         for at in range(17, len(batch(run(0, 3)))):
             data = bytearray(batch(run(0, 3)) * 2)
@@ -200,18 +188,6 @@ class TestLeftToTheDecoderOfSingleRecords:
         older = message_set if codec is Compression.NONE else partial(wrapped, compression=within)
         data = batch(run(0, 3)) + older(run(3, 6), magic=1) + batch(run(6, 9), compression=codec)
         assert converted(data) == b"".join(map(encode, run(0, 9)))
-
-    def test_a_transaction_around_older_messages_is_told_apart_from_them(self) -> None:
-        """As of a topic whose message format was set back for some time."""
-        owner = {"flags": TRANSACTIONAL, "producer": (7, 0, 0)}
-        data = b"".join(
-            [
-                batch(run(0, 2), **owner),  # type: ignore[arg-type]
-                message_set(run(2, 4), 1),
-                batch(run(4, 6), **owner),  # type: ignore[arg-type]
-            ]
-        )
-        assert converted(data, aborted=[(0, 7)]) == b"".join(map(encode, run(2, 4)))
 
     def test_records_without_a_timestamp_have_none(self) -> None:
         (chunk,) = chunks_of(fetched(message_set(run(5, 7), 0)), *ALL)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -16,19 +15,16 @@ from breakglass.services.errors import (
     LogTruncated,
     TimedOut,
     TopicRecreated,
-    UnsupportedByCluster,
 )
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.pipeline.batches.converting import chunks_of
 from breakglass.services.pipeline.batches.reader import BatchReader
 from breakglass.services.pipeline.committed_log import READ_COMMITTED
-from tests.kit.fake_broker import HangUp
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import TOPIC_ID
 from tests.unit.pipeline.batches.fake_log import ORDERS, TEN, FakeLog, Partition, led_by
 
 OUT_OF_RANGE, NOT_LEADER, NOT_ALLOWED, STORAGE_ERROR, UNKNOWN_TOPIC_ID = 1, 6, 29, 56, 100
-FENCED_EPOCH = 74
 
 
 @pytest.fixture
@@ -69,11 +65,6 @@ def test_each_request_begins_behind_the_last_whole_batch_and_names_its_epoch(
     assert [(at, epoch) for at, epoch, _ in log.asked] == [(0, -1), (20, 5), (40, 5)]
 
 
-def test_a_range_begins_and_ends_within_batches(log: FakeLog, read: Read) -> None:
-    assert read(13, 27) == list(range(13, 27))
-    assert [at for at, _, _ in log.asked] == [13, 20]
-
-
 @pytest.mark.parametrize(("newest", "epoch"), [(13, 5), (12, 5), (11, -1), (4, -1)])
 def test_a_topic_is_asked_for_by_its_id_and_of_older_brokers_by_name(
     cluster: FakeCluster, log: FakeLog, read: Read, newest: int, epoch: int
@@ -86,14 +77,6 @@ def test_a_topic_is_asked_for_by_its_id_and_of_older_brokers_by_name(
     assert (topic.topic_id if newest == 13 else topic.topic) in (TOPIC_ID, "orders")
     assert requests[0].message.isolation_level == READ_COMMITTED
     assert [one for _, one, _ in log.asked] == [-1, epoch, epoch]
-
-
-def test_brokers_before_kafka_0_11_are_named(
-    cluster: FakeCluster, log: FakeLog, read: Read
-) -> None:
-    cluster.brokers[1].serve(FetchRequest, log.answer, (0, 3))
-    with pytest.raises(UnsupportedByCluster):
-        read(0, 10)
 
 
 def test_a_batch_larger_than_a_fetch_is_asked_for_with_its_size(log: FakeLog, read: Read) -> None:
@@ -114,32 +97,6 @@ def test_another_leader_is_asked_from_where_the_first_one_ended(
     assert read(0, 50) == list(range(50))
     asked = [received.message for received in cluster.brokers[2].received if received.api_key == 1]
     assert [one.topics[0].partitions[0].fetch_offset for one in asked] == [20, 30, 40]
-
-
-def test_a_broker_that_does_not_lead_any_more_can_tell_it_by_the_epoch(
-    cluster: FakeCluster, log: FakeLog, read: Read
-) -> None:
-    log.first = [{"error_code": FENCED_EPOCH}]
-    assert read(0, 20) == list(range(20))
-    requests = [
-        received.message for received in cluster.brokers[1].received if received.api_key == 1
-    ]
-    asked = [request.topics[0].partitions[0].current_leader_epoch for request in requests]
-    assert asked == [4, 5, 5]
-
-
-def test_a_connection_that_breaks_is_opened_again(
-    cluster: FakeCluster, log: FakeLog, read: Read
-) -> None:
-    broken = [HangUp()]
-
-    def once(request: Any) -> Any:
-        if broken:
-            raise broken.pop()
-        return log.answer(request)
-
-    cluster.brokers[1].serve(FetchRequest, once)
-    assert read(0, 50) == list(range(50))
 
 
 @pytest.mark.parametrize(
@@ -173,21 +130,6 @@ def test_what_does_not_pass_is_told_in_time(
     cluster.brokers[1].serve(FetchRequest, always)
     with pytest.raises(TimedOut):
         read(3, 50, seconds=0.3)
-
-
-def test_a_throttled_reader_is_silent_for_as_long_as_it_is_told(
-    cluster: FakeCluster, log: FakeLog, read: Read
-) -> None:
-    def throttled(request: Any) -> Any:
-        answer = log.answer(request)
-        answer.throttle_time_ms = 300
-        return answer
-
-    cluster.brokers[1].serve(FetchRequest, throttled)
-    assert read(0, 30) == list(range(30))
-    at = [received.at for received in cluster.brokers[1].received if received.api_key == 1]
-    assert len(at) == 3
-    assert min(after - before for before, after in pairwise(at)) >= 0.29
 
 
 @pytest.mark.parametrize(

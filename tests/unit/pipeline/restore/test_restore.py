@@ -218,17 +218,6 @@ def test_a_group_goes_on_at_the_first_record_from_its_offset_on(
     assert OffsetMap([], stored).new_of(old) == 0, "nothing was restored"
 
 
-def test_new_offsets_lead_back(stored: list[StoredSegment]) -> None:
-    news = np.array([3, 10, 11, 12, 13, 14, 15, 16, 40])
-    olds = OffsetMap(RUNS, stored).old_of(news)
-    assert olds.tolist() == [-1, 0, 1, 4, -1, 5, 9, -1, -1]
-
-
-def test_only_what_was_to_be_restored_is_expected(stored: list[StoredSegment]) -> None:
-    expected = OffsetMap(RUNS, stored, ((0, 2), (5, 9))).expected(1, 100)
-    assert [int(offset) for run in expected for offset in run.offsets] == [1, 5]
-
-
 class Counted:
     """A topic that takes every record, and counts transactions."""
 

@@ -171,13 +171,6 @@ def test_r28_the_marker_of_kip_890_has_the_epoch_of_the_decision() -> None:
     assert end(state(PREPARE_COMMIT, epoch=3)) == EndMarker(7, 3, 5, commit=True)
 
 
-def test_r28_a_marker_never_undercuts_the_coordinator_that_wrote_last() -> None:
-    later = replace(UNDECIDED, coordinator_epoch=9)
-    found = decided(later, [log(state(PREPARE_COMMIT))], BEGAN)
-    assert isinstance(found, tuple)
-    assert found[1].coordinator_epoch == 9
-
-
 @pytest.mark.parametrize(
     "batch",
     [
