@@ -47,9 +47,9 @@ from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.health.figure import Figure
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Unknown, known
+from breakglass.services.topic_backup.catalog import PartitionStatus, TopicStatus
 from breakglass.services.topic_backup.folder_contents import FoundFiles
 from breakglass.services.topic_backup.notes import Verified
-from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 from breakglass.services.topic_backup.summary import added
 from breakglass.services.words.figures import count, size_text
 from breakglass.services.words.moments import moment_text, time_text

@@ -275,7 +275,7 @@ class OfflineScreen(FilteredPage):
         self.app.push_screen(GonePrompt(self.context.watch.gone, silent), self._declare_gone)
 
     def _declare_gone(self, given: str | None) -> None:
-        from breakglass.services.words.broker_ids import brokers_in
+        from breakglass.services.words.figures import brokers_in
 
         if given is not None:
             self.app.post_message(GoneDeclared(brokers_in(given)))

@@ -94,7 +94,7 @@ class ControllerLink:
         record_file = self._record_file(controller)
         record_file.parent.mkdir(parents=True, exist_ok=True)
         output = record_file.with_suffix(".log")
-        command = [sys.executable, "-P", "-m", "breakglass.services.lab.link_process"]
+        command = [sys.executable, "-P", "-m", "breakglass.services.lab.proxy"]
         record = process.spawn(
             [*command, str(upstream), str(address), ",".join(map(str, withheld)), str(record_file)],
             output,

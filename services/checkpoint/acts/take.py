@@ -20,9 +20,9 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
 from breakglass.services.checkpoint.kafka.holding import RetentionHolder
 from breakglass.services.checkpoint.kafka.logs import nothing_to_process, read_logs
+from breakglass.services.checkpoint.kafka.owners import lags, read_named_groups
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics
 from breakglass.services.checkpoint.parts import coordinator_of, finisher_of
 from breakglass.services.checkpoint.promises import WantedCheckpoint

@@ -51,7 +51,7 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.restore.groups import require_no_members
 from breakglass.services.pipeline.restore.offset_map import OffsetMap, read_log
-from breakglass.services.pipeline.restore.planned import (
+from breakglass.services.pipeline.restore.options import (
     PartitionPlan,
     RestorePlan,
     TopicPlan,

@@ -18,9 +18,14 @@ from typing import Any
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
-from breakglass.services.kafka.replicas.epoch_ends import FUTURE_REPLICA, NO_SESSION
 from breakglass.services.kafka.replicas.limits import Allowance
-from breakglass.services.kafka.replicas.list_offsets import LATEST, ListedOffset, list_offsets
+from breakglass.services.kafka.replicas.list_offsets import (
+    FUTURE_REPLICA,
+    LATEST,
+    NO_SESSION,
+    ListedOffset,
+    list_offsets,
+)
 from breakglass.services.kafka.wire.answers import (
     AUTHORIZATION_CODES,
     CORRUPT_MESSAGE,

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from breakglass.services.clock import now_ms
-from breakglass.services.kafka.replicas.epoch_ends import EpochWalk, read_epoch_ends
 from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
     LATEST,
     MAX_TIMESTAMP,
+    EpochWalk,
     ListedOffset,
     OffsetError,
     list_offsets,
+    read_epoch_ends,
 )
 from breakglass.services.kafka.wire.answers import (
     AUTHORIZATION_CODES,

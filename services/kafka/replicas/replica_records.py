@@ -19,10 +19,12 @@ from breakglass.services.errors import (
     MalformedMessage,
     TimedOut,
 )
-from breakglass.services.kafka.replicas.epoch_ends import FETCH_VERSION, FUTURE_REPLICA, NO_SESSION
 from breakglass.services.kafka.replicas.list_offsets import (
+    FETCH_VERSION,
+    FUTURE_REPLICA,
     LATEST,
     LEADER_ONLY,
+    NO_SESSION,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     OffsetError,

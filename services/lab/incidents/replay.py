@@ -13,8 +13,8 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from breakglass.bookkeeping.folders import Name
-from breakglass.bookkeeping.said import SaidPartition
+from breakglass.bookkeeping.judge import SaidPartition
+from breakglass.bookkeeping.log_files import Name
 from breakglass.bookkeeping.score import BestLeader, DrillScene
 
 PHRASE = "type each phrase that it asks for; what is cut off is saved first"

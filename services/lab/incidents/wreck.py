@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from breakglass.bookkeeping.folders import DiskReading, Name, read_disks
-from breakglass.bookkeeping.log_files import NO_LOG
+from breakglass.bookkeeping.log_files import NO_LOG, DiskReading, Name, read_disks
 from breakglass.bookkeeping.producer import Book
 from breakglass.services.errors import LabError, Unreachable
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.controller_link import ControllerLink
+from breakglass.services.lab.distribution import CLUSTER, run_tool
 from breakglass.services.lab.incidents.incident import Happening, LabIncident, LabTopic, Step
 from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.node import fail_log_dir
@@ -32,7 +32,6 @@ from breakglass.services.lab.scenarios.damage import (
     wait_left,
 )
 from breakglass.services.lab.segments import BEFORE_LENGTH, HEADER
-from breakglass.services.lab.tools import CLUSTER, run_tool
 from breakglass.services.lab.topics import create_topic, elect_unclean, reassign
 from breakglass.services.model import PartitionState
 

@@ -39,6 +39,7 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.metastore.backup_run import BackupJob, run_backup
 from breakglass.services.metastore.lines import CommandRecord
+from breakglass.services.metastore.log.writer import TRANSACTION_MS, Transactions
 from breakglass.services.metastore.restore.plan import MetastoreRestorePlan, PresentTopic
 from breakglass.services.metastore.topic import (
     TopicReader,
@@ -46,7 +47,6 @@ from breakglass.services.metastore.topic import (
     stable_end,
     topic_id_at,
 )
-from breakglass.services.metastore.transactions import TRANSACTION_MS, Transactions
 from breakglass.services.model import TopicPartition
 from breakglass.services.session import ReadAccess
 

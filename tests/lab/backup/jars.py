@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from breakglass.services.maven.context import maven_context
+from breakglass.services.lab.maven import maven_context
 
 
 def fetched(*coordinates: str) -> tuple[Path, ...]:

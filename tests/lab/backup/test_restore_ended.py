@@ -15,7 +15,7 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
-from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.backup_context import CopyProgress
 from breakglass.services.pipeline.restore.state import read_state
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.independent import contents

@@ -12,7 +12,7 @@ import pytest
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
-from breakglass.services.lab.security import SUPER_USER, lab_password, security_folder
+from breakglass.services.lab.properties import SUPER_USER, lab_password, security_folder
 from tests.kit.client_properties import write_client_properties
 from tests.kit.running import Running
 from tests.kit.waiting import wait_until

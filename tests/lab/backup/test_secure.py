@@ -9,7 +9,7 @@ import pytest
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
-from breakglass.services.lab.security import OPERATOR, SUPER_USER
+from breakglass.services.lab.properties import OPERATOR, SUPER_USER
 from breakglass.services.pipeline.restore.restore import TopicRestored
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.session import ReadAccess

@@ -20,8 +20,8 @@ from breakglass.services.checkpoint.kafka.logs import (
     read_here,
 )
 from breakglass.services.checkpoint.kafka.topics import incarnation, subjects
+from breakglass.services.checkpoint.parts import read_lineages
 from breakglass.services.checkpoint.protocol.lineage import Lineage
-from breakglass.services.checkpoint.spark.logs import read_lineages
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupPolicy,

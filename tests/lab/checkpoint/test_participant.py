@@ -4,8 +4,7 @@ from contextlib import closing
 
 from confluent_kafka import Consumer, TopicPartition
 
-from breakglass.services.checkpoint.kafka.groups import read_named_groups
-from breakglass.services.checkpoint.kafka.owners import read_ids
+from breakglass.services.checkpoint.kafka.owners import read_ids, read_named_groups
 from breakglass.services.model import TopicPartition as KafkaPartition
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch, soon
 from tests.lab.checkpoint.taking import Taking

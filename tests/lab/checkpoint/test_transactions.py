@@ -25,7 +25,7 @@ from breakglass.services.checkpoint.kafka.transaction_logs import (
     read_contents_here,
 )
 from breakglass.services.checkpoint.kafka.transactions import read_floors
-from breakglass.services.checkpoint.spark.logs import read_contents
+from breakglass.services.checkpoint.parts import read_contents
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupPolicy,

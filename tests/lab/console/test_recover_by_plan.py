@@ -9,7 +9,7 @@ import pytest
 from breakglass.services.guard import act as guard
 from breakglass.services.guard.act import Front
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.tools import LEADER_ELECTION, run_tool
+from breakglass.services.lab.distribution import LEADER_ELECTION, run_tool
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.recovery.acts.add_replicas import AddReplicas
 from tests.kit.program import Ended, breakglass

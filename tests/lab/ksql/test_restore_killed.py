@@ -79,7 +79,7 @@ def test_a_restore_that_is_killed_goes_on(
 
 KILLED = """
 import os, signal
-from breakglass.services.metastore.transactions import Transactions
+from breakglass.services.metastore.log.writer import Transactions
 Transactions.commit = lambda self: os.kill(os.getpid(), signal.SIGKILL)
 from breakglass.console.cli import main
 raise SystemExit(main())

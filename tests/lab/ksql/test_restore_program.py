@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.lab.distribution import distribution
-from breakglass.services.lab.tools import tool_command
+from breakglass.services.lab.distribution import distribution, tool_command
 from breakglass.services.metastore.lines import CommandRecord
 from tests.kit.running import ran
 from tests.lab.ksql.commands import Done, backed_up, run

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from breakglass.services.lab.properties import OPERATOR
 from breakglass.services.lab.scenarios import find_scenarios
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.scenarios.scenario import play, raise_lab
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.model import TopicPartition
 from tests.kit.access import Acl, Operation, Resource

@@ -48,7 +48,7 @@ from breakglass.services.kafka.replicas.list_offsets import NO_LEADER
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind, CaughtUpAgain
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.backup_context import CopyProgress
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import TopicIdentity

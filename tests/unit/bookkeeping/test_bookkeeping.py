@@ -10,7 +10,7 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from breakglass import bookkeeping
-from breakglass.bookkeeping.folders import divergence, read_disks
+from breakglass.bookkeeping.judge import SavedRecord, elected, judged, read_rescues
 from breakglass.bookkeeping.log_files import (
     HEADER,
     NO_LOG,
@@ -19,10 +19,10 @@ from breakglass.bookkeeping.log_files import (
     crc32c,
     decompress,
     digest,
+    divergence,
+    read_disks,
     read_folder,
 )
-from breakglass.bookkeeping.said import elected, judged
-from breakglass.bookkeeping.saved import SavedRecord, read_rescues
 from tests.unit.bookkeeping.logs import log, record, run
 
 COMPRESS = {

@@ -16,7 +16,7 @@ from breakglass.console.option_values import (
 )
 from breakglass.services.errors import UsageError
 from breakglass.services.model import TopicPartition
-from breakglass.services.words.amounts import duration_ms
+from breakglass.services.words.figures import duration_ms
 
 
 def test_names_stand_between_commas_and_a_pair_ends_at_its_first_equals_sign() -> None:

@@ -17,7 +17,7 @@ from breakglass.services.errors import Unreachable, WrongCluster
 from breakglass.services.incident import changes, watch
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.row import IncidentRow
-from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
+from breakglass.services.kafka.replicas.list_offsets import PAST_EVERY_LOG
 from breakglass.services.model import LogContents, TopicPartition, Unknown
 from breakglass.services.recovery.judgement.assessment import Verdict
 from tests.kit.clock import Clock

@@ -13,6 +13,7 @@ from breakglass.console.backup import app
 from breakglass.services.errors import DamagedBackup, Refused, UsageError
 from breakglass.services.model import Unknown
 from breakglass.services.record_batches import Record, TimestampType
+from breakglass.services.topic_backup.catalog import read_status
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import FoundPartition, found_files
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
@@ -21,7 +22,6 @@ from breakglass.services.topic_backup.notes import note_verified
 from breakglass.services.topic_backup.prune import PruneLimits, prunable, prune
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.segment_index import read_partition_index
-from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from breakglass.services.topic_backup.verification import verify_files

@@ -16,10 +16,14 @@ import pytest
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last, reorder
-from breakglass.services.lab.scenarios.logs import wait_log_end
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.scenario import Scenario, alone
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import (
+    Scenario,
+    Stage,
+    alone,
+    play,
+    raise_lab,
+    wait_log_end,
+)
 from breakglass.services.lab.segments import BEFORE_LENGTH, HEADER
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition

@@ -7,20 +7,18 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios import replaced_disk
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.scenario import Script
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios import behind
+from breakglass.services.lab.scenarios.scenario import Script, Stage, play, raise_lab
 from tests.lab.console.commands import on
 
 
 def _script(stage: Stage) -> Script:
     """b4 comes back EMPTY where others hold records, and where there never was one."""
     stage.create("unwritten", [(4, 1, 2)])
-    return (yield from replaced_disk.SCENARIO.script(stage))
+    return (yield from behind.REPLACED_DISK.script(stage))
 
 
-BROKEN = replace(replaced_disk.SCENARIO, name="replaced-disk-beside-unwritten", script=_script)
+BROKEN = replace(behind.REPLACED_DISK, name="replaced-disk-beside-unwritten", script=_script)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import pytest
 
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios import behind
+from breakglass.services.lab.scenarios.behind import begun
 from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_LOST,
@@ -18,11 +19,14 @@ from breakglass.services.lab.scenarios.damage import (
     LAST_LOST,
     QUICK_TO_FENCE,
 )
-from breakglass.services.lab.scenarios.hanging_transaction import begun
-from breakglass.services.lab.scenarios.logs import wait_log_end
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.scenario import Scenario, Script
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import (
+    Scenario,
+    Script,
+    Stage,
+    play,
+    raise_lab,
+    wait_log_end,
+)
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
 from tests.lab.recover.incident.beside import delete_records

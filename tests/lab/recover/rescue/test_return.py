@@ -24,9 +24,14 @@ from breakglass.services.lab.scenarios.damage import (
     LAST_LOST,
     QUICK_TO_FENCE,
 )
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import (
+    Scenario,
+    Script,
+    Shape,
+    Stage,
+    play,
+    raise_lab,
+)
 from breakglass.services.lab.segments import DiskLog, read_log
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.lab.truth import Expectation

@@ -10,7 +10,7 @@ from kafka.protocol.consumer import FetchResponse
 from breakglass.services import errors
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.kafka.replicas.epoch_ends import FUTURE_REPLICA
+from breakglass.services.kafka.replicas.list_offsets import FUTURE_REPLICA
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.deadline import Deadline

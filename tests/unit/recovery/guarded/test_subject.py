@@ -7,7 +7,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest
 
 from breakglass.services.guard.consent import Price
-from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
+from breakglass.services.kafka.replicas.list_offsets import PAST_EVERY_LOG
 from breakglass.services.model import LogDir, PartitionEvidence, Unknown
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
