@@ -56,9 +56,15 @@ def quickly_made(value_class: type[T]) -> type[T]:
     asked = ", ".join(
         name if f"default_{name}" not in values else f"{name}=default_{name}" for name in names
     )
+    unguarded = {
+        "__slots__": (),
+        "__init__": object.__init__,
+        "__setattr__": object.__setattr__,
+        "__delattr__": object.__delattr__,
+    }
     values |= {
         "become": object.__setattr__,
-        "twin": _twin(value_class),
+        "twin": type(value_class.__name__, (value_class,), unguarded),
         "value_class": value_class,
     }
     sets = [f"    self.{name} = {name}\n" for name in names]
@@ -80,20 +86,6 @@ def maker(value_class: Callable[P, T]) -> Callable[P, T]:
         "make", f"def make({recipe.asked}):\n    self = twin()\n{recipe.fill}    return self\n"
     )
     return made
-
-
-def _twin(value_class: type[Any]) -> type[Any]:
-    """A class that can be filled, and whose values can become values of *value_class*.
-
-    It is a subclass without slots of its own: Python sees at once that both have one layout.
-    """
-    unguarded = {
-        "__slots__": (),
-        "__init__": object.__init__,
-        "__setattr__": object.__setattr__,
-        "__delattr__": object.__delattr__,
-    }
-    return type(value_class.__name__, (value_class,), unguarded)
 
 
 def _plain(field: Field[Any]) -> bool:

@@ -113,8 +113,23 @@ def produce_each(
     Raises:
         LabError: a record was not acknowledged within *timeout* seconds and *must_succeed*.
     """
+    from confluent_kafka import Producer
+
     reports = _Reports(counts)
-    producer = _producer(cluster, acks, timeout)
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.lab_bootstrap,
+            "acks": acks,
+            "enable.idempotence": acks == "all",
+            "message.timeout.ms": int(timeout * 1000),
+            "linger.ms": 5,
+            "topic.metadata.refresh.fast.interval.ms": 100,
+            "retry.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 200,
+            "queue.buffering.max.messages": 1_000_000,
+        },
+        logger=logger,
+    )
     shape = pattern or Pattern()
     for partition, count in counts.items():
         for number, (key, value) in enumerate(_records(partition, count, shape), start=1):
@@ -172,25 +187,6 @@ def _records(
         yield key.encode(), value.encode()
 
 
-def _producer(cluster: Cluster, acks: str, timeout: float) -> Any:
-    from confluent_kafka import Producer
-
-    return Producer(
-        {
-            "bootstrap.servers": cluster.lab_bootstrap,
-            "acks": acks,
-            "enable.idempotence": acks == "all",
-            "message.timeout.ms": int(timeout * 1000),
-            "linger.ms": 5,
-            "topic.metadata.refresh.fast.interval.ms": 100,
-            "retry.backoff.ms": 50,
-            "reconnect.backoff.max.ms": 200,
-            "queue.buffering.max.messages": 1_000_000,
-        },
-        logger=logger,
-    )
-
-
 ALL_IN_SYNC = -1
 NOT_LEADER = 6
 """A broker is in the metadata before it has made all the logs it is to lead."""
@@ -210,8 +206,23 @@ def produce_bulk(
     Raises:
         LabError: a partition has no leader, or a write was refused.
     """
+    from kafka.record.default_records import DefaultRecordBatchBuilder
+
     records = [f"r-{number}".encode() for number in range(start, start + count)]
-    batch = _batch(records)
+    now = now_ms()
+    builder = DefaultRecordBatchBuilder(
+        magic=MAGIC,
+        compression_type=0,
+        is_transactional=False,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=BATCH_BYTES,
+    )
+    for number, record in enumerate(records):
+        if builder.append(number, now, record, record, []) is None:
+            raise LabError(f"{len(records)} records are more than one batch takes: write fewer.")
+    batch = bytes(builder.build())
     written: dict[TopicPartition, Produced] = {}
 
     def everywhere() -> bool:
@@ -240,11 +251,33 @@ def _write(
     leader: Address, led: Sequence[PartitionState], batch: bytes
 ) -> dict[TopicPartition, int]:
     """The offset of the first record, by partition; without those to be tried again."""
-    from kafka.protocol.producer import ProduceResponse
+    from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
     by_id = {state.topic_id: state.partition.topic for state in led}
     with Conversation(leader, BULK_SECONDS) as node:
-        answer = node.ask(_request(led, batch), ProduceResponse)
+        topic_class = ProduceRequest.TopicProduceData
+        answer = node.ask(
+            ProduceRequest(
+                acks=ALL_IN_SYNC,
+                timeout_ms=int(BULK_SECONDS * 1000),
+                topic_data=[
+                    topic_class(
+                        name=name,
+                        topic_id=topic_id,
+                        partition_data=[
+                            topic_class.PartitionProduceData(
+                                index=state.partition.partition, records=batch
+                            )
+                            for state in some
+                        ],
+                    )
+                    for (name, topic_id), some in groupby(
+                        led, lambda state: (state.partition.topic, state.topic_id)
+                    )
+                ],
+            ),
+            ProduceResponse,
+        )
     offsets: dict[TopicPartition, int] = {}
     for topic in answer.responses:
         name = topic.name or by_id[topic.topic_id]
@@ -256,45 +289,3 @@ def _write(
                     f"{name}-{response.index} took no records (error {response.error_code})."
                 )
     return offsets
-
-
-def _request(led: Sequence[PartitionState], batch: bytes) -> Any:
-    from kafka.protocol.producer import ProduceRequest
-
-    topic_class = ProduceRequest.TopicProduceData
-    return ProduceRequest(
-        acks=ALL_IN_SYNC,
-        timeout_ms=int(BULK_SECONDS * 1000),
-        topic_data=[
-            topic_class(
-                name=name,
-                topic_id=topic_id,
-                partition_data=[
-                    topic_class.PartitionProduceData(index=state.partition.partition, records=batch)
-                    for state in some
-                ],
-            )
-            for (name, topic_id), some in groupby(
-                led, lambda state: (state.partition.topic, state.topic_id)
-            )
-        ],
-    )
-
-
-def _batch(records: Sequence[bytes]) -> bytes:
-    from kafka.record.default_records import DefaultRecordBatchBuilder
-
-    now = now_ms()
-    builder = DefaultRecordBatchBuilder(
-        magic=MAGIC,
-        compression_type=0,
-        is_transactional=False,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        batch_size=BATCH_BYTES,
-    )
-    for number, record in enumerate(records):
-        if builder.append(number, now, record, record, []) is None:
-            raise LabError(f"{len(records)} records are more than one batch takes: write fewer.")
-    return bytes(builder.build())

@@ -65,15 +65,50 @@ def server_properties(
 ) -> dict[str, str]:
     """The settings of *node*, later sources winning: defaults, *security*, cluster, node."""
     if node.role is NodeRole.BROKER:
-        role = _broker(node)
+        own = {name: node.address(name) for name in (Listener.CLIENT, Listener.LAB)}
+        told = {**own, Listener.CLIENT: node.advertised or own[Listener.CLIENT]}
+        role = {
+            **CALM,
+            "listeners": _listeners(own),
+            "advertised.listeners": _listeners(told),
+            "inter.broker.listener.name": Listener.LAB.value,
+            **({"broker.rack": node.rack} if node.rack else {}),
+        }
     else:
         role = {"listeners": _listeners({Listener.CONTROLLER: node.address(Listener.CONTROLLER)})}
+    client = "SASL_SSL" if cluster.secured else "PLAINTEXT"
+    protocols = {
+        Listener.CLIENT: client,
+        Listener.LAB: "PLAINTEXT",
+        Listener.CONTROLLER: "PLAINTEXT",
+    }
+    links = {
+        controller.id: controller.address(Listener.CONTROLLER) for controller in cluster.controllers
+    }
+    links.update(node.controller_links)
+    brokers = len(cluster.brokers)
+    factor = str(min(3, brokers))
     return {
         **QUICK,
         **PREDICTABLE,
         **SMALL,
-        **_replication(len(cluster.brokers)),
-        **_common(cluster, node),
+        "default.replication.factor": factor,
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": factor,
+        "share.coordinator.state.topic.min.isr": "1",
+        "node.id": str(node.id),
+        "process.roles": node.role.value,
+        "controller.quorum.voters": ",".join(
+            f"{voter}@{address}" for voter, address in sorted(links.items())
+        ),
+        "controller.listener.names": Listener.CONTROLLER.value,
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name, protocol in protocols.items()
+        ),
+        "log.dirs": ",".join(str(path) for path in node.log_dirs),
+        "metadata.log.dir": str(node.metadata_dir),
         **role,
         **(security or {}),
         **cluster.overrides,
@@ -91,58 +126,8 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
-def _common(cluster: ClusterLayout, node: NodeLayout) -> dict[str, str]:
-    client = "SASL_SSL" if cluster.secured else "PLAINTEXT"
-    protocols = {
-        Listener.CLIENT: client,
-        Listener.LAB: "PLAINTEXT",
-        Listener.CONTROLLER: "PLAINTEXT",
-    }
-    links = {
-        controller.id: controller.address(Listener.CONTROLLER) for controller in cluster.controllers
-    }
-    links.update(node.controller_links)
-    return {
-        "node.id": str(node.id),
-        "process.roles": node.role.value,
-        "controller.quorum.voters": ",".join(
-            f"{voter}@{address}" for voter, address in sorted(links.items())
-        ),
-        "controller.listener.names": Listener.CONTROLLER.value,
-        "listener.security.protocol.map": ",".join(
-            f"{name}:{protocol}" for name, protocol in protocols.items()
-        ),
-        "log.dirs": ",".join(str(path) for path in node.log_dirs),
-        "metadata.log.dir": str(node.metadata_dir),
-    }
-
-
-def _broker(node: NodeLayout) -> dict[str, str]:
-    own = {name: node.address(name) for name in (Listener.CLIENT, Listener.LAB)}
-    told = {**own, Listener.CLIENT: node.advertised or own[Listener.CLIENT]}
-    return {
-        **CALM,
-        "listeners": _listeners(own),
-        "advertised.listeners": _listeners(told),
-        "inter.broker.listener.name": Listener.LAB.value,
-        **({"broker.rack": node.rack} if node.rack else {}),
-    }
-
-
 def _listeners(addresses: Mapping[Listener, object]) -> str:
     return ",".join(f"{name}://{address}" for name, address in addresses.items())
-
-
-def _replication(brokers: int) -> dict[str, str]:
-    factor = str(min(3, brokers))
-    return {
-        "default.replication.factor": factor,
-        "offsets.topic.replication.factor": factor,
-        "transaction.state.log.replication.factor": factor,
-        "transaction.state.log.min.isr": "1",
-        "share.coordinator.state.topic.replication.factor": factor,
-        "share.coordinator.state.topic.min.isr": "1",
-    }
 
 
 VALID_DAYS = 30
@@ -162,12 +147,22 @@ def write_certificates(folder: Path, clients: tuple[str, ...]) -> None:
     ``ca.pem`` to trust, ``broker.pem`` for the brokers, and ``NAME.pem`` for each of *clients*.
     The file of an identity holds key and certificate.
     """
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
     folder.mkdir(parents=True, exist_ok=True)
     authority = _identity("Breakglass lab", None)
     _write(folder / "ca.pem", _certificate_pem(authority))
     for name in ("broker", *clients):
         identity = _identity(name, authority)
-        _write(folder / f"{name}.pem", _key_pem(identity) + _certificate_pem(identity))
+        _write(
+            folder / f"{name}.pem",
+            identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            + _certificate_pem(identity),
+        )
 
 
 def _identity(name: str, issuer: Identity | None) -> Identity:
@@ -204,12 +199,6 @@ def _certificate_pem(identity: Identity) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding
 
     return identity.certificate.public_bytes(Encoding.PEM)
-
-
-def _key_pem(identity: Identity) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    return identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 SUPER_USER = "admin"

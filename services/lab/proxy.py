@@ -244,7 +244,13 @@ class Relay:
 
     def _serve_next(self) -> bool:
         """Serve one request; False when a side has closed."""
-        if self._client not in self._readable():
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._client, selectors.EVENT_READ)
+            if self._broker is not None:
+                waiting.register(self._broker, selectors.EVENT_READ)
+            ready = {key.fileobj for key, _ in waiting.select()}
+        # Between two requests a broker says nothing: it has closed, and so do we.
+        if self._broker in ready or self._client not in ready:
             return False
         frame = read_frame(self._client)
         if frame is None:
@@ -261,16 +267,6 @@ class Relay:
         elif answer is not None:
             send_frame(self._client, answer)
         return True
-
-    def _readable(self) -> set[Any]:
-        """The sides that have something to say or have closed; waits for one."""
-        with selectors.DefaultSelector() as waiting:
-            waiting.register(self._client, selectors.EVENT_READ)
-            if self._broker is not None:
-                waiting.register(self._broker, selectors.EVENT_READ)
-            ready = {key.fileobj for key, _ in waiting.select()}
-        # Between two requests a broker says nothing: it has closed, and so do we.
-        return ready if self._broker not in ready else set()
 
     def _answer(self, head: Head, frame: bytes, order: SpoilOrder | None) -> bytes | None:
         if order is None:

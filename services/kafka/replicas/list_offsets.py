@@ -86,12 +86,25 @@ def list_offsets(
         Unreachable: the broker did not answer before *deadline*.
         MalformedMessage: it answered for another partition, or twice for one.
     """
+    from breakglass.services.kafka.wire.messages.reading import ListOffsetsResponse
+
     answers: dict[TopicPartition, ListedOffset | OffsetError] = {}
     missing = list(partitions)
     while missing:
         before = len(missing)
         request = _request(missing, timestamp, replica_id, leader_epochs or {}, isolation_level)
-        answers.update(_ask(sender, broker, request, missing, timestamp, deadline))
+        answer = sender.call(broker, request, ListOffsetsResponse, deadline, max_version=9)
+        # Where nothing has the timestamp that is searched for, the answer is -1.
+        least = 0 if timestamp in (LATEST, EARLIEST) else -1
+        told = (
+            (
+                TopicPartition(topic.name, partition.partition_index),
+                _offset(topic.name, broker, partition, least),
+            )
+            for topic in answer.topics
+            for partition in topic.partitions
+        )
+        answers.update(by_partition(told, missing, broker))
         missing = [partition for partition in missing if partition not in answers]
         if len(missing) == before:
             absent = OffsetError(f"b{broker} leaves this partition out of its answers")
@@ -131,30 +144,6 @@ def _request(
         topics=by_topic(partitions, topic),
         timeout_ms=0,
     )
-
-
-def _ask(
-    sender: Sender,
-    broker: int,
-    request: Any,
-    asked: list[TopicPartition],
-    timestamp: int,
-    deadline: Deadline,
-) -> dict[TopicPartition, ListedOffset | OffsetError]:
-    from breakglass.services.kafka.wire.messages.reading import ListOffsetsResponse
-
-    answer = sender.call(broker, request, ListOffsetsResponse, deadline, max_version=9)
-    # Where nothing has the timestamp that is searched for, the answer is -1.
-    least = 0 if timestamp in (LATEST, EARLIEST) else -1
-    told = (
-        (
-            TopicPartition(topic.name, partition.partition_index),
-            _offset(topic.name, broker, partition, least),
-        )
-        for topic in answer.topics
-        for partition in topic.partitions
-    )
-    return by_partition(told, asked, broker)
 
 
 def _offset(topic: str, broker: int, answer: Any, least: int) -> ListedOffset | OffsetError:
@@ -409,19 +398,7 @@ def read_epoch_ends(
 def _ask_epoch_ends(
     sender: Sender, broker: int, questions: Mapping[TopicPartition, int], deadline: Deadline
 ) -> dict[TopicPartition, EpochAnswer | Unknown]:
-    from breakglass.services.kafka.wire.messages.reading import FetchResponse
-
-    answer = sender.call(
-        broker, _epoch_ends_request(questions), FetchResponse, deadline, max_version=FETCH_VERSION
-    )
-    if answer.error_code:
-        refused = Unknown(f"b{broker} answers {describe_error(answer.error_code)}")
-        return dict.fromkeys(questions, refused)
-    return by_partition(_answers(answer, broker, questions), questions, broker)
-
-
-def _epoch_ends_request(questions: Mapping[TopicPartition, int]) -> Any:
-    from breakglass.services.kafka.wire.messages.reading import FetchRequest
+    from breakglass.services.kafka.wire.messages.reading import FetchRequest, FetchResponse
 
     topic_class = FetchRequest.FetchTopic
     partition_class = topic_class.FetchPartition
@@ -440,14 +417,24 @@ def _epoch_ends_request(questions: Mapping[TopicPartition, int]) -> Any:
             ],
         )
 
-    return FetchRequest(
-        replica_id=FUTURE_REPLICA,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=1,
-        session_epoch=NO_SESSION,
-        topics=by_topic(questions, topic),
+    answer = sender.call(
+        broker,
+        FetchRequest(
+            replica_id=FUTURE_REPLICA,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1,
+            session_epoch=NO_SESSION,
+            topics=by_topic(questions, topic),
+        ),
+        FetchResponse,
+        deadline,
+        max_version=FETCH_VERSION,
     )
+    if answer.error_code:
+        refused = Unknown(f"b{broker} answers {describe_error(answer.error_code)}")
+        return dict.fromkeys(questions, refused)
+    return by_partition(_answers(answer, broker, questions), questions, broker)
 
 
 def _answers(

@@ -336,7 +336,15 @@ def _hanging_transaction(stage: Stage) -> Script:
     )
     (partition,) = stage.create(BILLING, [(3, 2)])
     producer = begun(stage.cluster, TRANSACTIONAL_ID)
-    keys = _write_transaction(producer, partition)
+    keys = tuple(f"r-{number}" for number in range(TRANSACTION_RECORDS))
+    for key in keys:
+        value = f"{key}@{partition}"
+        producer.produce(
+            partition.topic, partition=partition.partition, key=key.encode(), value=value.encode()
+        )
+    left = producer.flush(TRANSACTION_SECONDS)
+    if left:
+        raise LabError(f"{left} records of the transaction were not taken: run it again.")
     wait_log_end(stage.cluster, partition, TRANSACTION_RECORDS, 2, 3)
     yield B2_LOST
     producer.commit_transaction(TRANSACTION_SECONDS)
@@ -371,19 +379,6 @@ def begun(cluster: Cluster, transactional_id: str) -> Any:
     producer.init_transactions(TRANSACTION_SECONDS)
     producer.begin_transaction()
     return producer
-
-
-def _write_transaction(producer: Any, partition: TopicPartition) -> tuple[str, ...]:
-    keys = tuple(f"r-{number}" for number in range(TRANSACTION_RECORDS))
-    for key in keys:
-        value = f"{key}@{partition}"
-        producer.produce(
-            partition.topic, partition=partition.partition, key=key.encode(), value=value.encode()
-        )
-    left = producer.flush(TRANSACTION_SECONDS)
-    if left:
-        raise LabError(f"{left} records of the transaction were not taken: run it again.")
-    return keys
 
 
 HANGING_TRANSACTION = Scenario(

@@ -114,25 +114,22 @@ class CommandWriter:
         one = _Attempts(text, properties or {}, uuid4().hex, deadline, began)
         self._log.watch_for(one.mark)
         try:
-            return self._until_decided(one)
+            longest = FIRST_WAIT
+            while True:
+                one.count += 1
+                began = time.monotonic()
+                try:
+                    return self._attempt(one)
+                except (Fenced, TransactionFailed, Unreachable, OutcomeUnknown) as error:
+                    if one.deadline.passed:
+                        self._give_up(one, error)
+                except BreakglassError as error:
+                    self._give_up(one, error)
+                took = time.monotonic() - began
+                time.sleep(min(random.uniform(0, longest), one.deadline.remaining()))
+                longest = min(2 * longest, max(LONGEST_WAIT, SLOW_WAIT * min(took, 1.0)))
         finally:
             self._log.forget(one.mark)
-
-    def _until_decided(self, one: _Attempts) -> Submitted:
-        longest = FIRST_WAIT
-        while True:
-            one.count += 1
-            began = time.monotonic()
-            try:
-                return self._attempt(one)
-            except (Fenced, TransactionFailed, Unreachable, OutcomeUnknown) as error:
-                if one.deadline.passed:
-                    self._give_up(one, error)
-            except BreakglassError as error:
-                self._give_up(one, error)
-            took = time.monotonic() - began
-            time.sleep(min(random.uniform(0, longest), one.deadline.remaining()))
-            longest = min(2 * longest, max(LONGEST_WAIT, SLOW_WAIT * min(took, 1.0)))
 
     def _give_up(self, one: _Attempts, error: BreakglassError) -> NoReturn:
         if not one.uncertain:
