@@ -56,6 +56,7 @@ def quickly_made(value_class: type[T]) -> type[T]:
     asked = ", ".join(
         name if f"default_{name}" not in values else f"{name}=default_{name}" for name in names
     )
+    # A subclass without slots of its own: Python sees at once that both have one layout.
     unguarded = {
         "__slots__": (),
         "__init__": object.__init__,

@@ -280,6 +280,7 @@ def partitions_in(topic: TopicNode, key: Key | None = None) -> TopicContents:
                 topic.url,
                 topic.folder,
                 number,
+                # Without a manifest, segments are described by their indexes if those can be read.
                 tuple(
                     _by_index(topic, folder, segment)
                     for segment in files.segments

@@ -215,6 +215,7 @@ def _group_offset_ask(
     from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
     coordinator = find_coordinator(sender, group, deadline)
+    # Up to version 7 a request has one group, from version 8 on a list of groups.
     wanted = OffsetFetchRequest.OffsetFetchRequestGroup
     number = [partition.partition]
     alone = OffsetFetchRequest.OffsetFetchRequestTopic(

@@ -126,6 +126,8 @@ def read_log_dirs(
                 copies[key] = replace(held, future=True, behind=one.offset_lag)
             else:
                 logs[key] = held
+    # The broker reports INVALID_OFFSET_LAG, -1, for a copy without its log. For a copy with its
+    # log, -1 would mean that the copy is ahead (ReplicaManager.getLogEndOffsetLag).
     found = {key: replace(held, copy=copies.get(key)) for key, held in logs.items()}
     for key, copy in copies.items():
         if key not in found:

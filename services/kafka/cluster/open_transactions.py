@@ -135,6 +135,7 @@ def read_open_transactions(
     for broker in coordinators if producers else ():
         answer = _list_on(sender, broker, producers, deadline)
         if isinstance(answer, Unknown):
+            # An error of one coordinator does not stop the others.
             unread = unread or answer
         else:
             listed.update(answer)

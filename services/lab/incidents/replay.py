@@ -83,6 +83,7 @@ def best_play(
     rest = [leader for leader in best if not leader.by_itself]
     if not rest:
         return BestPlay((*steps, *_start_again(brokers)))
+    # Partitions whose best leader no plan has by itself.
     planned = {
         partition.name: partition.designee
         for partition in said

@@ -160,6 +160,7 @@ class Wreck:
         except (LabError, Unreachable):
             return None
         leaders = [(name, state.leader, state.leader_epoch) for name, state in states.items()]
+        # The bytes of each segment tell at little cost whether logs are as they were.
         found = {}
         for broker in self.awake:
             for log_dir in self.cluster.broker(broker).layout.log_dirs:

@@ -207,7 +207,6 @@ class ClusterProgress:
         deadline = Deadline.after(patience.JOB)
         state = until(deadline, lambda: self._state(deadline))
         assert state.leader is not None
-        assert state.leader is not None
         end = list_offsets(
             self._client.sender,
             state.leader,
