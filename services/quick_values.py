@@ -11,7 +11,9 @@ calls that without the detour through the class, in two thirds of the time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -92,3 +94,29 @@ def maker(value_class: Callable[P, T]) -> Callable[P, T]:
 def _plain(field: Field[Any]) -> bool:
     """The constructor takes it as it is."""
     return field.init and not field.kw_only and field.default_factory is MISSING
+
+
+MANY = 10_000
+"""Of fewer partitions the collector has hardly anything to look at."""
+YOUNG = 1
+"""The generation up to which garbage is collected before."""
+
+
+@contextmanager
+def uncollected(partitions: int) -> Iterator[None]:
+    """Look for no cycles while the values of so many *partitions* are made, nor among them later.
+
+    They are freed as soon as nothing refers to them, as all values are. Garbage in cycles that
+    other threads leave in the meantime is never freed, so the values of few partitions are made
+    as usual. No effect where the collector is switched off already.
+    """
+    if partitions < MANY or not gc.isenabled():
+        yield
+        return
+    gc.collect(YOUNG)
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

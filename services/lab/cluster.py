@@ -41,11 +41,11 @@ from breakglass.services.lab.layout import (
     Listener,
     NodeLayout,
     NodeRole,
+    free_ports,
     load_layout,
     save_layout,
 )
 from breakglass.services.lab.node import Node, all_listen, kafka_uuid
-from breakglass.services.lab.ports import free_ports
 from breakglass.services.lab.process import any_recorded, end_recorded
 from breakglass.services.lab.properties import make_certificates, security_folder
 from breakglass.services.lab.wire import Conversation, read_fenced, read_partitions

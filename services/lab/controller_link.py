@@ -15,8 +15,7 @@ from pathlib import Path
 from breakglass.services.errors import LabError
 from breakglass.services.lab import process
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.layout import LOOPBACK, Address, Listener
-from breakglass.services.lab.ports import free_ports
+from breakglass.services.lab.layout import LOOPBACK, Address, Listener, free_ports
 from breakglass.services.lab.wire import accepts
 
 OPEN_SECONDS = 300.0

@@ -32,8 +32,7 @@ from breakglass.services.kafka.wire.passing import (
     request_body,
     send_frame,
 )
-from breakglass.services.lab.layout import LOOPBACK, Address
-from breakglass.services.lab.ports import free_ports
+from breakglass.services.lab.layout import LOOPBACK, Address, free_ports
 from breakglass.services.lab.rewriting import Addresses, Offers, Rewriting, classes_of, refusal
 
 KEPT_BODY_BYTES = 1024 * 1024

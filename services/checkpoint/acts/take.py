@@ -26,8 +26,7 @@ from breakglass.services.checkpoint.kafka.owners import lags, read_named_groups
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics
 from breakglass.services.checkpoint.parts import coordinator_of, finisher_of
 from breakglass.services.checkpoint.promises import WantedCheckpoint
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.protocol.values import NotHigher, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level, TakeDocument
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint

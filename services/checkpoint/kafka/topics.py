@@ -38,8 +38,11 @@ from breakglass.services.checkpoint.protocol.lineage import (
     diverged,
     reading_order,
 )
-from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
-from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
+from breakglass.services.checkpoint.protocol.values import (
+    NO_CHECKPOINT,
+    Acknowledge,
+    CheckpointState,
+)
 from breakglass.services.checkpoint.store.documents import (
     GroupPolicy,
     Level,

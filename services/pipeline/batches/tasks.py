@@ -21,8 +21,12 @@ from breakglass.services.errors import BreakglassError, StorageError, WrongClust
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import TopicPartition
-from breakglass.services.pipeline.batches.converting import FetchedBatches, chunks_of
-from breakglass.services.pipeline.batches.reader import CHUNK_BYTES, BatchReader
+from breakglass.services.pipeline.batches.reader import (
+    CHUNK_BYTES,
+    BatchReader,
+    FetchedBatches,
+    chunks_of,
+)
 from breakglass.services.pipeline.committed_log import NO_EPOCH
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from breakglass.services.pipeline.source import PartitionSource

@@ -12,8 +12,7 @@ from breakglass.services.checkpoint.kafka.logs import (
 )
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics
 from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
-from breakglass.services.checkpoint.protocol.participant import Acknowledge
-from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.protocol.values import Acknowledge, Status
 from breakglass.services.checkpoint.store.documents import Level, NumberedPartition
 from breakglass.services.kafka.marker_client import MarkerClient
 from breakglass.services.model import TopicPartition

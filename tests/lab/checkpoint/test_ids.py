@@ -6,7 +6,7 @@ from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics
 from breakglass.services.checkpoint.participant.participant import Guarantee
 from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.values import NotHigher
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.lab.cluster import Cluster

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.checkpoint.protocol import coordinator, values
+from breakglass.services.checkpoint.protocol import values
 from breakglass.services.checkpoint.protocol.lineage import cut
 from breakglass.services.checkpoint.protocol.values import (
     DIFFERENT_COPIES,
@@ -321,8 +321,8 @@ def test_of_several_nodes_copies_the_best_one_counts(
 
 def test_partitions_nothing_is_known_of_do_not_exist() -> None:
     one = PartitionBackup(1, (Copy(CopyId(1, 1, 0), C, 12, digest="aa"),))
-    assert coordinator.status((1, 2), [one]) is I
-    assert coordinator.status((1,), [one, PartitionBackup(7)]) is C
+    assert values.status((1, 2), [one]) is I
+    assert values.status((1,), [one, PartitionBackup(7)]) is C
 
 
 def test_only_zeebes_transitions_are_allowed() -> None:
