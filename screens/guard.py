@@ -384,7 +384,9 @@ class GuardedPage(ConsentPage):
         """Let a new worker do *step*."""
         self._worker.left.set()
         self._worker = self.new_worker(self._worker.number + 1)
-        work = partial(step, self._worker)
+        self._in_thread(partial(step, self._worker))
+
+    def _in_thread(self, work: Callable[[], object]) -> None:
         self.app.run_worker(work, group="guard", thread=True, exit_on_error=False)
 
 

@@ -263,6 +263,11 @@ class PagedPairs(TaskPage, Generic[T]):
     def _pairs(self) -> PairList:
         return self.query_one(PairList)
 
+    @property
+    def _offset(self) -> int:
+        current = self._pairs.current
+        return self._pairs.window.start if current is None else current.offset
+
     def on_unmount(self) -> None:
         self._abandon()
         self._reader.close()
@@ -330,9 +335,7 @@ class PagedPairs(TaskPage, Generic[T]):
         if held is not None:
             self._go(held)
         elif self.subject is not None:
-            current = self._pairs.current
-            at = self._pairs.window.start if current is None else current.offset
-            look = next_difference if forward else previous_difference
+            at, look = self._offset, next_difference if forward else previous_difference
             self._search(
                 f"Searching for the {'next' if forward else 'previous'} difference",
                 lambda comparison, reading, progress: look(comparison, at, reading, progress),

@@ -10,7 +10,7 @@ import hashlib
 import os
 import ssl
 import subprocess
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache as memoized
@@ -110,6 +110,13 @@ def _remembered(cache: Path, version: str) -> tuple[Path, ...] | None:
     return jars if jars and all(jar.is_file() for jar in jars) else None
 
 
+def _remember(cache: Path, version: str, jars: Iterable[Path]) -> None:
+    target = _classpath_file(cache, version)
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    partial.write_text("".join(f"{jar}\n" for jar in jars), encoding="utf-8")
+    partial.replace(target)
+
+
 def _resolve(cache: Path, version: str) -> tuple[Path, ...]:
     jars = _jars(_build(cache, "+".join(coordinates(version)), version))
     if not jars:
@@ -127,10 +134,7 @@ def _resolve(cache: Path, version: str) -> tuple[Path, ...]:
                 f"SHA-256 is {found}): remove {jar.resolve()}, and fetch it from another "
                 f"repository than {bounded_url(repository(), SHOWN)} ({REPOSITORY_VARIABLE})."
             )
-    target = _classpath_file(cache, version)
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-    partial.write_text("".join(f"{jar}\n" for jar in jars), encoding="utf-8")
-    partial.replace(target)
+    _remember(cache, version, jars)
     return tuple(jars)
 
 

@@ -274,8 +274,7 @@ class TopicRun:
     def _once(self) -> None:
         """Compare the whole topic with the backup, then append until something changes."""
         self._watch.check()
-        found = self._client.describe(Deadline.after(patience.REQUEST)).cluster_id
-        require_same_cluster(self._cluster_id, found)
+        self._require_same_cluster()
         deadline = Deadline.after(patience.REQUEST)
         state = read_topic_state(self._client.sender, self._job.topic, deadline)
         self._watch.judge(state)
@@ -323,6 +322,10 @@ class TopicRun:
                     break
         return position
 
+    def _require_same_cluster(self) -> None:
+        found = self._client.describe(Deadline.after(patience.REQUEST)).cluster_id
+        require_same_cluster(self._cluster_id, found)
+
     def _told(self, event: Event, state: TopicState) -> None:
         """Forward the event. A topic that was complete in the backup and now differs was cut."""
         self._tell(event)
@@ -350,14 +353,7 @@ class TopicRun:
                 target = self._stable_end(state) if target is None else target
                 caught_up = target is not None and batch.next_offset >= target
                 if caught_up:
-                    missing = backup.reached_end()
-                    self._note(backup, batch.next_offset)
-                    self.outcome.shorter, self.outcome.lacking = missing > 0, missing
-                    self._compared = "" if missing else state.topic_id
-                    self._check_lines(backup)
-                    self._tell(
-                        CaughtUp(self.outcome.file, self.outcome.commands, batch.next_offset)
-                    )
+                    self._caught_up(backup, batch.next_offset, state)
             elif batch.records and caught_up:
                 self._check_lines(backup)
             if self._job.follow:
@@ -384,6 +380,14 @@ class TopicRun:
         if isinstance(found, OffsetError) and found.code == OFFSET_NOT_AVAILABLE:
             return None
         return found if known(found) else 0
+
+    def _caught_up(self, backup: LiveBackup, next_offset: int, state: TopicState) -> None:
+        missing = backup.reached_end()
+        self._note(backup, next_offset)
+        self.outcome.shorter, self.outcome.lacking = missing > 0, missing
+        self._compared = "" if missing else state.topic_id
+        self._check_lines(backup)
+        self._tell(CaughtUp(self.outcome.file, self.outcome.commands, next_offset))
 
     def _check_lines(self, backup: LiveBackup) -> None:
         """Tell which of the file's commands a restore refuses: they are kept as they are."""

@@ -74,19 +74,7 @@ def back_up_batch(run: BackupRun, batch: BatchRanges) -> BackupReport:
         for source, topic in zip(sources, report.topics, strict=True):
             with _reported_in(topic):
                 topics.append(stack.enter_context(opened(run, source, topic)))
-        # The offsets of each topic in the batch that are not committed yet.
-        stretches = [
-            (topic, [within(batch, stretch) for stretch in topic.todo]) for topic in topics
-        ]
-        jobs = [(topic, [one for one in todo if one.offsets]) for topic, todo in stretches]
-        some = [(topic, todo) for topic, todo in jobs if todo]
-        parts = _parts(run, some) if some else None
-        for topic, todo in some:
-            with _reported_in(topic.report):
-                if parts is None:
-                    topic.copy.copy(todo)
-                else:
-                    topic.copy.take(todo, parts.get(topic.source.name, []))
+        _copy(run, batch, topics)
     report.seconds = run.meter.seconds
     return report
 
@@ -97,6 +85,20 @@ def _reported_in(report: TopicReport) -> Iterator[None]:
         yield
     except BreakglassError as error:
         report.error = str(error)
+
+
+def _copy(run: BackupRun, batch: BatchRanges, topics: Sequence[OpenTopic]) -> None:
+    # The offsets of each topic in the batch that are not committed yet.
+    stretches = [(topic, [within(batch, stretch) for stretch in topic.todo]) for topic in topics]
+    jobs = [(topic, [one for one in todo if one.offsets]) for topic, todo in stretches]
+    some = [(topic, todo) for topic, todo in jobs if todo]
+    parts = _parts(run, some) if some else None
+    for topic, todo in some:
+        with _reported_in(topic.report):
+            if parts is None:
+                topic.copy.copy(todo)
+            else:
+                topic.copy.take(todo, parts.get(topic.source.name, []))
 
 
 def within(ranges: BatchRanges, stretch: CopyStretch) -> CopyStretch:

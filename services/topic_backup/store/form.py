@@ -378,17 +378,7 @@ class _Frames(Blocks):
     def __init__(self, file: BinaryIO, where: str) -> None:
         super().__init__(file)
         self._where = where
-        end = self._file.seek(0, io.SEEK_END)
-        footer = self._read(end - TABLE_FOOTER.size, TABLE_FOOTER.size)
-        count, flags, magic = TABLE_FOOTER.unpack(footer)
-        if magic != SEEKABLE or flags or count > MAX_FRAMES:
-            raise DamagedBackup(self._where, end, "the table of frames is missing", torn=True)
-        size = count * TABLE_ENTRY.size
-        start = end - TABLE_FOOTER.size - size
-        sizes = list(TABLE_ENTRY.iter_unpack(self._read(start, size)))
-        packed = sum(one for one, _ in sizes)
-        if packed + TABLE_HEAD.size != start or any(one > MAX_FRAME_BYTES for _, one in sizes):
-            raise DamagedBackup(self._where, start, "the table of frames is not this file's")
+        sizes = self._table()
         self._starts = [0, *accumulate(plain for _, plain in sizes)]
         self._places = [0, *accumulate(packed for packed, _ in sizes)]
 
@@ -414,6 +404,20 @@ class _Frames(Blocks):
         if size != len(output):
             raise DamagedBackup(self._where, at, "the frame is not of the size that is noted")
         return bytes(output)
+
+    def _table(self) -> list[tuple[int, int]]:
+        end = self._file.seek(0, io.SEEK_END)
+        footer = self._read(end - TABLE_FOOTER.size, TABLE_FOOTER.size)
+        count, flags, magic = TABLE_FOOTER.unpack(footer)
+        if magic != SEEKABLE or flags or count > MAX_FRAMES:
+            raise DamagedBackup(self._where, end, "the table of frames is missing", torn=True)
+        size = count * TABLE_ENTRY.size
+        start = end - TABLE_FOOTER.size - size
+        sizes = list(TABLE_ENTRY.iter_unpack(self._read(start, size)))
+        packed = sum(one for one, _ in sizes)
+        if packed + TABLE_HEAD.size != start or any(one > MAX_FRAME_BYTES for _, one in sizes):
+            raise DamagedBackup(self._where, start, "the table of frames is not this file's")
+        return sizes
 
     def _read(self, start: int, size: int) -> bytes:
         if start < 0:
