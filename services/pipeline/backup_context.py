@@ -11,10 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from breakglass.services.errors import StorageError, UsageError
-from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
-from breakglass.services.pipeline.part_writer import Budget
-from breakglass.services.pipeline.session import Spark
 from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
 from breakglass.services.topic_backup.layout import folder_name, generations
 from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
@@ -25,6 +22,9 @@ from breakglass.services.topic_backup.summary import Gap, GapReason, Unproved, a
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.pipeline.part_writer import Budget
+    from breakglass.services.pipeline.session import Spark
     from breakglass.services.session import ReadAccess
 
 

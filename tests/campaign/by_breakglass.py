@@ -428,7 +428,7 @@ def bootstrap_of(wreck: Wreck) -> str:
     """The option that names the cluster; with one address, that of a broker that runs."""
     servers = wreck.cluster.bootstrap_servers
     if wreck.incident.one_address and wreck.awake:
-        servers = wreck.cluster.broker(min(wreck.awake)).address()
+        servers = str(wreck.cluster.broker(min(wreck.awake)).address())
     return f"--bootstrap-server={servers}"
 
 
