@@ -147,11 +147,7 @@ def write_certificates(folder: Path, clients: tuple[str, ...]) -> None:
     ``ca.pem`` to trust, ``broker.pem`` for the brokers, and ``NAME.pem`` for each of *clients*.
     The file of an identity holds key and certificate.
     """
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-    )
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     folder.mkdir(parents=True, exist_ok=True)
     authority = _identity("Breakglass lab", None)

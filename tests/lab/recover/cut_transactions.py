@@ -2,11 +2,7 @@
 
 from typing import Any
 
-from breakglass.services.lab.scenarios.behind import (
-    COORDINATOR,
-    TRANSACTION_SECONDS,
-    begun,
-)
+from breakglass.services.lab.scenarios.behind import COORDINATOR, TRANSACTION_SECONDS, begun
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, COURSE, LAST_LOST
 from breakglass.services.lab.scenarios.scenario import Scenario, Script, Stage, wait_log_end
 from breakglass.services.lab.truth import Expectation, TrueVerdict
