@@ -1,4 +1,4 @@
-"""Compares what was said and done with the records on disk. Pure.
+"""Compares what Breakglass said, did and saved with the records on disk.
 
 Each check yields findings: a kind, the partition, a sentence. An incident without findings is
 passed. What is judged:
@@ -12,13 +12,22 @@ And which records are missing: held by a readable replica, and neither in the el
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from breakglass.bookkeeping.folders import DiskReading, Name, divergence
-from breakglass.bookkeeping.log_files import NO_LOG, FolderLog, HeldRecord
-from breakglass.bookkeeping.said import SaidPartition, SaidPrice
-from breakglass.bookkeeping.saved import SavedRecord
+from breakglass.bookkeeping.log_files import (
+    NO_LOG,
+    DiskReading,
+    FolderLog,
+    HeldRecord,
+    Name,
+    digest,
+    divergence,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +194,138 @@ def _check_bound(
             partition.name,
             f"unread >= {partition.unread_at_least} was said, true is {true}",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SaidPrice:
+    """What a triage says that electing one broker loses; None for what it says is unknown."""
+
+    total: int | None
+    committed: int | None
+    unproven: int | None
+    approximate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SaidPartition:
+    """One partition of a triage."""
+
+    name: Name
+    verdict: str
+    action: str
+    """``start b3``, ``stop b4 NOW``, ``elect b2``."""
+    designee: int | None
+    unread_at_least: int | None
+    prices: Mapping[int, SaidPrice]
+    """By broker, of those whose log could be read."""
+    log_ends: Mapping[int, int]
+    """The same: what it says their log ends are."""
+    leader_epoch: int
+    automatable: bool = True
+    """Whether it is elected without an operator's decision."""
+
+    @property
+    def verb(self) -> str:
+        """The action without its broker."""
+        return " ".join(word for word in self.action.split() if not _names_broker(word))
+
+    @property
+    def broker(self) -> int | None:
+        """The broker of the action."""
+        return next((int(w[1:]) for w in self.action.split() if _names_broker(w)), None)
+
+
+def judged(triage: Mapping[str, Any]) -> list[SaidPartition]:
+    """The partitions of `triage --json`."""
+    return [_judged(partition) for partition in triage.get("partitions", ())]
+
+
+def _judged(partition: Mapping[str, Any]) -> SaidPartition:
+    read = {
+        replica["broker"]: replica
+        for replica in partition["replicas"]
+        if isinstance(replica["log_end"], int)
+    }
+    return SaidPartition(
+        (partition["topic"], partition["partition"]),
+        partition["verdict"],
+        partition["action"],
+        partition["designated_leader"],
+        _known(partition["unread_at_least"]),
+        {broker: _price(replica["loses_if_chosen"]) for broker, replica in read.items()},
+        {broker: replica["log_end"] for broker, replica in read.items()},
+        partition["leader_epoch"],
+        partition["automatable"],
+    )
+
+
+def _price(loses: Mapping[str, Any]) -> SaidPrice:
+    return SaidPrice(
+        _known(loses["records"]),
+        _known(loses["committed"]),
+        _known(loses["unproven"]),
+        loses["approximate"],
+    )
+
+
+def _known(figure: object) -> int | None:
+    return figure if isinstance(figure, int) else None
+
+
+def _names_broker(word: str) -> bool:
+    return word[:1] == "b" and word[1:].isdecimal()
+
+
+def elected(document: Mapping[str, Any]) -> Iterator[Name]:
+    """The partitions that `recover --json` says it has elected."""
+    for partition in document.get("partitions", ()):
+        if partition["result"] == "elected":
+            yield partition["topic"], partition["partition"]
+
+
+SEGMENT = re.compile(r"^segment_partition_(\d+)_from_offset_(\d+)_records$")
+WITH_TIME = (0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRecord:
+    """A record of a rescue."""
+
+    offset: int
+    key: bytes | None
+    digest: str
+
+
+def read_rescues(root: Path) -> dict[Name, frozenset[SavedRecord]]:
+    """Everything that was saved under *root*, by partition, whichever replica it is from."""
+    found: dict[Name, set[SavedRecord]] = {}
+    for path in sorted(root.rglob("segment_partition_*_records")):
+        named = SEGMENT.match(path.name)
+        if named:
+            topic = path.parent.name.split("~")[0]
+            found.setdefault((topic, int(named[1])), set()).update(_records(path.read_bytes()))
+    return {name: frozenset(records) for name, records in found.items()}
+
+
+def _records(data: bytes) -> Iterator[SavedRecord]:
+    if data[:1] != b"\x01":
+        raise ValueError(f"a segment begins with {data[:1]!r}")
+    position = 1
+    while position < len(data):
+        offset, kind = struct.unpack_from(">qi", data, position)
+        position += 12 + (8 if kind in WITH_TIME else 0)
+        key, position = _field(data, position)
+        value, position = _field(data, position)
+        (headers,) = struct.unpack_from(">i", data, position)
+        position += 4
+        for _ in range(2 * headers):
+            _, position = _field(data, position)
+        yield SavedRecord(offset, key, digest(key, value))
+
+
+def _field(data: bytes, position: int) -> tuple[bytes | None, int]:
+    (length,) = struct.unpack_from(">i", data, position)
+    position += 4
+    return (
+        (None, position) if length < 0 else (data[position : position + length], position + length)
+    )

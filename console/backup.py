@@ -58,8 +58,7 @@ from breakglass.services.words.moments import time_text
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.pipeline.acts.files import Segments
-    from breakglass.services.pipeline.restore.options import RestoreOptions
-    from breakglass.services.pipeline.restore.planned import RestorePlan
+    from breakglass.services.pipeline.restore.options import RestoreOptions, RestorePlan
     from breakglass.services.topic_backup.mending import MendedPartition
     from breakglass.services.topic_backup.store.store import Store
 

@@ -31,12 +31,12 @@ from breakglass.console.stores import ConnectorFile, connector, place_named
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.extras import need
-from breakglass.services.pipeline.report import NewGeneration, require_replaceable
+from breakglass.services.pipeline.backup_context import NewGeneration, require_replaceable
 from breakglass.services.topic_backup.store.form import StoredForm
 from breakglass.services.topic_backup.store.store import local_path
 
 if TYPE_CHECKING:
-    from breakglass.services.pipeline.report import BackupReport, TopicReport
+    from breakglass.services.pipeline.backup_context import BackupReport, TopicReport
 
 
 class BackupCompression(StrEnum):

@@ -84,7 +84,7 @@ def _broken_cluster(kafka_version: str, *, keep: bool) -> Iterator[tuple[Cluster
     import shutil
 
     from breakglass.services.lab.scenarios import find_scenarios
-    from breakglass.services.lab.scenarios.play import play, raise_lab
+    from breakglass.services.lab.scenarios.scenario import play, raise_lab
 
     folder = Path(tempfile.mkdtemp(prefix="breakglass-demo-"))
     scenarios = find_scenarios(SCENARIOS)

@@ -37,7 +37,7 @@ from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.session import Effort
-from breakglass.services.words.amounts import duration_ms, rate_bytes, size_bytes
+from breakglass.services.words.figures import duration_ms, rate_bytes, size_bytes
 
 if TYPE_CHECKING:
     from typer._click import Context

@@ -532,10 +532,7 @@ def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
 
 def _step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManager) -> Iterator[str]:
     """The commands of each machine, in the order of starts."""
-    from breakglass.services.quorum.machine_steps import (
-        STOP,
-        machine_steps,
-    )
+    from breakglass.services.quorum.machine_steps import STOP, machine_steps
 
     yield "Stop what formats or restarts nodes by itself: operators, --ignore-formatted."
     yield "Stop every node that these steps start, before the first of them:"

@@ -276,7 +276,17 @@ def partitions_in(topic: TopicNode, key: Key | None = None) -> TopicContents:
     if manifest is None:
         found = listing(names)
         partitions = tuple(
-            PartitionNode(topic.url, topic.folder, number, _bare(topic, folder, files.segments))
+            PartitionNode(
+                topic.url,
+                topic.folder,
+                number,
+                # Without a manifest, segments are described by their indexes if those can be read.
+                tuple(
+                    _by_index(topic, folder, segment)
+                    for segment in files.segments
+                    if segment.has_records
+                ),
+            )
             for number, files in sorted(found.items())
         )
         return TopicContents(partitions, None, None)
@@ -336,11 +346,6 @@ def _committed(
         lost,
         "" if there else MISSING,
     )
-
-
-def _bare(topic: TopicNode, folder: Folder, segments: Sequence[Segment]) -> tuple[SegmentNode, ...]:
-    """Segments without a manifest: described by their indexes where those can be read."""
-    return tuple(_by_index(topic, folder, segment) for segment in segments if segment.has_records)
 
 
 def _by_index(topic: TopicNode, folder: Folder, one: Segment) -> SegmentNode:

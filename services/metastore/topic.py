@@ -50,7 +50,7 @@ from breakglass.services.record_batches import Record
 
 if TYPE_CHECKING:
     from breakglass.services.metastore.columns import CommandColumns
-    from breakglass.services.pipeline.batches.converting import FetchedBatches
+    from breakglass.services.pipeline.batches.reader import FetchedBatches
     from breakglass.services.pipeline.committed_log import CommittedLog
 
 PARTITION = 0
@@ -523,7 +523,7 @@ def commands_in(fetched: FetchedBatches, start: int) -> Iterator[CommandColumns]
         MalformedMessage: the bytes are not record batches.
     """
     from breakglass.services.metastore.columns import CommandColumns
-    from breakglass.services.pipeline.batches.converting import columns_in
+    from breakglass.services.pipeline.batches.reader import columns_in
 
     for columns in columns_in(fetched, start, NO_END):
         yield CommandColumns.of(columns)

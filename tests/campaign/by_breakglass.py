@@ -17,14 +17,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from breakglass.bookkeeping.folders import DiskReading, Name
-from breakglass.bookkeeping.said import SaidPartition, elected, judged
-from breakglass.bookkeeping.saved import read_rescues
+from breakglass.bookkeeping.judge import SaidPartition, elected, judged, read_rescues
+from breakglass.bookkeeping.log_files import DiskReading, Name
 from breakglass.services.errors import LabError
 from breakglass.services.lab.controller_link import ControllerLink
 from breakglass.services.lab.incidents.incident import Happening, Way
 from breakglass.services.lab.incidents.wreck import Wreck
-from breakglass.services.lab.proxy.proxy import Proxy
+from breakglass.services.lab.proxy import Proxy
 from breakglass.services.lab.topics import reassign
 from breakglass.services.model import TopicPartition
 from tests.campaign.commands import Ran, Shell

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.properties import OPERATOR
 from scripts import cli_reference
 from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, granted
 from tests.kit.program import Ended, breakglass

@@ -40,18 +40,14 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.metastore.backup_run import BackupJob, run_backup
 from breakglass.services.metastore.lines import CommandRecord
-from breakglass.services.metastore.restore.plan import (
-    SNAPSHOT,
-    MetastoreRestorePlan,
-    PresentTopic,
-)
+from breakglass.services.metastore.log.writer import TRANSACTION_MS, Transactions
+from breakglass.services.metastore.restore.plan import SNAPSHOT, MetastoreRestorePlan, PresentTopic
 from breakglass.services.metastore.topic import (
     TopicReader,
     read_topic_state,
     stable_end,
     topic_id_at,
 )
-from breakglass.services.metastore.transactions import TRANSACTION_MS, Transactions
 from breakglass.services.model import TopicPartition
 from breakglass.services.session import ReadAccess
 

@@ -137,7 +137,9 @@ def read_source(
             )
             if line.id is not None and line.command is not None and not left_out:
                 good.append((line.line, line.id, line.command))
-    known = _known(good, entries)
+    noted = [entries[line.end].offset for line, _, _ in good if line.end in entries]
+    grows = all(one < other for one, other in pairwise(noted))
+    known = noted if len(noted) == len(good) and grows else None
     if known is None and not (compact or as_ksqldb or only_read):
         raise Refused(
             f"{file.name} has no side file that tells the offsets its commands had, and query ids "
@@ -174,14 +176,6 @@ def _judge(
         raise MalformedInput(finding.message)
     else:
         notes.append(finding)
-
-
-def _known(
-    good: list[tuple[BackupLine, CommandId, Command]], entries: dict[int, SideEntry]
-) -> list[int] | None:
-    offsets = [entries[line.end].offset for line, _, _ in good if line.end in entries]
-    grows = all(one < other for one, other in pairwise(offsets))
-    return offsets if len(offsets) == len(good) and grows else None
 
 
 def _commands(

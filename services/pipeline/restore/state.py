@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Self
 
 from breakglass.services.errors import MalformedInput, Refused, UsageError
-from breakglass.services.pipeline.restore.options import RestoreOptions
-from breakglass.services.pipeline.restore.planned import PartitionPlan, partition_plan
+from breakglass.services.pipeline.restore.options import (
+    PartitionPlan,
+    RestoreOptions,
+    partition_plan,
+)
 from breakglass.services.pipeline.restore.task import Spans
 from breakglass.services.pipeline.source import TopicSource
 from breakglass.services.pipeline.stored_segments import stored_segments

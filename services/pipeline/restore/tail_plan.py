@@ -28,15 +28,15 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import INTERNAL_TOPICS, EpochHistory, TopicPartition, Unknown
 from breakglass.services.pipeline.committed_log import CommittedLog
-from breakglass.services.pipeline.restore.options import expired_at_once
-from breakglass.services.pipeline.restore.plan import require_manifest
-from breakglass.services.pipeline.restore.planned import (
+from breakglass.services.pipeline.restore.options import (
     BELOW,
     PartitionPlan,
     RestorePlan,
     TopicPlan,
+    expired_at_once,
     partition_plan,
 )
+from breakglass.services.pipeline.restore.plan import require_manifest
 from breakglass.services.pipeline.restore.state import (
     RestoreState,
     own_settings,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.distribution import Distribution, distribution
-from breakglass.services.maven.context import maven_context
+from breakglass.services.lab.maven import maven_context
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 from tests.unit.topic_backup.golden import GOLDEN
 

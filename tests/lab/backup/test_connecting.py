@@ -18,7 +18,7 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.layout import Address, Listener
 from breakglass.services.lab.produce import produce
-from breakglass.services.lab.proxy.proxy import Proxy
+from breakglass.services.lab.proxy import Proxy
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import Unknown
 from breakglass.services.pipeline.session import Spark

@@ -10,7 +10,7 @@ import pytest
 from breakglass.services.errors import Refused
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.model import TopicPartition
-from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.backup_context import CopyProgress
 from breakglass.services.pipeline.restore import producing
 from breakglass.services.pipeline.restore.offset_map import CommittedRun, LoggedOffsets, read_log
 from breakglass.services.pipeline.restore.producing import RecordClient

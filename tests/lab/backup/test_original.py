@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from breakglass.services.errors import Refused
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.pipeline.restore.planned import RestorePlan
+from breakglass.services.pipeline.restore.options import RestorePlan
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.group_history import update_offsets
 from breakglass.services.topic_backup.prune import PruneLimits, prune

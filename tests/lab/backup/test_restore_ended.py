@@ -17,8 +17,8 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
 from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.backup_context import CopyProgress
 from breakglass.services.pipeline.committed_log import CommittedLog
-from breakglass.services.pipeline.report import CopyProgress
 from breakglass.services.pipeline.restore.state import read_state
 from tests.lab.asking import transactional
 from tests.lab.backup.backups import BackUp

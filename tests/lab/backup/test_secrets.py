@@ -13,7 +13,7 @@ from breakglass.services.connection.sources import ConnectionOptions, connection
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern, produce
 from breakglass.services.lab.produce import produce as produce_many
-from breakglass.services.lab.security import OPERATOR, SUPER_USER, lab_password, security_folder
+from breakglass.services.lab.properties import OPERATOR, SUPER_USER, lab_password, security_folder
 from breakglass.services.pipeline.restore.restore import TopicRestored
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.session import ReadAccess

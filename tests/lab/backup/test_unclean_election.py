@@ -11,7 +11,7 @@ from breakglass.services.lab.produce import Pattern, produce
 from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup import said
-from breakglass.services.pipeline.restore.planned import BELOW
+from breakglass.services.pipeline.restore.options import BELOW
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.source import UNSEEN_CUT
 from tests.kit.clusters import access_to

@@ -19,8 +19,8 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
-from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
 from breakglass.services.checkpoint.kafka.logs import nothing_to_process, read_logs
+from breakglass.services.checkpoint.kafka.owners import lags, read_named_groups
 from breakglass.services.checkpoint.participant.participant import (
     Application,
     Guarantee,

@@ -22,7 +22,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern, produce
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import EpochHistory, TopicPartition
-from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.backup_context import CopyProgress
 from breakglass.services.pipeline.session import Spark
 from tests.kit.clusters import access_to
 from tests.kit.waiting import DEADLINE_SECONDS

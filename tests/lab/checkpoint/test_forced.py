@@ -9,20 +9,17 @@ from confluent_kafka import TopicPartition as Position
 
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.kafka.control import RecordAddress, RecordOrigin, stamped
-from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.logs import (
     StampedRecord,
     ensure_control,
     read_logs,
     scan_all,
 )
-from breakglass.services.checkpoint.kafka.owners import read_ids
+from breakglass.services.checkpoint.kafka.owners import read_ids, read_named_groups
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics
 from breakglass.services.checkpoint.participant.participant import Guarantee
 from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.participant import Acknowledge
-from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.protocol.values import Acknowledge, NotHigher, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition
 from breakglass.services.errors import Refused

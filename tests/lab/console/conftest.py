@@ -16,8 +16,7 @@ from breakglass.services.lab.scenarios.damage import (
     LAST_LOST,
     QUICK_TO_FENCE,
 )
-from breakglass.services.lab.scenarios.scenario import Scenario, Script
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Stage
 from breakglass.services.lab.segments import HIGH_WATERMARK_CHECKPOINT
 from breakglass.services.lab.topics import configure_topic, create_topics
 from breakglass.services.lab.truth import Expectation

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.distribution import distribution
-from breakglass.services.lab.ports import free_ports
-from breakglass.services.lab.tools import LEADER_ELECTION, run_tool
+from breakglass.services.lab.distribution import LEADER_ELECTION, distribution, run_tool
+from breakglass.services.lab.layout import free_ports
 from breakglass.services.lab.topics import elect_preferred, reassign
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.recovery.plan.document import Plan

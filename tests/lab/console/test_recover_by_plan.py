@@ -15,7 +15,7 @@ from breakglass.services.guard.act import Front
 from breakglass.services.incident.incident import Incident
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.tools import LEADER_ELECTION, run_tool
+from breakglass.services.lab.distribution import LEADER_ELECTION, run_tool
 from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.recovery.acts.add_replicas import AddReplicas
 from tests.kit.bundles import unpacked

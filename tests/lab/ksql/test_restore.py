@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.lab.distribution import distribution
-from breakglass.services.lab.tools import tool_command
+from breakglass.services.lab.distribution import distribution, tool_command
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.settings import REPLICAS
 from tests.kit.clusters import in_main_job

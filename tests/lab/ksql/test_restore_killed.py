@@ -82,7 +82,7 @@ def test_a_restore_that_is_killed_goes_on(
 KILLED = """
 import os, signal
 from breakglass.services.kafka.admin_client import TopicClient
-from breakglass.services.metastore.transactions import Transactions
+from breakglass.services.metastore.log.writer import Transactions
 create = TopicClient.create
 def die(*words, **named):
     if named.get("validate_only"):

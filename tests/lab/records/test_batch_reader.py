@@ -8,9 +8,8 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
-from breakglass.services.pipeline.batches import converting
-from breakglass.services.pipeline.batches.converting import chunks_of
-from breakglass.services.pipeline.batches.reader import BatchReader
+from breakglass.services.pipeline.batches import reader as reader_module
+from breakglass.services.pipeline.batches.reader import BatchReader, chunks_of
 from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.part_writer import RecordChunk, exact_chunks
 from breakglass.services.record_batches import Compression
@@ -69,7 +68,7 @@ def test_every_shape_of_record_in_every_codec_is_as_an_independent_client_reads_
     def never(*_: object) -> None:
         raise AssertionError("left to the decoder of single records")
 
-    monkeypatch.setattr(converting, "exactly", never)
+    monkeypatch.setattr(reader_module, "exactly", never)
     make(three_brokers, topic, message_timestamp_type=kind)
     for codec in Compression:
         fill(three_brokers, topic, shapes(), compression_type=codec.name.lower())

@@ -21,7 +21,7 @@ from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.guard.journal import Journal, list_journals, read
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION
-from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.properties import OPERATOR
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.steps import ELECT
 from tests.kit import acl_page

@@ -7,7 +7,7 @@ import pytest
 
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
-from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.properties import OPERATOR
 from breakglass.services.model import Denied, TopicPartition, known
 from breakglass.services.recovery.triage import Triage
 from tests.kit.access import Acl, Operation, Resource, granted

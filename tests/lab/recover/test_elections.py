@@ -27,8 +27,7 @@ from breakglass.services.lab.scenarios.damage import (
     bring_back,
     make_patient,
 )
-from breakglass.services.lab.scenarios.scenario import Scenario, Script
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Stage
 from breakglass.services.lab.topics import configure_topic
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition

@@ -15,11 +15,11 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Position
 
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.distribution import run_tool
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
-from breakglass.services.lab.scenarios.logs import wait_log_end
-from breakglass.services.lab.tools import run_tool
+from breakglass.services.lab.scenarios.scenario import wait_log_end
 from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.model import INTERNAL_TOPICS, TopicPartition
 from tests.kit.configs import ConfigResource, set_config

@@ -25,7 +25,7 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
     LogInfoSchema,
     replica_log_info,
 )
-from breakglass.services.lab.proxy.proxy import Proxy
+from breakglass.services.lab.proxy import Proxy
 from breakglass.services.model import TopicPartition
 from tests.kit.program import Ended, breakglass
 from tests.lab.console.commands import elections

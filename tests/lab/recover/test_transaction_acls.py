@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.properties import OPERATOR
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.model import TopicPartition
 from tests.kit.access import Acl, Operation, Resource

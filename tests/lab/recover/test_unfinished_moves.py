@@ -21,8 +21,7 @@ from breakglass.services.lab.scenarios.damage import (
     QUICK_TO_FENCE,
     bring_back,
 )
-from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape, Stage
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import LogDir, ReplicaLog, TopicPartition, Unknown

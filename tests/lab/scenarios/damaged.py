@@ -10,8 +10,7 @@ import pytest
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.distribution import DEFAULT_VERSION
 from breakglass.services.lab.scenarios import find_scenarios
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.scenario import Scenario
+from breakglass.services.lab.scenarios.scenario import Scenario, play, raise_lab
 from breakglass.services.lab.truth import PartitionTruth, Truth
 from breakglass.services.model import PartitionState, TopicPartition
 from tests.lab.asking import list_offset

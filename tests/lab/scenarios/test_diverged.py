@@ -11,8 +11,8 @@ from breakglass.console.wiring import Connection
 from breakglass.screens.messages import DiffAsked
 from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.incident.incident import Incident
+from breakglass.services.lab.distribution import run_tool
 from breakglass.services.lab.segments import read_log
-from breakglass.services.lab.tools import run_tool
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.lab.truth import CountedLoss
 from breakglass.services.model import EpochRange, Role, TopicPartition

@@ -18,8 +18,8 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
 from breakglass.services.checkpoint.kafka.logs import read_logs
+from breakglass.services.checkpoint.kafka.owners import lags, read_named_groups
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline

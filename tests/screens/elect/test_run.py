@@ -21,9 +21,8 @@ from breakglass.screens.elect.screen import (
 )
 from breakglass.screens.elect.state import ElectionWorker, Phase, SubjectFrozen, subject_in
 from breakglass.screens.elect.unfinished import UnfinishedScreen, unfinished
-from breakglass.screens.guard.acts import AddReplicasPage, GroupsPage
-from breakglass.screens.guard.page import ActReported
-from breakglass.screens.journal.ledger import LedgerScreen
+from breakglass.screens.guard import ActReported, AddReplicasPage, GroupsPage
+from breakglass.screens.journal import LedgerScreen
 from breakglass.screens.messages import ElectionAsked, Interrupted
 from breakglass.screens.terminal import Terminal
 from breakglass.screens.widgets.line_table import LineTable

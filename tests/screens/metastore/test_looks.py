@@ -3,7 +3,7 @@
 import pytest
 
 from breakglass.console.app import BreakglassApp
-from breakglass.screens.guard.acts import RestoreMetastorePage
+from breakglass.screens.guard import RestoreMetastorePage
 from breakglass.services.metastore.acts.command_topic import RestoreCommandTopic, frozen_plan
 from breakglass.services.metastore.restore.plan import (
     LiveServers,

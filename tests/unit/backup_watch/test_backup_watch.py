@@ -43,7 +43,7 @@ from breakglass.services.health.figure import Figure
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind, CaughtUpAgain
 from breakglass.services.model import Unknown
-from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.backup_context import CopyProgress
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import TopicIdentity

@@ -10,7 +10,7 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from breakglass import bookkeeping
-from breakglass.bookkeeping.folders import read_disks
+from breakglass.bookkeeping.judge import SavedRecord, elected, judged, read_rescues
 from breakglass.bookkeeping.log_files import (
     HEADER,
     XERIAL,
@@ -18,10 +18,9 @@ from breakglass.bookkeeping.log_files import (
     crc32c,
     decompress,
     digest,
+    read_disks,
     read_folder,
 )
-from breakglass.bookkeeping.said import elected, judged
-from breakglass.bookkeeping.saved import SavedRecord, read_rescues
 
 COMPRESS = {
     1: lambda data: bytes(cramjam.gzip.compress(data)),

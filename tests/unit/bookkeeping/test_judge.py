@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
-from breakglass.bookkeeping.judge import check_said, missing_records
+from breakglass.bookkeeping.judge import (
+    SaidPartition,
+    SaidPrice,
+    SavedRecord,
+    check_said,
+    missing_records,
+)
 from breakglass.bookkeeping.log_files import NO_LOG, FolderLog, HeldRecord
-from breakglass.bookkeeping.said import SaidPartition, SaidPrice
-from breakglass.bookkeeping.saved import SavedRecord
-from breakglass.bookkeeping.settings import ClusterState, changes
+from breakglass.bookkeeping.producer import ClusterState, changes
 from tests.unit.bookkeeping.logs import ORDERS, log, reading, record, run, saved
 
 LONG = log(*run(0, 0, 15))

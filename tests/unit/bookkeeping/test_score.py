@@ -3,11 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from breakglass.bookkeeping.folders import DiskReading, Name
-from breakglass.bookkeeping.judge import JudgeFinding
-from breakglass.bookkeeping.log_files import FolderLog
-from breakglass.bookkeeping.said import SaidPartition
-from breakglass.bookkeeping.saved import SavedRecord
+from breakglass.bookkeeping.judge import JudgeFinding, SaidPartition, SavedRecord
+from breakglass.bookkeeping.log_files import DiskReading, FolderLog, Name
+from breakglass.bookkeeping.producer import ClusterState
 from breakglass.bookkeeping.score import (
     DrillPlay,
     DrillScene,
@@ -16,7 +14,6 @@ from breakglass.bookkeeping.score import (
     best_leaders,
     score,
 )
-from breakglass.bookkeeping.settings import ClusterState
 from tests.unit.bookkeeping.logs import ORDERS, log, run, saved
 
 LEDGER: Name = ("ledger", 0)

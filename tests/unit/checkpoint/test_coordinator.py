@@ -20,8 +20,13 @@ from breakglass.services.checkpoint.coordinator import (
     unfinished,
 )
 from breakglass.services.checkpoint.parts import alone
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
+from breakglass.services.checkpoint.protocol.values import (
+    LARGEST_ASKED,
+    LARGEST_ID,
+    CopyId,
+    NotHigher,
+    Status,
+)
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,

@@ -11,8 +11,7 @@ import pytest
 from breakglass.services.checkpoint import serving as module
 from breakglass.services.checkpoint.acts.take import release_ended
 from breakglass.services.checkpoint.coordinator import NEVER_ACKNOWLEDGED, Coordinator, Finisher
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.protocol.values import NotHigher, Status
 from breakglass.services.checkpoint.serving import (
     AGAIN_MS,
     MOST_WAITING,

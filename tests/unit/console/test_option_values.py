@@ -14,7 +14,7 @@ from breakglass.console.option_values import (
 )
 from breakglass.services.errors import UsageError
 from breakglass.services.model import TopicPartition
-from breakglass.services.words.amounts import duration_ms
+from breakglass.services.words.figures import duration_ms
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from kafka.protocol.consumer import (
 )
 
 from breakglass.services import patience
-from breakglass.services.lab.proxy.rewriting import refusal
+from breakglass.services.lab.rewriting import refusal
 from breakglass.services.model import TopicPartition
 from tests.kit.deadlines import MOMENT
 from tests.kit.program import breakglass

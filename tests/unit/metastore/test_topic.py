@@ -36,8 +36,7 @@ from breakglass.services.metastore.topic import (
     whole_fetches,
 )
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.pipeline.batches.converting import FetchedBatches
-from breakglass.services.pipeline.batches.reader import BatchReader
+from breakglass.services.pipeline.batches.reader import BatchReader, FetchedBatches
 from tests.kit.clock import Clock
 from tests.kit.deadlines import be_patient
 from tests.kit.fake_broker import Body

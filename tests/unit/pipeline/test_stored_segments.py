@@ -11,7 +11,7 @@ import pytest
 
 from breakglass.services.errors import AlreadyRunning, DamagedBackup, UsageError
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
-from breakglass.services.pipeline.restore.planned import partition_plan
+from breakglass.services.pipeline.restore.options import partition_plan
 from breakglass.services.pipeline.stored_segments import (
     StoredSegment,
     runs_between,
@@ -26,14 +26,13 @@ from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.topic_backup import segment_bytes
 from breakglass.services.topic_backup.address import indexes_at, partition_of
 from breakglass.services.topic_backup.assembler import Assembler, TopicAssembler, assembling
-from breakglass.services.topic_backup.catalog import held_topics
+from breakglass.services.topic_backup.catalog import held_topics, read_status
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, read_whole
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
 from breakglass.services.topic_backup.notes import note_verified
 from breakglass.services.topic_backup.part import Addition, Missing, NewSegment
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store import store as store_module
 from breakglass.services.topic_backup.store.form import StoredForm
 from breakglass.services.topic_backup.store.store import Store

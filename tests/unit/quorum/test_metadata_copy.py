@@ -14,15 +14,7 @@ from hypothesis import strategies as st
 from breakglass.services.model import Unknown
 from breakglass.services.quorum.metadata_copy import LogPosition, MetadataCopy, VoterSet, read_copy
 from breakglass.services.record_batches import BATCH_HEADER
-from tests.kit.metadata_log import (
-    MetadataLog,
-    batch,
-    control,
-    crc32c,
-    noop,
-    topic,
-    voters,
-)
+from tests.kit.metadata_log import MetadataLog, batch, control, crc32c, noop, topic, voters
 from tests.unit.quorum.clusters import ORDERS, small_log
 
 

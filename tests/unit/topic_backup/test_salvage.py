@@ -16,6 +16,7 @@ from breakglass.services.divergence.source import Reading
 from breakglass.services.pipeline.stored_segments import runs_between, stored_segments
 from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.assembler import TopicAssembler
+from breakglass.services.topic_backup.catalog import read_status
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import found_files, read_held, read_sound
 from breakglass.services.topic_backup.mending import mend
@@ -27,7 +28,6 @@ from breakglass.services.topic_backup.salvage import salvaged
 from breakglass.services.topic_backup.segment_bytes import SegmentExtent
 from breakglass.services.topic_backup.segment_index import reindex
 from breakglass.services.topic_backup.segment_reader import FoundRecord, Proof
-from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from breakglass.services.topic_backup.verification import verify_files

@@ -16,6 +16,7 @@ from breakglass.services.errors import BreakglassError, Refused
 from breakglass.services.pipeline.restore.options import RestoreOptions
 from breakglass.services.pipeline.restore.plan import accepted_gaps, require_manifest
 from breakglass.services.pipeline.restore.tail_plan import tail_sources
+from breakglass.services.topic_backup.catalog import read_status
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import read_held, read_sound
 from breakglass.services.topic_backup.layout import (
@@ -27,7 +28,6 @@ from breakglass.services.topic_backup.layout import (
 from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.notes import VERIFIED, note_verified
 from breakglass.services.topic_backup.record import encode
-from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from breakglass.services.topic_backup.verification import verify_files

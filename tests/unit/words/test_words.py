@@ -13,9 +13,11 @@ from breakglass.services.model import Role, Unknown
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.recovery.judgement.loss import UnreadRecords
 from breakglass.services.words import figures
-from breakglass.services.words.amounts import duration_ms, rate_bytes, size_bytes
 from breakglass.services.words.figures import (
     count,
+    duration_ms,
+    rate_bytes,
+    size_bytes,
     total_text,
     unread_figure,
     unread_told,

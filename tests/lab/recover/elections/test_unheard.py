@@ -16,9 +16,14 @@ from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose_last, wait_left
-from breakglass.services.lab.scenarios.logs import wait_high_watermark, wait_log_end
-from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import (
+    Scenario,
+    Shape,
+    Stage,
+    alone,
+    wait_high_watermark,
+    wait_log_end,
+)
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.guarded.subject import frozen, groups_of

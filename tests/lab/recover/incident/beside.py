@@ -3,8 +3,7 @@
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, COURSE, LAST_LOST
-from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape, Stage
 from breakglass.services.lab.truth import Expectation, TrueVerdict
 from breakglass.services.model import TopicPartition
 from tests.lab.asking import commit, cut_head, on_disk

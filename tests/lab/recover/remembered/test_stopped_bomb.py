@@ -4,9 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios import replaced_disk
-from breakglass.services.lab.scenarios.scenario import Script
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios import behind
+from breakglass.services.lab.scenarios.scenario import Script, Stage
 from tests.lab.console.commands import on
 from tests.lab.scenarios.damaged import cluster_after
 
@@ -14,10 +13,10 @@ from tests.lab.scenarios.damaged import cluster_after
 def _script(stage: Stage) -> Script:
     """b4 comes back EMPTY where others hold records, and where there never was one."""
     stage.create("unwritten", [(4, 1, 2)])
-    return (yield from replaced_disk.SCENARIO.script(stage))
+    return (yield from behind.REPLACED_DISK.script(stage))
 
 
-BROKEN = replace(replaced_disk.SCENARIO, name="replaced-disk-beside-unwritten", script=_script)
+BROKEN = replace(behind.REPLACED_DISK, name="replaced-disk-beside-unwritten", script=_script)
 
 
 replaced = cluster_after(BROKEN)

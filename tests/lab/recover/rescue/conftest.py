@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from breakglass.services.lab.properties import SMALL
+from breakglass.services.lab.scenarios.behind import begun
 from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_LOST,
@@ -17,10 +18,12 @@ from breakglass.services.lab.scenarios.damage import (
     LAST_LOST,
     QUICK_TO_FENCE,
 )
-from breakglass.services.lab.scenarios.hanging_transaction import begun
-from breakglass.services.lab.scenarios.logs import wait_log_end
-from breakglass.services.lab.scenarios.scenario import Scenario, Script
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import (
+    Scenario,
+    Script,
+    Stage,
+    wait_log_end,
+)
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
 from tests.lab.recover.incident.beside import delete_records

@@ -16,8 +16,7 @@ from breakglass.services.lab.scenarios.damage import (
     lose_last,
     release,
 )
-from breakglass.services.lab.scenarios.scenario import Scenario, alone
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Stage, alone
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
 from tests.kit.program import breakglass

@@ -15,6 +15,7 @@ from breakglass.services.guard.act import ConsentOutdated, Front, GuardedRun
 from breakglass.services.guard.steps import FREEZE_ELECTIONS
 from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION, LayeredSetting
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.behind import ELECTION_INTERVAL
 from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_LOST,
@@ -23,9 +24,7 @@ from breakglass.services.lab.scenarios.damage import (
     QUICK_TO_FENCE,
     bring_back,
 )
-from breakglass.services.lab.scenarios.replaced_disk import ELECTION_INTERVAL
-from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape, Stage
 from breakglass.services.lab.topics import configure_topic
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.recovery.acts.topic_settings import HoldElections, PutSettingsBack

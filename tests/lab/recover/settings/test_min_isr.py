@@ -14,10 +14,9 @@ from breakglass.services.guard import act as guard
 from breakglass.services.guard.act import ConsentOutdated, Front, GuardedRun
 from breakglass.services.kafka.cluster.settings import MIN_ISR, UNCLEAN_ELECTION
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.behind import HELD_OFF
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, B4_EMPTY, COURSE, LAST_LOST
-from breakglass.services.lab.scenarios.replaced_disk import HELD_OFF
-from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape, Stage
 from breakglass.services.lab.topics import configure_topic
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import PartitionState, TopicPartition

@@ -16,7 +16,7 @@ from breakglass.services.checkpoint.participant.participant import (
     KnownRecords,
     Starting,
 )
-from breakglass.services.checkpoint.protocol.participant import CheckpointState
+from breakglass.services.checkpoint.protocol.values import CheckpointState
 from breakglass.services.model import TopicPartition
 
 OLD, NEW = "a" * 32, "b" * 32

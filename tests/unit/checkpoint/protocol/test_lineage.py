@@ -28,7 +28,7 @@ from breakglass.services.checkpoint.protocol.lineage import (
     needed,
     reading_order,
 )
-from breakglass.services.checkpoint.protocol.participant import CheckpointState, read
+from breakglass.services.checkpoint.protocol.values import CheckpointState, read
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition
 from breakglass.services.topic_backup.summary import EpochStart
 from tests.kit.extent import examples

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import (
     DIFFERENT_COPIES,
     OWNER_CHANGED,
     CopyId,
+    NotHigher,
     Status,
 )
 from breakglass.services.checkpoint.store.backup_store import BackupStore, Copies

@@ -4,7 +4,7 @@ import json
 import shlex
 from dataclasses import replace
 
-from breakglass.bookkeeping.said import SaidPartition
+from breakglass.bookkeeping.judge import SaidPartition
 from breakglass.bookkeeping.score import DrillScene, best_leaders
 from breakglass.services.lab.incidents.replay import BestPlay, Brokers, best_play
 from tests.unit.bookkeeping.logs import ORDERS

@@ -21,8 +21,13 @@ from breakglass.services.pipeline.restore.offset_map import (
     read_log,
     runs_of,
 )
-from breakglass.services.pipeline.restore.options import OPEN, afterwards, during, expired_at_once
-from breakglass.services.pipeline.restore.planned import BELOW
+from breakglass.services.pipeline.restore.options import (
+    BELOW,
+    OPEN,
+    afterwards,
+    during,
+    expired_at_once,
+)
 from breakglass.services.pipeline.restore.producing import Producing
 from breakglass.services.pipeline.restore.proof import unowned_spans
 from breakglass.services.pipeline.restore.state import RestoreState, own_settings

@@ -11,8 +11,8 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequ
 
 from breakglass.services import patience
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from breakglass.services.kafka.replicas.limits import Allowance, ReadingLimits
+from breakglass.services.kafka.replicas.list_offsets import PAST_EVERY_LOG
 from breakglass.services.kafka.wire.answers import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,

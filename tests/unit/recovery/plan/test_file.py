@@ -13,13 +13,7 @@ from breakglass.services.errors import MalformedInput
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.document import SCHEMA, Plan
-from breakglass.services.recovery.plan.edit import (
-    approve,
-    exclude,
-    set_leader,
-    voided,
-    with_notes,
-)
+from breakglass.services.recovery.plan.edit import approve, exclude, set_leader, voided, with_notes
 from breakglass.services.recovery.plan.file import fingerprint, parse_plan, write_plan
 from breakglass.services.recovery.plan.make import as_recommended, make_plan
 from breakglass.services.recovery.plan.partition_file import Election, digest_of, read_elections

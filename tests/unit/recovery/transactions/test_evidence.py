@@ -7,7 +7,7 @@ import pytest
 
 from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
-from breakglass.services.kafka.transaction_end_client import EndMarker
+from breakglass.services.kafka.marker_client import EndMarker
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.recovery.transactions.evidence import (

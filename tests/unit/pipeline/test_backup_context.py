@@ -6,8 +6,7 @@ import pytest
 
 from breakglass.services.errors import AlreadyRunning, UsageError
 from breakglass.services.model import TopicPartition
-from breakglass.services.pipeline.continuous import Followed
-from breakglass.services.pipeline.report import (
+from breakglass.services.pipeline.backup_context import (
     BackupReport,
     Generation,
     NewGeneration,
@@ -18,6 +17,7 @@ from breakglass.services.pipeline.report import (
     require_replaceable,
     set_aside,
 )
+from breakglass.services.pipeline.continuous import Followed
 from breakglass.services.topic_backup.catalog import held_topics, newest
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity
