@@ -512,8 +512,9 @@ class _TopicTail:
             return None
         if not self.options.resume:
             raise Refused(
-                f"restoring the tail of {self.topic} from {source.name} is unfinished: "
-                "run again with --resume"
+                f"restoring the tail of {self.topic} from {source.name} is unfinished: while its "
+                "process runs, wait for it (`breakglass journal list`); else run again with "
+                "--resume"
             )
         return state
 
