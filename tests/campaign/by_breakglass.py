@@ -275,6 +275,8 @@ class Operator:
         for partition in ran.document.get("partitions", ()):
             if partition["saved"]:
                 self.saved.add((partition["topic"], partition["partition"]))
+        if f"check the disk of b{broker} before it starts" in ran.err:
+            self._check(broker, CHECK)
         return [int(other) for other in FIRST.findall(ran.err)]
 
     def _cure(self, broker: int) -> None:

@@ -237,8 +237,10 @@ class Wreck:
             return False
         for node in down:
             if step.act is Happening.UNREGISTER:
-                # Kafka's tool may ask a hung broker, and no other, until its time is over.
-                address = self.cluster.broker(min(self.awake)).address(Listener.LAB)
+                # Kafka's tool asks one broker, which may hang or reach no controller.
+                awake = map(self.cluster.broker, sorted(self.awake))
+                asked = min(awake, key=lambda one: bool(one.layout.controller_links))
+                address = asked.address(Listener.LAB)
                 named = ("--bootstrap-server", str(address), "--id", str(node.id))
                 run_tool(self.cluster.kafka, CLUSTER, ["unregister", *named]).check()
                 self.cluster.wait_unregistered(node.id)

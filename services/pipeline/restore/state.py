@@ -194,8 +194,9 @@ def begun_restore(
         return None
     if state.topic_id is not None:
         raise Refused(
-            f"a restore into {target} is unfinished: run again with --resume, or delete the topic "
-            "to start again"
+            f"a restore into {target} is unfinished: while its process runs, wait for it "
+            "(`breakglass journal list`); else run again with --resume, or delete the topic to "
+            "start again"
         )
     return state
 

@@ -161,7 +161,8 @@ def transact(
 def delete_before(cluster: Cluster, topic: str, offset: int, partition: int = 0) -> None:
     """Have the log of a partition begin at *offset*, as retention does."""
     cut = TopicPartition(topic, partition, offset)
-    admin(cluster).delete_records([cut])[cut].result(SECONDS)
+    client = admin(cluster)  # Its futures end with it.
+    client.delete_records([cut])[cut].result(SECONDS)
 
 
 def produce(cluster: Cluster, topic: str, values: Iterator[Values], partition: int = 0) -> None:

@@ -235,6 +235,20 @@ def test_a_leader_that_another_client_elected_meanwhile_is_in_the_journal(
     assert (noted["result"], noted["leader"]) in {("already online", leader), ("elected", leader)}
 
 
+def test_a_designee_that_another_leader_has_cut_meanwhile_is_not_called_elected(
+    bench: Bench,
+) -> None:
+    (target,) = targets = bench.offline()
+    killed(bench, targets, "elect", announced=False)
+    lead(bench, target, 1, assignment=WRITTEN)
+    bench.cluster.hold(1, target.partition, (0, 0))
+    (outcome,) = finished(bench)
+    assert outcome.result is RecoveryResult.ELECTED_ANOTHER
+    assert f"its log ends at 0, and ended at {target.log_end}" in outcome.reason
+    assert bench.assignment(target) == ORIGINAL, "its order stays as it was written"
+    assert ended(bench)[0] != "succeeded"
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_twice_it_ends_all_the_same(bench: Bench, step: str) -> None:
     targets = bench.offline(count=2)

@@ -372,6 +372,26 @@ def test_b34_what_the_log_had_before_its_start_is_known_by_its_epochs(
         assert below.tolist() == list(range(matched, 40))
 
 
+@pytest.mark.parametrize(
+    ("log_start", "live", "fork"),
+    [
+        pytest.param(0, [(0, 0, 10), (1, 10, 31), (3, 31, 40)], 31, id="cut in the second epoch"),
+        pytest.param(0, [(0, 0, 8), (3, 8, 40)], 8, id="cut in the first"),
+        pytest.param(20, [(1, 20, 31), (3, 31, 40)], 31, id="the first epoch is before its start"),
+        pytest.param(0, [(0, 0, 10), (1, 10, 40)], 40, id="not cut"),
+        pytest.param(7, None, 7, id="unknown"),
+    ],
+)
+def test_b39_what_was_put_back_is_looked_for_from_where_the_logs_part(
+    log_start: int, live: list[tuple[int, int, int]] | None, fork: int
+) -> None:
+    """The stored log ends at 40 with epoch 1 from 10 on; 31 and 32 are transaction markers."""
+    epochs = EpochStart(0, 0), EpochStart(1, 10)
+    part = PartitionSummary(0, 40, (SegmentSummary("a", 0, 1, "", 38, 0, 39, epochs=epochs),))
+    history = Unknown("") if live is None else EpochHistory(tuple(starmap(EpochRange, live)), 0)
+    assert ElectedLog(log_start, history).fork(part) == fork
+
+
 def test_b34_what_is_below_the_logs_start_and_nowhere_in_it_is_left_out_by_name() -> None:
     choice = TailChoice(Counter({b"x": 1}), log_start=7)
     stored = [candidate(4), candidate(5, b"x"), candidate(6), candidate(7)]
