@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from breakglass.screens.checkpoints import CheckpointsScreen
     from breakglass.screens.diff.screen import DiffScreen
     from breakglass.screens.elect.screen import ElectScreen, ResumeScreen
-    from breakglass.screens.guard.acts import ReleasePage
-    from breakglass.screens.journal.screen import JournalScreen
+    from breakglass.screens.guard import ReleasePage
+    from breakglass.screens.journal import JournalScreen
     from breakglass.screens.metastore import MetastoreScreen
     from breakglass.screens.offline.screen import OfflineScreen
     from breakglass.screens.overview import OverviewScreen
@@ -128,7 +128,7 @@ MODES = {
     "overview": "breakglass.screens.overview:OverviewScreen",
     "offline": "breakglass.screens.offline.screen:OfflineScreen",
     "plan": "breakglass.screens.plan.screen:PlanScreen",
-    "journal": "breakglass.screens.journal.screen:JournalScreen",
+    "journal": "breakglass.screens.journal:JournalScreen",
     "backups": "breakglass.screens.backups:BackupsScreen",
     "browse": "breakglass.screens.browse.screen:BrowseScreen",
     "metastore": "breakglass.screens.metastore:MetastoreScreen",
@@ -318,12 +318,7 @@ class BreakglassApp(App[None]):
     @on(ReadEnded)
     def _read_ended(self) -> None:
         self._refresher.ended()
-        # Once the cluster was read, look for an election that ended before its time.
-        incident = self.context.known.incident
-        if incident is not None and not self._looked_back:
-            self._looked_back = True
-            find = partial(self._find_unfinished, incident.snapshot.cluster_id)
-            self.run_worker(find, group="unfinished", thread=True, exit_on_error=False)
+        self._look_back()
 
     @on(RefreshAsked)
     def _refresh(self) -> None:
@@ -415,6 +410,14 @@ class BreakglassApp(App[None]):
         make: type[ReleasePage | ResumeScreen] = class_at(f"breakglass.screens.{where}")
         if not isinstance(self.screen, make):
             self.push_screen(make(self.context, message.journal))
+
+    def _look_back(self) -> None:
+        """Once the cluster was read, look for an election that ended before its time."""
+        incident = self.context.known.incident
+        if incident is not None and not self._looked_back:
+            self._looked_back = True
+            find = partial(self._find_unfinished, incident.snapshot.cluster_id)
+            self.run_worker(find, group="unfinished", thread=True, exit_on_error=False)
 
     def _find_unfinished(self, cluster_id: str) -> None:
         """In a thread: reads journals."""

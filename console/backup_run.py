@@ -26,15 +26,15 @@ from breakglass.console.options import (
 )
 from breakglass.console.output import columns, members, print_table, say
 from breakglass.console.restoring import UNEXPLAINED, progress
-from breakglass.console.wiring import Connection, ConnectorFile, connector, place_named
+from breakglass.console.wiring import PLACE, Connection, ConnectorFile, connector, place_named
 from breakglass.services.errors import UsageError
 from breakglass.services.extras import need
-from breakglass.services.pipeline.report import NewGeneration, require_replaceable
+from breakglass.services.pipeline.backup_context import NewGeneration, require_replaceable
 from breakglass.services.topic_backup.store.form import StoredForm
 from breakglass.services.topic_backup.store.store import local_path
 
 if TYPE_CHECKING:
-    from breakglass.services.pipeline.report import BackupReport, TopicReport
+    from breakglass.services.pipeline.backup_context import BackupReport, TopicReport
 
 
 class BackupCompression(StrEnum):
@@ -55,14 +55,7 @@ def run(
     connection: Connection,
     store: Annotated[
         str | None,
-        typer.Option(
-            "--store",
-            "--to",
-            "--from",
-            "--target-dir",
-            metavar="URL",
-            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
-        ),
+        typer.Option("--store", "--to", "--from", "--target-dir", metavar="URL", help=PLACE),
     ] = None,
     connector_config: ConnectorFile = None,
     topics: Topics = None,

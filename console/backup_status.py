@@ -31,10 +31,10 @@ from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
+    from breakglass.services.model import TopicPartition
     from breakglass.services.pipeline.verify import ContentVerified
-    from breakglass.services.topic_backup.catalog import HeldTopic
+    from breakglass.services.topic_backup.catalog import HeldTopic, PartitionStatus, TopicStatus
     from breakglass.services.topic_backup.folder_contents import FoundPartition
-    from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
     from breakglass.services.topic_backup.verification import FilesVerified
 
 
@@ -55,7 +55,7 @@ def status(
     bytes. In a folder that Kafka Backup wrote, the command reads the indexes; a value that is in no
     file is printed as ?, or as null with --json. Exits with 1 if a backup is damaged.
     """
-    from breakglass.services.topic_backup.status import read_status
+    from breakglass.services.topic_backup.catalog import read_status
 
     held = read_status(store_of(store, key), topics)
     ends = _ends(connection, held) if live else None

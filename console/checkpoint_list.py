@@ -13,6 +13,7 @@ import typer
 from breakglass.console import completion
 from breakglass.console.options import AsJson, rate, waits
 from breakglass.console.output import Column, print_json, print_lines, print_table, say
+from breakglass.console.wiring import PLACE
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import (
@@ -28,12 +29,7 @@ from breakglass.services.errors import UsageError
 from breakglass.services.words.figures import count, total_text
 from breakglass.services.words.moments import time_text
 
-Store = Annotated[
-    str,
-    typer.Option(
-        "--store", metavar="URL", help="A place of backups: a folder, or s3://BUCKET/PREFIX."
-    ),
-]
+Store = Annotated[str, typer.Option("--store", metavar="URL", help=PLACE)]
 CheckpointTopics = Annotated[
     list[str],
     typer.Option(

@@ -20,12 +20,11 @@ from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
 from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.acts.add_replicas import reach_text, waits_for
 from breakglass.services.recovery.acts.elect import Elect, OutcomesReported, RescueEnded
+from breakglass.services.recovery.execution.steps import ExecutionLimits, RouteChoice
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
-    ExecutionLimits,
     PartitionOutcome,
     RecoveryResult,
-    RouteChoice,
     Skipped,
     exit_code,
 )

@@ -143,7 +143,7 @@ def leader_election(connection: Connection, wanted: LeaderElectionRequest) -> No
     command shows what each election loses.
     """
     from breakglass.console.electing import Electing
-    from breakglass.services.recovery.execution.target import plain_unclean_route
+    from breakglass.services.recovery.execution.steps import plain_unclean_route
 
     connection.require_write(f"the {wanted.election.value} election")
     elections = wanted.elections()
@@ -189,7 +189,7 @@ def _elect_leaderless(
     elections: Sequence[Election],
 ) -> None:
     """Unclean and designated elections: evidence and price first, then as any recovery."""
-    from breakglass.services.recovery.execution.target import route_for
+    from breakglass.services.recovery.execution.steps import route_for
     from breakglass.services.recovery.guarded.subject import priced
     from breakglass.services.recovery.triage import judge
 

@@ -187,7 +187,8 @@ def read_settings(folder: Path) -> Settings:
             if key not in _KNOWN:
                 raise _Unusable(f"there are only {', '.join(_KNOWN)}")
             name, read = _KNOWN[key]
-            settings = replace(settings, **{name: read(value)})
+            known: dict[str, Any] = {name: read(value)}
+            settings = replace(settings, **known)
         except _Unusable as problem:
             problems.append(f"The setting {key!r} in {FILE} is not used: {problem}.")
     return replace(settings, problems=tuple(problems))

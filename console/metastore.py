@@ -47,7 +47,7 @@ from breakglass.console.options import (
 )
 from breakglass.console.output import print_json, say
 from breakglass.console.restore_command_topic import restore
-from breakglass.console.wiring import Connection
+from breakglass.console.wiring import PLACE, Connection
 from breakglass.services.connection.properties import read_private
 from breakglass.services.errors import Refused, UsageError
 from breakglass.services.model import Unknown
@@ -244,12 +244,7 @@ def backup(
     config: ServerConfig = None,
     store: Annotated[
         str | None,
-        typer.Option(
-            "--store",
-            "--location",
-            metavar="DIR",
-            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
-        ),
+        typer.Option("--store", "--location", metavar="DIR", help=PLACE),
     ] = None,
     on_divergence: Annotated[
         OnDivergence,

@@ -575,8 +575,8 @@ def _leader(broker: int | None) -> str:
 
 
 def _brokers_in(connection: Connection, plan: Plan, path: Path, rack: str) -> frozenset[int]:
+    from breakglass.services.recovery.plan.check import require_cluster
     from breakglass.services.recovery.plan.edit import brokers_in_rack
-    from breakglass.services.recovery.plan.make import require_cluster
 
     with connection.reading() as client:
         described = client.describe(deadline_after(patience.SNAPSHOT))

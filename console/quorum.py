@@ -18,6 +18,7 @@ from breakglass.console.options import (
     AsJson,
     GivenConsent,
     Seconds,
+    Write,
     connected,
     with_groups,
 )
@@ -166,12 +167,7 @@ def prepare(
         ServiceManager,
         typer.Option("--manager", help="What starts and stops the nodes, for the commands."),
     ] = ServiceManager.SYSTEMD,
-    write: Annotated[
-        bool,
-        typer.Option(
-            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
-        ),
-    ] = False,
+    write: Write = False,
     *,
     consent: GivenConsent,
     as_json: AsJson = False,
@@ -536,10 +532,7 @@ def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
 
 def _step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManager) -> Iterator[str]:
     """The commands of each machine, in the order of starts."""
-    from breakglass.services.quorum.machine_steps import (
-        STOP,
-        machine_steps,
-    )
+    from breakglass.services.quorum.machine_steps import STOP, machine_steps
 
     yield "Stop what formats or restarts nodes by itself: operators, --ignore-formatted."
     yield "Stop every node that these steps start, before the first of them:"

@@ -17,7 +17,14 @@ import typer
 
 from breakglass.console.cli import new_app
 from breakglass.console.documents import given_up_brokers, outcomes_document, rescued_partitions
-from breakglass.console.evidence import appraised, final, say_remembered
+from breakglass.console.evidence import (
+    appraised,
+    came_back,
+    compare_with_memory,
+    final,
+    say_observed,
+    say_remembered,
+)
 from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand, Outcomes, say_facts
 from breakglass.console.help import PlanGroup
@@ -46,6 +53,7 @@ from breakglass.console.plan import opened, say_left_out
 from breakglass.console.triage import show
 from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
+from breakglass.services.clock import now_ms
 from breakglass.services.errors import Refused, UsageError, WrongCluster
 from breakglass.services.guard.consent import Price, total_price
 from breakglass.services.guard.journal import read
@@ -59,7 +67,7 @@ if TYPE_CHECKING:
     from breakglass.console.electing import Electing
     from breakglass.services.guard.journal import JournalView
     from breakglass.services.model import TopicPartition
-    from breakglass.services.recovery.acts.elect import Resumption
+    from breakglass.services.recovery.acts.resume import Resumption
     from breakglass.services.recovery.acts.topic_settings import PlannedForgetting
     from breakglass.services.recovery.execution.target import ElectionTarget
     from breakglass.services.recovery.plan.document import Plan
@@ -86,7 +94,7 @@ def forget_leader(
     whole topic and for good, which replicas it would elect by itself: the EMPTY replica, and intact
     replicas too. Every other partition that the step touches is listed, and each intact leader that
     is given up needs a phrase. Without --topics, the command changes the topics that a BOMB
-    threatens. It puts the setting back at once. Afterwards `triage` says which replica to elect.
+    threatens. It restores the setting at once. Afterwards `triage` says which replica to elect.
     """
     from breakglass.services.recovery.acts.topic_settings import ForgetLeaders
 
@@ -227,7 +235,7 @@ def plan_led_through(connection: Connection, asked: RecoveryByPlan) -> Path | No
     from breakglass.services.recovery.plan.make import make_plan, totals_of
     from breakglass.services.recovery.triage import triage
 
-    by_plan = {Verb.ELECT, Verb.DECIDE, Verb.AWAIT, Verb.INELIGIBLE}
+    began, by_plan = now_ms(), {Verb.ELECT, Verb.DECIDE, Verb.AWAIT, Verb.INELIGIBLE}
     with connection.reading() as client:
         while True:
             found = final(
@@ -242,6 +250,10 @@ def plan_led_through(connection: Connection, asked: RecoveryByPlan) -> Path | No
             show(found, each=False, replicas=False)
             say_remembered(found)
             if not found.assessments:
+                compare_with_memory(client, found)
+                say_observed(found.snapshot.cluster_id)
+                back = came_back([found.snapshot.cluster_id], began)
+                say(f"Nothing was elected{back and f': {back}'}.")
                 return None
             actions = {one.action for one in found.assessments}
             first = sorted(str(action) for action in actions if action.verb not in by_plan)
@@ -302,7 +314,7 @@ def _answer(question: str) -> str:
 def recover_plan(connection: Connection, path: Path, asked: RecoveryByPlan) -> int:
     """Carry out the plan in *path*; returns the exit code."""
     from breakglass.console.electing import Electing
-    from breakglass.services.recovery.execution.target import route_for
+    from breakglass.services.recovery.execution.steps import route_for
     from breakglass.services.recovery.guarded.subject import priced, skipped_of
 
     read = opened(path).plan
@@ -396,7 +408,7 @@ class JournalResumption:
 
 @connected_for_writing
 def resume(connection: Connection, asked: JournalResumption) -> None:
-    """Finish or undo an interrupted recovery, or put back the settings that a freeze changed.
+    """Finish or undo an interrupted recovery, or restore the settings that a freeze changed.
 
     The journal may come from a colleague. The command asks the cluster for the outcome of each
     step. Elections that were held are confirmed, and their assignment orders are restored. The
@@ -409,8 +421,9 @@ def resume(connection: Connection, asked: JournalResumption) -> None:
 def resume_journal(connection: Connection, asked: JournalResumption) -> int:
     """Carry out one call; returns the exit code."""
     from breakglass.console.electing import Electing
-    from breakglass.services.recovery.acts.elect import ResumeJournal
-    from breakglass.services.recovery.execution.target import RecoveryResult, stock_route
+    from breakglass.services.recovery.acts.resume import ResumeJournal
+    from breakglass.services.recovery.execution.steps import stock_route
+    from breakglass.services.recovery.execution.target import RecoveryResult
     from breakglass.services.recovery.topic_settings import owed
     from breakglass.services.recovery.unfinished import abandons_of
 
@@ -455,7 +468,7 @@ def resume_journal(connection: Connection, asked: JournalResumption) -> int:
 
 def _journal_to_resume(cluster_id: str, name: str | None) -> JournalView | None:
     """The journal of that *name* or path, or the newest of this cluster that is not done."""
-    from breakglass.services.recovery.acts.elect import open_journals
+    from breakglass.services.recovery.acts.resume import open_journals
     from breakglass.services.recovery.timeline.account import Shelf
     from breakglass.services.recovery.topic_settings import owing_journals
 

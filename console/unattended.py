@@ -69,7 +69,8 @@ def elect_all(
     elected that loses the fewest known records.
     """
     from breakglass.console.electing import Electing
-    from breakglass.services.recovery.execution.target import route_for, target_of
+    from breakglass.services.recovery.execution.steps import route_for
+    from breakglass.services.recovery.execution.target import target_of
     from breakglass.services.recovery.guarded.subject import priced
 
     electing = Electing(

@@ -166,7 +166,7 @@ def recover(
     Returns the exit code.
     """
     from breakglass.console.electing import Electing
-    from breakglass.services.recovery.execution.target import ExecutionLimits, stock_route
+    from breakglass.services.recovery.execution.steps import ExecutionLimits, stock_route
     from breakglass.services.recovery.plan.partition_file import read_partitions
     from breakglass.services.recovery.triage import judge, select
 
@@ -273,7 +273,7 @@ class _Call:
 
     def _elect_complete(self, look: PatientLook) -> None:
         """Elect what is complete now (R15) and waits for nobody; the rest keeps waiting."""
-        from breakglass.services.recovery.execution.target import route_for
+        from breakglass.services.recovery.execution.steps import route_for
         from breakglass.services.recovery.guarded.subject import priced_as_judged
         from breakglass.services.recovery.triage import recommended
 

@@ -151,13 +151,9 @@ def deadline_after(seconds: float) -> Deadline:
     return Deadline.after(seconds)
 
 
+PLACE = "A place of backups: a folder, or s3://BUCKET/PREFIX."
 StoreAddresses = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--store",
-        metavar="[KIND:]URL",
-        help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
-    ),
+    list[str] | None, typer.Option("--store", metavar="[KIND:]URL", help=PLACE)
 ]
 
 

@@ -32,15 +32,16 @@ from breakglass.screens.elect.state import (
     subject_in,
 )
 from breakglass.screens.elect.view import GuardedView
-from breakglass.screens.guard.acts import AddReplicasPage, GroupsPage
-from breakglass.screens.guard.page import (
+from breakglass.screens.guard import (
     ActEnded,
     ActFailed,
     ActReported,
+    AddReplicasPage,
+    GroupsPage,
     GuardedPage,
     GuardMessage,
 )
-from breakglass.screens.journal.ledger import LedgerScreen, MadeLedger, make_ledger, saved_words
+from breakglass.screens.journal import LedgerScreen, MadeLedger, make_ledger, saved_words
 from breakglass.screens.messages import CopyAsked, ResumeAsked
 from breakglass.screens.refreshing import in_thread
 from breakglass.services import patience
@@ -51,8 +52,9 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.acts.add_replicas import AddReplicas
-from breakglass.services.recovery.acts.elect import Elect, ResumeJournal, waiting_for
+from breakglass.services.recovery.acts.elect import Elect, waiting_for
 from breakglass.services.recovery.acts.move_groups import MoveGroups
+from breakglass.services.recovery.acts.resume import ResumeJournal
 from breakglass.services.recovery.evidence.contents import ContentsReading
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
@@ -452,7 +454,8 @@ class PlannedElections:
     plan: Plan
 
     def __call__(self, front: Front) -> ElectionSubject:
-        from breakglass.services.recovery.plan.make import appraise, require_cluster
+        from breakglass.services.recovery.plan.check import require_cluster
+        from breakglass.services.recovery.plan.make import appraise
 
         leaders = self.plan.leaders
         with front.reading() as client:

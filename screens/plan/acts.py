@@ -40,8 +40,9 @@ from breakglass.services.words.moments import clock_text
 if TYPE_CHECKING:
     from breakglass.services.incident.incident import Incident
     from breakglass.services.model import TopicPartition
+    from breakglass.services.recovery.plan.check import CheckStatus
     from breakglass.services.recovery.plan.document import Plan
-    from breakglass.services.recovery.plan.make import CheckStatus, PlanRow, PlanTotals
+    from breakglass.services.recovery.plan.make import PlanRow, PlanTotals
 
 
 Done = tuple[Draft, str]

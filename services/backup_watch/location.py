@@ -36,8 +36,8 @@ from breakglass.services.lag import Behind, CaughtUpAgain
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.regular_file import open_regular, replace_regular
 from breakglass.services.state_folder import state_folder
+from breakglass.services.topic_backup.catalog import PartitionStatus, TopicStatus, topic_status
 from breakglass.services.topic_backup.layout import folder_name
-from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus, topic_status
 from breakglass.services.words.inert import bounded
 
 if TYPE_CHECKING:

@@ -83,6 +83,13 @@ class StepOutcome:
     details: Details
 
 
+def shown(word: object) -> str:
+    """The *word* of a journal as people read it: to hold an election means something else."""
+    return {"held": "frozen", "hold unclean elections": StepName.FREEZE_ELECTIONS}.get(
+        str(word), str(word)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class JournalStep:
     """A request, and its known results."""
@@ -92,7 +99,7 @@ class JournalStep:
 
     @property
     def name(self) -> str:
-        return str(self.request.payload["step"])
+        return shown(self.request.payload["step"])
 
     @property
     def items(self) -> Items:
@@ -144,7 +151,7 @@ class JournalView:
     def result(self) -> str | None:
         """How the execution ended; None while it runs, or after a crash."""
         last = self.entries[-1]
-        return str(last.payload["result"]) if last.kind is EntryKind.CLOSED else None
+        return shown(last.payload["result"]) if last.kind is EntryKind.CLOSED else None
 
     @property
     def unsettled(self) -> tuple[JournalStep, ...]:
@@ -675,7 +682,7 @@ class StepName(StrEnum):
     SUBMIT_STATEMENT = "submit statement"
     PRUNE_BACKUP = "prune backup"
     REBUILD_INDEXES = "rebuild indexes"
-    HOLD_ELECTIONS = "hold unclean elections"
+    FREEZE_ELECTIONS = "freeze unclean elections"
     FORGET_LEADERS = "change min.insync.replicas"
     ADD_REPLICAS = "add replicas"
     PUT_SETTING_BACK = "put setting back"

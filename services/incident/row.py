@@ -29,13 +29,12 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
-from breakglass.services.quick_values import maker, quickly_made
+from breakglass.services.quick_values import maker, quickly_made, uncollected
 from breakglass.services.recovery.judgement.assessment import Action, Assessment, Judged, Verdict
 from breakglass.services.recovery.judgement.inputs import remembering
 from breakglass.services.recovery.judgement.loss import Loss, ReplicaLoss
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.uncollected import uncollected
 from breakglass.services.words.figures import contents_text, count, unread_figure
 
 CHUNK = 64
@@ -425,11 +424,7 @@ def epoch_text(listed: Listed) -> str:
 def loses_text(listed: Listed) -> str:
     """``50``, ``~50``, ``>= 50``, ``?``; ``-`` where nobody is chosen."""
     if isinstance(listed, PartitionGroup):
-        value = listed.loss.at_least
-        if not isinstance(value, int):
-            return count(value)
-        sign = "" if listed.loss.exact else ">= "
-        return f"{sign}{'~' if listed.approximate and value else ''}{value:,}"
+        return _sum_text(listed.loss, about=listed.approximate)
     about = "~" if listed.approximate and isinstance(listed.loss, int) and listed.loss else ""
     return about + count(listed.loss)
 
@@ -464,6 +459,14 @@ TEXTS = (
     heard_text,
 )
 """What is written of a row or a group, column by column."""
+
+
+def _sum_text(total: Sum, *, about: bool) -> str:
+    value = total.at_least
+    if not isinstance(value, int):
+        return count(value)
+    sign = "" if total.exact else ">= "
+    return f"{sign}{'~' if about and value else ''}{value:,}"
 
 
 def against(assessment: Assessment, loss: Loss, replica: ReplicaLog) -> str:

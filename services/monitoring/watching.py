@@ -447,8 +447,10 @@ class MonitoringWatch:
 
     def start(self) -> None:
         """Begin to look, until `close`."""
-        ends = [self._ends] if self._backups.standing.places else []
-        for looking in [self._cluster, *ends, *self._checkpoints, *self._metastores]:
+        looks: list[_Looking[Any]] = [self._cluster, *self._checkpoints, *self._metastores]
+        if self._backups.standing.places:
+            looks.append(self._ends)
+        for looking in looks:
             self._thread(looking.run)
         self._thread(self._look_at_backups)
 

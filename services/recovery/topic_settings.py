@@ -69,7 +69,7 @@ from breakglass.services.recovery.triage import Triage, judge
 from breakglass.services.snapshot import ClusterSnapshot
 from breakglass.services.words.inert import inert
 
-CHANGING = (StepName.HOLD_ELECTIONS, StepName.FORGET_LEADERS)
+CHANGING = (StepName.FREEZE_ELECTIONS, StepName.FORGET_LEADERS)
 
 
 @dataclass(frozen=True, slots=True)

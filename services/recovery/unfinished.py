@@ -7,7 +7,7 @@ happened: the cluster is asked, and the answer journalled.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -34,7 +34,7 @@ from breakglass.services.recovery.execution.restore_order import (
     undo_orders,
 )
 from breakglass.services.recovery.execution.run import Course, Recovery, Rescue, journalled
-from breakglass.services.recovery.execution.target import (
+from breakglass.services.recovery.execution.steps import (
     DESIGNATE,
     ELECT,
     PARTLY_FAILED,
@@ -45,15 +45,17 @@ from breakglass.services.recovery.execution.target import (
     SUCCEEDED,
     UNDO,
     UNDONE,
+    target_of_item,
+)
+from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
     live_beside,
     order_left,
-    target_of_item,
 )
 from breakglass.services.recovery.judgement.loss import loss_of
-from breakglass.services.recovery.plan.make import more_unread
+from breakglass.services.recovery.plan.check import more_unread
 from breakglass.services.recovery.rescue.rescue import SAVED
 from breakglass.services.recovery.triage import Left, judge
 from breakglass.services.snapshot import ClusterSnapshot
@@ -475,6 +477,7 @@ class Resume:
 
     def _finish(self, found: Remains) -> Iterator[tuple[PartitionOutcome, ...]]:
         if found.done:
+            self._note_elected_elsewhere(found.done)
             yield found.done
         course = Course()
         if found.led:
@@ -482,9 +485,16 @@ class Resume:
             limits, observer = self.recovery.limits, self._observer
             targets = [part.target for part in found.led]
             confirmed = observer.confirm(targets, Deadline.after(limits.confirmation))
-            self._note(confirmations(self.survey.view, confirmed))
+            cut = self._cut_by_another(confirmed.values())
+            self._note(confirmations(self.survey.view, confirmed | cut))
+            self._note_elected_elsewhere((confirmed | cut).values())
             restored = self._restore(tuple(confirmed.values()), found.led)
-            led = climb(observer, restored, Deadline.after(limits.ladder))
+            led = tuple(
+                replace(cut[one.partition], order_restored=one.order_restored)
+                if one.partition in cut
+                else one
+                for one in climb(observer, restored, Deadline.after(limits.ladder))
+            )
             course.learn(led)
             yield led
         if found.targets:
@@ -494,6 +504,41 @@ class Resume:
             for batch in replace(self.recovery, rescue=rescue).run(found.targets, course):
                 # Where leaders are designated, an order written before is still to be put back.
                 yield self._still_written(self._restore(batch, found.offline), found.offline)
+
+    def _cut_by_another(
+        self, led: Iterable[PartitionOutcome]
+    ) -> dict[TopicPartition, PartitionOutcome]:
+        """The designees that lead with less than they had when it was agreed to.
+
+        A replica that led before them cut their logs.
+        """
+        targets = [one.target for one in led if one.result is RecoveryResult.ELECTED]
+        ends = self._observer.log_ends(targets)
+        found: dict[TopicPartition, PartitionOutcome] = {}
+        for target in targets:
+            end, agreed = ends.get(target.partition), target.log_end
+            if isinstance(end, int) and agreed is not None and end < agreed:
+                found[target.partition] = PartitionOutcome(
+                    target,
+                    RecoveryResult.ELECTED_ANOTHER,
+                    f"b{target.designee} leads now, after another replica that had less: its log "
+                    f"ends at {end:,}, and ended at {agreed:,} when this was agreed to. Look for "
+                    f"offsets from {end:,} on in rescues and log folders",
+                )
+        return found
+
+    def _note_elected_elsewhere(self, led: Iterable[PartitionOutcome]) -> None:
+        """Journal leaders that another client elected: a ledger settles their records by them."""
+        ours = {
+            partition
+            for step in self.survey.view.steps
+            if step.name in _ELECTIONS
+            for partition, outcome in step.outcomes.items()
+            if outcome.result in (RecoveryResult.ELECTED, RecoveryResult.UNKNOWN)
+        }
+        elsewhere = [one for one in led if one.succeeded and one.partition not in ours]
+        if elsewhere:
+            self.recovery.note("these have a leader that was not elected from here", elsewhere)
 
     def _still_written(
         self, batch: tuple[PartitionOutcome, ...], parts: Sequence[JournalledPartition]

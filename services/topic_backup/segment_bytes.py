@@ -244,7 +244,7 @@ def open_proved(folder: Folder, segment: CommittedFile, hashes: bytes = b"") -> 
         return folder.open(name)
     hashes = hashes or blocks_of(folder, segment)
     proved = _Proved(folder.open(name), folder.where(name), segment.records_bytes, hashes)
-    return cast(BinaryIO, io.BufferedReader(proved, BLOCK_BYTES))
+    return cast("BinaryIO", io.BufferedReader(proved, BLOCK_BYTES))
 
 
 def judged(

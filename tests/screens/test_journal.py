@@ -9,8 +9,7 @@ from typing import Any, cast
 import pytest
 from textual.pilot import Pilot
 
-from breakglass.screens.journal.ledger import LedgerScreen
-from breakglass.screens.journal.screen import JournalScreen, StoryScreen
+from breakglass.screens.journal import JournalScreen, LedgerScreen, StoryScreen
 from breakglass.screens.messages import ResumeAsked
 from breakglass.screens.terminal import Terminal
 from breakglass.services.errors import TimedOut
@@ -18,7 +17,7 @@ from breakglass.services.guard.journal import Journal, read
 from breakglass.services.guard.lock import operator
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.target import ELECT
+from breakglass.services.recovery.execution.steps import ELECT
 from breakglass.services.recovery.timeline.account import Shelf
 from breakglass.services.session import Power, ReadAccess
 from tests.kit.fake_cluster import FakeCluster

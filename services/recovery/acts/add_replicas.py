@@ -44,12 +44,12 @@ from breakglass.services.model import (
 )
 from breakglass.services.recovery.execution.confirm import Observer, States, seen_in
 from breakglass.services.recovery.execution.restore_order import still_ours
+from breakglass.services.recovery.execution.steps import described
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
     Rung,
-    described,
 )
 from breakglass.services.recovery.judgement.inputs import named
 from breakglass.services.recovery.topic_settings import read_snapshot

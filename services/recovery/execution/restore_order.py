@@ -24,13 +24,15 @@ from breakglass.services.recovery.execution.recheck import (
     members,
     not_moving,
 )
-from breakglass.services.recovery.execution.target import (
+from breakglass.services.recovery.execution.steps import (
     DESIGNATE,
     ELECT,
     PREFERRED,
     REORDER,
     RESTORE,
     UNDO,
+)
+from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,

@@ -39,22 +39,24 @@ from breakglass.services.recovery.execution.recheck import (
     recheck_log,
 )
 from breakglass.services.recovery.execution.restore_order import others_at_work, restore_orders
-from breakglass.services.recovery.execution.target import (
+from breakglass.services.recovery.execution.steps import (
     REORDER,
-    Clues,
-    ElectionTarget,
     ExecutionLimits,
-    PartitionOutcome,
-    RecoveryResult,
     Replies,
     Route,
     RouteChoice,
     RouteStep,
     batches,
     described,
-    explained,
     in_order,
     journal_bytes,
+)
+from breakglass.services.recovery.execution.target import (
+    Clues,
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+    explained,
     order_left,
 )
 from breakglass.services.recovery.judgement.inputs import named
@@ -617,15 +619,16 @@ class Recovery:
         reordered = [outcome for outcome in unsent if outcome.order_restored is False]
         try:
             if untouched:
-                self._note("nothing was sent for these", untouched)
+                self.note("nothing was sent for these", untouched)
             if reordered:
-                self._note("the order of these was written, and no election was held", reordered)
+                self.note("the order of these was written, and no election was held", reordered)
         except StorageError:
             # Nothing was sent, so nothing is owed to the journal.
             return unsent
         return unsent
 
-    def _note(self, text: str, outcomes: Sequence[PartitionOutcome]) -> None:
+    def note(self, text: str, outcomes: Sequence[PartitionOutcome]) -> None:
+        """Journal *outcomes* that no request of this process has."""
         self.journal.note(
             text,
             partitions=[

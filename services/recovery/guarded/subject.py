@@ -17,7 +17,8 @@ from breakglass.services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.evidence.contents import as_known
-from breakglass.services.recovery.execution.target import ElectionTarget, described, target_of
+from breakglass.services.recovery.execution.steps import described
+from breakglass.services.recovery.execution.target import ElectionTarget, target_of
 from breakglass.services.recovery.group_standing import planned_groups
 from breakglass.services.recovery.judgement.assessment import (
     Assessment,
@@ -30,7 +31,7 @@ from breakglass.services.recovery.judgement.inputs import abandoned, named
 from breakglass.services.recovery.judgement.loss import Loss, UnreadRecords, loss_of, unread_bound
 from breakglass.services.recovery.judgement.ranking import Ranking, holds_records
 from breakglass.services.recovery.ledger.entries import written_holdings
-from breakglass.services.recovery.plan.make import (
+from breakglass.services.recovery.plan.check import (
     Checked,
     CheckStatus,
     check_evidence,
@@ -421,7 +422,7 @@ def _as_of_now(
     for before, found in zip(wanted, checked, strict=True):
         if found.status is CheckStatus.ONLINE:
             yield replace(before, evidence=now[found.partition])
-        elif found.status is not CheckStatus.GONE:
+        elif found.status is not CheckStatus.DELETED:
             evidence = now[found.partition]
             if not refusal(evidence, found.leader):
                 yield frozen(evidence, found.leader, before.gone)

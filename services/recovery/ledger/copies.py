@@ -20,7 +20,7 @@ from uuid import UUID
 from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.journal import Details, EntryKind, JournalStep, JournalView, StepName
 from breakglass.services.model import EpochRange, TopicPartition, Unknown
-from breakglass.services.recovery.execution.target import RESCUE
+from breakglass.services.recovery.execution.steps import RESCUE
 from breakglass.services.recovery.ledger.entries import (
     ConsentGiven,
     CopiedSpan,

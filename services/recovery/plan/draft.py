@@ -16,6 +16,13 @@ from typing import TYPE_CHECKING
 from breakglass.services.errors import EvidenceChanged
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.assessment import refusal
+from breakglass.services.recovery.plan.check import (
+    Checked,
+    CheckStatus,
+    check_one,
+    led_evidence,
+    require_cluster,
+)
 from breakglass.services.recovery.plan.document import (
     ChosenBy,
     Plan,
@@ -26,17 +33,7 @@ from breakglass.services.recovery.plan.document import (
     write_plan,
 )
 from breakglass.services.recovery.plan.edit import voided
-from breakglass.services.recovery.plan.make import (
-    Checked,
-    CheckStatus,
-    PlanTotals,
-    adopt,
-    check_one,
-    led_evidence,
-    recommended,
-    require_cluster,
-    totals_of,
-)
+from breakglass.services.recovery.plan.make import PlanTotals, adopt, recommended, totals_of
 from breakglass.services.recovery.plan.partition_file import read_text
 from breakglass.services.recovery.triage import Left
 from breakglass.services.snapshot import ClusterSnapshot

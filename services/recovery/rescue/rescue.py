@@ -27,7 +27,8 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.limits import RateLimit
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
-from breakglass.services.recovery.execution.target import RESCUE, ElectionTarget, described
+from breakglass.services.recovery.execution.steps import RESCUE, described
+from breakglass.services.recovery.execution.target import ElectionTarget
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.remembered.store import ReplicaMemory
 from breakglass.services.recovery.rescue.spans import (

@@ -20,13 +20,8 @@ from breakglass.services.guard.journal import (
     StepOutcome,
 )
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.target import (
-    REORDER,
-    RESCUE,
-    RESTORE,
-    UNDO,
-    RecoveryResult,
-)
+from breakglass.services.recovery.execution.steps import REORDER, RESCUE, RESTORE, UNDO
+from breakglass.services.recovery.execution.target import RecoveryResult, Rung
 from breakglass.services.recovery.group_reset import RESTORE_STEP as GROUPS_OF_RESTORE
 from breakglass.services.recovery.group_reset import MoveResult
 
@@ -118,7 +113,7 @@ _WORDS = {
     (UNDO, ACCEPTED): str(RecoveryResult.UNDONE),
     (StepName.TAKE_CHECKPOINT, "done"): "started",
     (StepName.RESTORE_COMMAND_TOPIC, "succeeded"): RESTORED,
-    (StepName.HOLD_ELECTIONS, "done"): "held",
+    (StepName.FREEZE_ELECTIONS, "done"): "frozen",
     (StepName.FORGET_LEADERS, "done"): "setting changed",
     (StepName.PUT_SETTING_BACK, "done"): "put back",
     (StepName.ADD_REPLICAS, "done"): REPLICA_ADDED,
@@ -210,7 +205,8 @@ def _ending(
         str(told.get("reason") or ""),
         designee if seen is None else seen,
         _number(told.get("leader_epoch")),
-        str(told.get("rung") or ""),
+        # Older journals call the first rung elected.
+        str(told.get("rung") or "").replace("elected", str(Rung.ANNOUNCED)),
         price,
         rescued,
         _order_kept(partition, steps),

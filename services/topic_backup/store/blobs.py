@@ -99,7 +99,7 @@ Fetch = Callable[[int, int], bytes]
 
 def range_file(fetch: Fetch, size: int, buffer_bytes: int) -> BinaryIO:
     """A seekable file of *size* bytes; small reads are combined to fetches of *buffer_bytes*."""
-    return cast(BinaryIO, io.BufferedReader(_Ranges(fetch, size), buffer_bytes))
+    return cast("BinaryIO", io.BufferedReader(_Ranges(fetch, size), buffer_bytes))
 
 
 class SeekableBytes(io.RawIOBase, ABC):

@@ -95,7 +95,7 @@ class Layer(ABC):
         except BaseException:
             file.close()
             raise
-        return cast(BinaryIO, io.BufferedReader(blocks, BUFFER_BYTES))
+        return cast("BinaryIO", io.BufferedReader(blocks, BUFFER_BYTES))
 
     def begin(self, name: str) -> NewFile:
         return self.writing(name, self.inner.begin(name + self.suffix))

@@ -45,7 +45,7 @@ def delivered(cluster: Cluster, topic: str, partition: int) -> list[tuple[int, C
             message.value(),
             tuple((name.encode(), value) for name, value in headers),
         )
-        found.append((cast(int, message.offset()), content))
+        found.append((cast("int", message.offset()), content))
     return found
 
 
@@ -94,7 +94,7 @@ def _parsed(data: bytes, path: Path) -> Iterator[tuple[int, Content]]:
         (stamp,) = (UNSTAMPED,) if kind == UNSTAMPED else cursor.take(">q")
         key, value = cursor.content(), cursor.content()
         (count,) = cursor.take(">i")
-        headers = tuple((cast(bytes, cursor.content()), cursor.content()) for _ in range(count))
+        headers = tuple((cast("bytes", cursor.content()), cursor.content()) for _ in range(count))
         yield offset, Content(kind, stamp, key, value, headers)
 
 

@@ -30,8 +30,8 @@ from breakglass.screens.plan.screen import PlanScreen
 from breakglass.screens.terminal import Terminal
 from breakglass.screens.widgets.dialog import Prompt, Question
 from breakglass.services.errors import TimedOut, UsageError
+from breakglass.services.recovery.plan.check import CheckStatus
 from breakglass.services.recovery.plan.document import ChosenBy, write_plan
-from breakglass.services.recovery.plan.make import CheckStatus
 from breakglass.services.recovery.plan.partition_file import Election, write_elections
 from breakglass.themes.roles import Role, role_style
 from tests.kit.clock import Clock

@@ -8,14 +8,14 @@ import pytest
 
 from breakglass.console.restoring import exit_code, print_restored
 from breakglass.services.pipeline.acts.restore import outcomes_of
-from breakglass.services.pipeline.restore.planned import BELOW, RestorePlan
+from breakglass.services.pipeline.restore.options import BELOW, RestorePlan
 from breakglass.services.pipeline.restore.restore import TopicRestored
 
 GAP = "orders-0 36..99"
 LEFT = {BELOW: 2}
 DOUBTS: tuple[dict[str, Any], ...] = ({"vouched": False}, {"unexplained": 3})
 TOPIC = SimpleNamespace(target="back", partitions=[SimpleNamespace(partition=0, records=8)])
-PLAN = cast(RestorePlan, SimpleNamespace(topics=[TOPIC]))
+PLAN = cast("RestorePlan", SimpleNamespace(topics=[TOPIC]))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import (
     CELLS,
-    MOST_PAIRS,
     TELL_EVERY,
     Comparison,
     Hunk,
@@ -24,7 +23,6 @@ from breakglass.services.divergence.align import (
     RecordPair,
     Window,
     align,
-    around,
     count,
     hunks,
     next_difference,
@@ -37,7 +35,6 @@ from breakglass.services.divergence.align import (
 from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.opening import CommittedView
 from breakglass.services.divergence.source import Extent, Item, Reading, Same, UnreadableRange
-from breakglass.services.record_batches import Record
 from tests.kit.extent import examples
 from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries, entry
 from tests.unit.divergence.test_log_source import tens, write
@@ -89,11 +86,6 @@ def test_damage_is_told_of_where_the_other_side_has_nothing_or_damage_as_well() 
     other = UnreadableRange(4, 8, "the broker does not answer")
     told = [(pair.offset, pair.left, pair.right) for pair in align(iter([DAMAGE]), iter([other]))]
     assert told == [(3, DAMAGE, None), (4, DAMAGE, other)]
-
-
-def test_an_epoch_that_one_side_does_not_keep_is_no_difference() -> None:
-    (pair,) = align(iter([entry(1, epoch=None)]), iter([entry(1, epoch=7)]))
-    assert pair.kind is PairKind.EQUAL
 
 
 READING = Reading()
@@ -177,34 +169,6 @@ def test_searches_pass_over_equal_bytes_in_either_direction(tmp_path: Path) -> N
     assert previous_difference(comparison, 5_000, READING, lambda _: None) == 4_321
 
 
-def test_the_same_records_in_other_batches_are_equal_by_decoding(tmp_path: Path) -> None:
-    fives = [batch(run(at, at + 5)) for at in range(0, 600, 5)]
-    comparison = logs(tmp_path, tens(0, 600), fives)
-    assert skipped(comparison) == []
-    assert by_runs(comparison).kinds == {PairKind.EQUAL: 600}
-
-
-def test_damage_that_both_sides_have_alike_is_told_of(tmp_path: Path) -> None:
-    batches = tens(0, 100)
-    spoilt = bytearray(batches[4])
-    spoilt[-3] ^= 1
-    batches[4] = bytes(spoilt)
-    comparison = logs(tmp_path, batches, batches)
-    assert by_runs(comparison).kinds == {PairKind.EQUAL: 90, PairKind.UNREAD: 1}
-
-
-def test_a_cleaned_range_is_decoded_and_what_is_above_it_is_not(tmp_path: Path) -> None:
-    def cleaned(kept: Sequence[Record]) -> list[bytes]:
-        return [batch(kept, base_offset=0, last_offset=99), *tens(100, 1_000)]
-
-    first, second = run(0, 100)[::2], run(0, 100)[::3]
-    comparison = logs(tmp_path, cleaned(first), cleaned(second))
-    assert skipped(comparison)[-1][1] == 1_000
-    totals = by_runs(comparison)
-    assert totals.kinds == decoded(comparison).kinds
-    assert totals.undecoded > 500
-
-
 def test_where_transactions_come_into_play_committed_records_are_decoded(tmp_path: Path) -> None:
     open_one = batch(run(300, 310), flags=TRANSACTIONAL, producer=(7, 0, 0))
     marker = [control_record(310, 0)]
@@ -275,13 +239,6 @@ def test_damage_is_a_difference_to_look_at() -> None:
     assert walk(comparison, 30, previous_difference) == [10]
 
 
-def test_a_long_search_tells_how_far_it_is() -> None:
-    told: list[int] = []
-    same = entries(0, 3 * TELL_EVERY)
-    assert next_difference(compare(same, same), 0, READING, told.append) is None
-    assert told == [TELL_EVERY - 1, 2 * TELL_EVERY - 1, 3 * TELL_EVERY - 1]
-
-
 def test_everything_is_counted_from_an_address_on() -> None:
     totals = count(compare(*DIVERGED), 90, READING, silent)
     assert totals.kinds == {PairKind.EQUAL: 10, PairKind.DIFFERENT: 25, PairKind.LEFT: 25}
@@ -331,66 +288,7 @@ def test_paging_either_way_meets_every_pair_once(made: Edited, room: PageLimits,
     assert met == list(comparison.pairs(0, at, READING))
 
 
-def test_a_page_back_over_a_gap_reaches_what_lies_before_it() -> None:
-    sparse = [*entries(0, 5), *entries(5_000_000, 5_000_003)]
-    page = page_before(compare(sparse, sparse), 5_000_003, READING, SMALL)
-    assert [pair.offset for pair in page.pairs] == [3, 4, 5_000_000, 5_000_001, 5_000_002]
-
-
-def test_a_page_ends_where_its_bytes_do_but_has_one_pair() -> None:
-    large = [entry(offset, b"v" * 600) for offset in range(10)]
-    room, comparison = PageLimits(pairs=200, bytes=1_000), compare(large, large)
-    assert len(page_from(comparison, 0, READING, room).pairs) == 1
-    assert len(page_before(comparison, 9, READING, room).pairs) == 1
-
-
-def test_no_more_is_pulled_than_the_page_holds_and_one() -> None:
-    comparison = compare(entries(0, 10_000), entries(0, 10_000))
-    page_from(comparison, 50, READING, PageLimits(pairs=20, bytes=10**9))
-    assert isinstance(comparison.left, ListSource)
-    assert comparison.left.told <= 22
-
-
-def test_a_page_before_the_first_address_is_empty() -> None:
-    comparison = compare(entries(10, 20), entries(15, 20))
-    assert page_before(comparison, 10, READING).pairs == ()
-    assert page_from(comparison, 0, READING).start == 10
-    assert page_from(compare([], []), 0, READING).pairs == ()
-
-
 SMALL = PageLimits(pairs=5, bytes=10**6)
-
-
-@given(edited(), st.integers(0, 45), st.lists(st.booleans(), max_size=12))
-def test_a_window_holds_every_pair_once(made: Edited, offset: int, downward: list[bool]) -> None:
-    comparison = compare(made.before, made.after)
-    at = min(max(offset, comparison.extent.start), comparison.extent.end)
-    window = Window(at, at)
-    for below in downward:
-        if below:
-            window = window.below(page_from(comparison, window.end, READING, SMALL))
-        else:
-            window = window.above(page_before(comparison, window.start, READING, SMALL))
-    assert list(window.pairs) == list(comparison.pairs(window.start, window.end, READING))
-
-
-@pytest.mark.parametrize(("at", "place"), [(500, 500), (5_000, 999), (-3, 0), (999, 999)])
-def test_it_begins_where_it_is_wanted_or_at_the_nearest_end(at: int, place: int) -> None:
-    comparison = compare(entries(0, 1_000), entries(0, 1_000))
-    window = around(comparison, at, READING)
-    assert window.pairs[window.place_of(at)].offset == place
-    assert at != 500 or (window.start, window.end) == (480, 700)
-
-
-def test_it_stays_small_whichever_way_it_grows() -> None:
-    comparison = compare(entries(0, 3_000), entries(0, 3_000))
-    window = around(comparison, 1_500, READING)
-    while window.end < 3_000:
-        window = window.below(page_from(comparison, window.end, READING))
-    assert (window.start, len(window.pairs)) == (2_000, MOST_PAIRS)
-    while window.start > 0:
-        window = window.above(page_before(comparison, window.start, READING))
-    assert (window.start, window.end, len(window.pairs)) == (0, 1_000, MOST_PAIRS)
 
 
 def test_damage_that_two_pages_split_is_one() -> None:

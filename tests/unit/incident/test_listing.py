@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from breakglass.services.incident.listing import (
     _EXAMPLES,
-    _KEYS,
     FilterError,
     Listing,
     ListingView,
@@ -124,13 +123,6 @@ def test_harm_comes_first_then_what_comes_back_then_what_stays() -> None:
     ]
 
 
-def test_every_judged_partition_has_one_outlook_and_what_is_not_read_yet_none() -> None:
-    rows = every_verdict().rows
-    forecast = forecast_of((*rows, *unread(4).rows))
-    assert sum(len(outlook.rows) for outlook in forecast.outlooks) == len(rows)
-    assert forecast.unread == 4
-
-
 def test_who_is_to_be_started_and_who_only_reconnected_are_told_apart() -> None:
     rows = incident_of(waiting(0), waiting(1), CUT_OFF, RETURNING).rows
     assert forecast_of(rows).restores == (Restorer(3, 2, runs=False), Restorer(2, 1, runs=True))
@@ -204,26 +196,6 @@ def test_what_cannot_be_read_is_told_with_its_place(text: str, position: int) ->
     with pytest.raises(FilterError) as refused:
         parse_filter(text)
     assert refused.value.position == position
-
-
-def test_while_it_is_written_the_words_that_can_be_read_hold() -> None:
-    wanted, fault = readable("ledger loss: verdict:x")
-    assert [str(row.partition) for row in ROWS if wanted.keeps(row)] == ["ledger-3"]
-    assert fault is not None
-    assert fault.position == 12
-
-
-def test_rows_that_are_not_judged_yet_match_by_name_alone() -> None:
-    rows = unread(3).rows
-    assert [parse_filter("orders-1").keeps(row) for row in rows] == [False, True, False]
-    assert not any(parse_filter("loss:0").keeps(row) for row in rows)
-    assert all(parse_filter("is:unjudged").keeps(row) for row in rows)
-
-
-def test_every_key_has_an_example_that_can_be_read() -> None:
-    assert _EXAMPLES.keys() == _KEYS.keys()
-    for example in _EXAMPLES.values():
-        assert parse_filter(example)
 
 
 @given(st.text("orders-7:*,<>=?is 1☃\x1b", max_size=40))

@@ -7,13 +7,7 @@ from typing import Any
 
 from breakglass.services.model import PartitionState, TopicPartition, Unknown, kafka_id
 from breakglass.services.quorum.watch import ReturnProgress, judge_return
-from breakglass.services.snapshot import (
-    Broker,
-    ClusterDescription,
-    ClusterSnapshot,
-    Quorum,
-    Voter,
-)
+from breakglass.services.snapshot import Broker, ClusterDescription, ClusterSnapshot, Quorum, Voter
 from tests.unit.quorum.clusters import LEDGER, ORDERS
 
 PARTITION = TopicPartition("orders", 0)

@@ -54,12 +54,7 @@ def left(journal: Journal) -> tuple[SettingChange, ...]:
     return owed(read(journal.path))
 
 
-def test_what_was_announced_may_have_been_written(journal: Journal) -> None:
-    request(journal, StepName.HOLD_ELECTIONS, FEED, NEWS)
-    assert left(journal) == (FEED, NEWS)
-
-
-@pytest.mark.parametrize("step", [StepName.HOLD_ELECTIONS, StepName.FORGET_LEADERS])
+@pytest.mark.parametrize("step", [StepName.FREEZE_ELECTIONS, StepName.FORGET_LEADERS])
 def test_what_failed_was_not_written_and_what_is_unknown_may_have_been(
     journal: Journal, step: str
 ) -> None:
@@ -70,7 +65,7 @@ def test_what_failed_was_not_written_and_what_is_unknown_may_have_been(
 
 def test_only_what_was_put_back_is_settled(journal: Journal) -> None:
     outcome(
-        journal, request(journal, StepName.HOLD_ELECTIONS, FEED, NEWS), feed="done", news="done"
+        journal, request(journal, StepName.FREEZE_ELECTIONS, FEED, NEWS), feed="done", news="done"
     )
     journal.finish(HELD)
     assert left(journal) == (FEED, NEWS)
@@ -81,7 +76,7 @@ def test_only_what_was_put_back_is_settled(journal: Journal) -> None:
 
 
 def test_a_journal_that_succeeded_has_nothing_left_of_its_own(journal: Journal) -> None:
-    outcome(journal, request(journal, StepName.HOLD_ELECTIONS, FEED), feed="done")
+    outcome(journal, request(journal, StepName.FREEZE_ELECTIONS, FEED), feed="done")
     journal.finish(SUCCEEDED)
     assert left(journal) == ()
     assert owing_journals(CLUSTER, journal.path.parents[2]) == []
@@ -98,7 +93,7 @@ def test_a_journal_that_succeeded_has_nothing_left_of_its_own(journal: Journal) 
     ],
 )
 def test_what_a_foreign_hand_wrote_is_not_put_back(journal: Journal, entry: Any) -> None:
-    journal.request(StepName.HOLD_ELECTIONS, {TopicPartition("feed", 0): {}}, settings=[entry])
+    journal.request(StepName.FREEZE_ELECTIONS, {TopicPartition("feed", 0): {}}, settings=[entry])
     assert left(journal) == ()
 
 

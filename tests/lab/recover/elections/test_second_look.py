@@ -8,11 +8,8 @@ import pytest
 from breakglass.services.guard.act import Front, GuardedRun
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.acts.elect import Elect
-from breakglass.services.recovery.execution.target import (
-    PartitionOutcome,
-    RecoveryResult,
-    stock_route,
-)
+from breakglass.services.recovery.execution.steps import stock_route
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject, frozen
 from tests.lab.asking import list_offset

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.execution.run import Recovery
-from breakglass.services.recovery.execution.target import ExecutionLimits, RecoveryResult, target_of
+from breakglass.services.recovery.execution.steps import ExecutionLimits
+from breakglass.services.recovery.execution.target import RecoveryResult, target_of
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.recover.elections.test_elections import around_election, session
 from tests.lab.scenarios.damaged import Damaged

@@ -18,13 +18,11 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.run import Recovery, Rescue
+from breakglass.services.recovery.execution.steps import ExecutionLimits, RouteChoice, stock_route
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
-    ExecutionLimits,
     PartitionOutcome,
     RecoveryResult,
-    RouteChoice,
-    stock_route,
 )
 from tests.kit.deadlines import HOUR, MOMENT, endless
 from tests.kit.fake_cluster import FakeCluster

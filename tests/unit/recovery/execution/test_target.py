@@ -1,28 +1,22 @@
-"""What outcomes amount to, and targets that survive being written down.
-
-In which order and in what company partitions are elected.
-"""
+"""What outcomes amount to, and targets that survive being written down."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.model import INTERNAL_TOPICS, ReplicaLog, TopicPartition
+from breakglass.services.model import ReplicaLog, TopicPartition
+from breakglass.services.recovery.execution.steps import described, target_of_item
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
-    batches,
-    described,
     exit_code,
     order_left,
     target_of,
-    target_of_item,
 )
 from tests.unit.recovery.execution.targets import ORDERS, target
 from tests.unit.recovery.replicas import log, offline, silent
@@ -69,12 +63,6 @@ ANOTHER, UNKNOWN, NOT_TRIED = (
 )
 def test_an_exit_code_for_all(results: Sequence[RecoveryResult], code: int) -> None:
     assert exit_code(outcomes(*results)) == code
-
-
-@pytest.mark.parametrize("result", [result for result in RecoveryResult if result is not REFUSED])
-def test_only_a_refusal_gets_another_word_by_an_order_that_is_left(result: RecoveryResult) -> None:
-    (outcome,) = outcomes(result)
-    assert order_left(outcome) == replace(outcome, order_restored=False)
 
 
 def test_what_was_reordered_is_not_refused_and_names_the_next_command() -> None:
@@ -140,74 +128,3 @@ def test_r32_beside_an_unregistered_broker_the_order_stays_as_it_is(
     """Where that elects the designee; the controller takes no other one."""
     evidence = offline(*replicas, unregistered=(3,))
     assert target_of(evidence, designee).order == order
-
-
-def sizes(count: int) -> list[int]:
-    targets = [target(TopicPartition("events", number)) for number in range(count)]
-    return [len(batch) for batch in batches(targets)]
-
-
-@pytest.mark.parametrize(
-    ("count", "expected"),
-    [
-        (0, []),
-        (1, [1]),
-        (2, [1, 1]),
-        (11, [1, 10]),
-        (12, [1, 10, 1]),
-        (1_011, [1, 10, 1_000]),
-        (2_500, [1, 10, 1_000, 1_000, 489]),
-    ],
-)
-def test_r04_one_then_ten_then_a_thousand(count: int, expected: list[int]) -> None:
-    assert sizes(count) == expected
-
-
-def test_r17_internal_topics_come_first_one_by_one_in_the_order_of_their_need() -> None:
-    wanted = [
-        TopicPartition("events", 0),
-        TopicPartition("__consumer_offsets", 7),
-        TopicPartition("__remote_log_metadata", 0),
-        TopicPartition("events", 1),
-        TopicPartition("__share_group_state", 0),
-        TopicPartition("__transaction_state", 3),
-        TopicPartition("__consumer_offsets", 2),
-    ]
-    split = [
-        [str(one.partition) for one in batch]
-        for batch in batches([target(partition) for partition in wanted])
-    ]
-    assert split == [
-        ["__transaction_state-3"],
-        ["__consumer_offsets-2"],
-        ["__consumer_offsets-7"],
-        ["__share_group_state-0"],
-        ["__remote_log_metadata-0"],
-        ["events-0"],
-        ["events-1"],
-    ]
-
-
-def test_r17_internal_partitions_do_not_stand_in_for_the_canary() -> None:
-    """A mistake on an ordinary topic shows on one partition all the same."""
-    wanted = [
-        target(TopicPartition("__consumer_offsets", 0)),
-        *(target(TopicPartition("events", number)) for number in range(30)),
-    ]
-    assert [len(batch) for batch in batches(wanted)] == [1, 1, 10, 19]
-
-
-_partitions = st.builds(
-    TopicPartition, st.sampled_from(["a", "b", *INTERNAL_TOPICS]), st.integers(0, 400)
-)
-
-
-@given(st.lists(_partitions, unique=True, max_size=60), st.randoms())
-def test_every_target_is_in_exactly_one_batch_whatever_the_order(
-    partitions: list[TopicPartition], random: Random
-) -> None:
-    targets = [target(partition) for partition in partitions]
-    split = [one.partition for batch in batches(targets) for one in batch]
-    assert sorted(split) == sorted(partitions)
-    random.shuffle(targets)
-    assert [one.partition for batch in batches(targets) for one in batch] == split

@@ -17,12 +17,10 @@ from breakglass.services.guard.act import ActEvent, Front, GuardedRun
 from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.acts.elect import Elect, ResumeJournal
-from breakglass.services.recovery.execution.target import (
-    ExecutionLimits,
-    PartitionOutcome,
-    stock_route,
-)
+from breakglass.services.recovery.acts.elect import Elect
+from breakglass.services.recovery.acts.resume import ResumeJournal
+from breakglass.services.recovery.execution.steps import ExecutionLimits, stock_route
+from breakglass.services.recovery.execution.target import PartitionOutcome
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject, Priced, frozen
 from breakglass.services.recovery.triage import triage

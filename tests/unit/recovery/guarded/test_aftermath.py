@@ -16,13 +16,8 @@ from breakglass.services.errors import AlreadyRunning, WrongCluster
 from breakglass.services.guard.journal import Journal, StepName, read
 from breakglass.services.guard.lock import ClusterLock
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
-from breakglass.services.recovery.execution.target import (
-    PREFERRED,
-    RESCUE,
-    PartitionOutcome,
-    RecoveryResult,
-    Rung,
-)
+from breakglass.services.recovery.execution.steps import PREFERRED, RESCUE
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from breakglass.services.recovery.guarded.aftermath import CheckedAgain, check_again, watch_ladder
 from tests.kit.fake_broker import Reply
 from tests.kit.fake_controller import Act, Answer, unanswered, unheard
@@ -71,20 +66,6 @@ def test_each_partition_is_told_when_it_moves_until_all_are_redundant(session: S
     assert rungs(next(told)) == [("orders-1", Rung.REDUNDANT)]
     session.change(first, isr=(1, 2))
     assert [rungs(pair) for pair in told] == [[("orders-0", Rung.REDUNDANT)]]
-
-
-def test_one_whose_high_watermark_is_behind_serves_and_then_is_writable(session: Session) -> None:
-    session.offline()
-    outcomes = elected(session)
-    behind = tuple(outcome.with_rung(Rung.SERVING) for outcome in outcomes)
-    assert [rungs(pair) for pair in watching(session, behind)] == [[("orders-0", Rung.WRITABLE)]]
-
-
-def test_one_replica_alone_is_at_its_top_when_it_is_writable(session: Session) -> None:
-    session.offline()
-    (outcome,) = elected(session)
-    alone = replace(outcome, target=replace(outcome.target, assignment=(1,)))
-    assert list(watching(session, (alone,))) == []
 
 
 def test_a_leader_that_is_lost_again_is_told_with_the_reason(session: Session) -> None:
@@ -186,28 +167,6 @@ def test_what_never_happened_is_settled_too(
     assert [left.target.partition for left in found.remains.offline] == [partition]
 
 
-def test_another_leader_than_the_one_agreed_to_is_no_success(session: Session) -> None:
-    """Nothing is left to be done, and what was agreed to has not happened."""
-    path = unknown(session, unheard)
-    (partition,) = session.cluster.story.states
-    led_by_b2 = {"leader": 2, "leader_epoch": 6, "isr": (2,), "last_known_elr": ()}
-    session.change(partition, assignment=(3, 2, 1), **led_by_b2)
-    found = again(session, path)
-    results = {(answer.step, answer.result) for answer in found.answers}
-    assert results == {("elect", "elected another")}
-    assert found.view.result == "partly failed"
-
-
-def test_a_leader_that_still_does_not_speak_stays_unknown(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = unknown(session, unanswered)
-    session.mute(1)
-    monkeypatch.setattr(patience, "LEADER", LOST)
-    assert [answer.settled for answer in again(session, path).answers] == [False]
-    assert read(path).unsettled
-
-
 STEPS = [*StepName]
 
 
@@ -251,16 +210,6 @@ def test_a_replica_of_which_the_cluster_has_nothing_was_not_added(session: Sessi
     found = again(session, journal.path)
     assert [answer.result for answer in found.answers] == ["not written"]
     assert found.unsettled == ()
-
-
-def test_a_journal_of_settled_steps_is_left_as_it_is(session: Session) -> None:
-    session.offline()
-    election = session.election(session.wanted())
-    election.run(election.phrases)
-    (journal,) = session.journals()
-    before = journal.path.read_bytes()
-    assert again(session, journal.path).answers == ()
-    assert journal.path.read_bytes() == before
 
 
 def test_another_cluster_is_refused_and_the_journal_left_alone(session: Session) -> None:

@@ -12,7 +12,7 @@ from breakglass.services.guard.journal import Journal, StepName
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.recovery.acts.elect import Elect, frozen_elections
-from breakglass.services.recovery.execution.target import ELECT, RESCUE, described
+from breakglass.services.recovery.execution.steps import ELECT, RESCUE, described
 from breakglass.services.recovery.guarded.subject import ElectionSubject, frozen
 from breakglass.services.recovery.ledger.assemble import LedgerSources, ledger_of
 from breakglass.services.recovery.ledger.copies import FoundCopies

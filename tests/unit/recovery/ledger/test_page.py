@@ -10,7 +10,7 @@ import pytest
 
 from breakglass.services.guard.journal import Journal
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.execution.target import ELECT, described
+from breakglass.services.recovery.execution.steps import ELECT, described
 from breakglass.services.recovery.guarded.subject import frozen, planned
 from breakglass.services.recovery.ledger.assemble import gathered, ledger_of
 from breakglass.services.recovery.ledger.entries import IncidentLedger

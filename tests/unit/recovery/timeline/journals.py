@@ -6,7 +6,7 @@ from typing import Any
 
 from breakglass.services.guard.journal import UNKNOWN, Items, Journal, JournalView, read
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.target import ELECT, REORDER, RESCUE, RESTORE, described
+from breakglass.services.recovery.execution.steps import ELECT, REORDER, RESCUE, RESTORE, described
 from breakglass.services.recovery.group_reset import STEP as COMMIT
 from breakglass.services.recovery.rescue.rescue import SAVED
 from tests.unit.recovery.execution.targets import target

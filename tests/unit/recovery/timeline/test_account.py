@@ -3,20 +3,17 @@
 The timeline that is pasted: complete for an incident, bounded and inert for anything.
 """
 
-import json
 import stat
 from pathlib import Path, PurePath
-from typing import Any
 
 import pytest
 
-from breakglass.console.output import print_json
 from breakglass.services.errors import StorageError
 from breakglass.services.guard.journal import Journal, StepName, UnreadableJournal
 from breakglass.services.guard.lock import operator
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.acts.end_transactions import STEP as END
-from breakglass.services.recovery.execution.target import ELECT, REORDER, RESCUE, RESTORE, UNDO
+from breakglass.services.recovery.execution.steps import ELECT, REORDER, RESCUE, RESTORE, UNDO
 from breakglass.services.recovery.group_reset import RESTORE_STEP
 from breakglass.services.recovery.timeline.account import (
     SAID,
@@ -25,14 +22,11 @@ from breakglass.services.recovery.timeline.account import (
     Brief,
     ExecutionState,
     Shelf,
-    account_document,
     account_of,
     being_written,
     partition_numbers,
     save_timeline,
-    timeline_document,
     timeline_text,
-    words_of,
 )
 from breakglass.services.recovery.timeline.ending import (
     NOT_ELECTED,
@@ -42,7 +36,7 @@ from breakglass.services.recovery.timeline.ending import (
     stake_of,
 )
 from tests.unit.recovery.timeline import journals
-from tests.unit.recovery.timeline.journals import CLUSTER, DIGEST, LEDGER, ORDERS, plan, step, timed
+from tests.unit.recovery.timeline.journals import CLUSTER, LEDGER, ORDERS, plan, step, timed
 
 
 def ending(account: Account, partition: TopicPartition) -> PartitionEnding:
@@ -53,17 +47,6 @@ def only(told: list[Brief | UnreadableJournal]) -> Brief:
     (brief,) = told
     assert isinstance(brief, Brief)
     return brief
-
-
-def test_a_recovery_is_told_in_a_line(tmp_path: Path) -> None:
-    brief = account_of(journals.recovery(tmp_path)).brief
-    assert brief.what == "recovery of 4 partitions"
-    assert brief.result == "partly failed"
-    assert words_of(brief.counts) == "3 elected, 1 unknown"
-    assert (brief.cluster_id, brief.who, brief.resumed_by) == (CLUSTER, operator(), ())
-    assert (brief.unknown, str(brief.stake), brief.digest) == (1, "50", DIGEST)
-    assert brief.resumable
-    assert brief.checkable
 
 
 def test_each_partition_ends_with_leader_epoch_rung_price_and_what_was_rescued(
@@ -85,28 +68,6 @@ def test_each_partition_ends_with_leader_epoch_rung_price_and_what_was_rescued(
     lost = ending(account, ORDERS[2])
     assert (lost.result, lost.reason, lost.leader) == ("unknown", journals.TIMED_OUT, 1)
     assert lost.order_kept
-
-
-def test_a_reset_of_offsets_cannot_be_resumed_and_cost_nothing(tmp_path: Path) -> None:
-    brief = account_of(journals.group_reset(tmp_path)).brief
-    assert brief.what == "group offsets of 1 partition"
-    assert (brief.counts, str(brief.stake)) == ({"moved": 1}, "-")
-    assert not brief.resumable
-    assert not brief.checkable
-
-
-def test_what_was_planned_and_never_sent_says_so_with_the_reason_of_its_rescue(
-    tmp_path: Path,
-) -> None:
-    with Journal.open(CLUSTER, tmp_path) as journal:
-        plan(journal, {LEDGER: "50", ORDERS[0]: "0"})
-        step(journal, RESCUE, {LEDGER: {"result": "not saved", "reason": "no space", "saved": []}})
-    account = account_of(journal.path)
-    assert (ending(account, LEDGER).result, ending(account, LEDGER).reason) == (
-        NOTHING_SENT,
-        "no space",
-    )
-    assert ending(account, ORDERS[0]).result == NOTHING_SENT
 
 
 def test_an_order_that_was_written_and_not_put_back_is_told_until_it_is(tmp_path: Path) -> None:
@@ -174,15 +135,6 @@ def test_a_restore_ends_as_its_records_did_unless_a_group_stays_behind(
     assert f"1 {result}" in timeline_text([account])
 
 
-def test_a_later_attempt_decides(tmp_path: Path) -> None:
-    with Journal.open(CLUSTER, tmp_path) as journal:
-        plan(journal, {ORDERS[0]: "0"})
-        step(journal, ELECT, {ORDERS[0]: "failed"})
-        step(journal, ELECT, {ORDERS[0]: journals.elected(leader=2)})
-    told = ending(account_of(journal.path), ORDERS[0])
-    assert (told.result, told.leader) == ("elected", 2)
-
-
 @pytest.mark.parametrize("saved", [7, "text", {}, [{"broker": "seven"}, {"path": "x"}, None]])
 def test_a_rescue_entry_of_a_foreign_hand_is_left_out(tmp_path: Path, saved: object) -> None:
     with Journal.open(CLUSTER, tmp_path) as journal:
@@ -226,15 +178,6 @@ class TestShelf:
             running = only(shelf.briefs([CLUSTER]))
             assert (running.result, running.resumable) == ("running", False)
         assert only(shelf.briefs([CLUSTER])).result == "interrupted"
-
-    def test_one_that_went_on_is_read_again(self, tmp_path: Path) -> None:
-        path, shelf = journals.interrupted(tmp_path), Shelf(tmp_path)
-        assert only(shelf.briefs([CLUSTER])).result == "interrupted"
-        journal, _ = Journal.resume(path, tmp_path)
-        with journal:
-            journal.finish("succeeded")
-        told = only(shelf.briefs([CLUSTER]))
-        assert (told.result, told.resumed_by) == ("succeeded", (operator(),))
 
 
 @pytest.mark.parametrize(
@@ -335,23 +278,6 @@ def test_hostile_text_is_inert_and_bounded(tmp_path: Path) -> None:
     assert all(line.isprintable() for line in text.split("\n"))
     assert all(len(line) <= SAID + 20 for line in text.split("\n"))
     assert "[b]refused[/]" in text
-
-
-def test_documents_are_json_and_hold_every_partition_and_step(tmp_path: Path, capsys: Any) -> None:
-    account = account_of(journals.recovery(tmp_path))
-    print_json(account_document(account))
-    print_json(timeline_document([account]))
-    one, timeline = map(json.loads, capsys.readouterr().out.splitlines())
-    assert [step["step"] for step in one["steps"]] == [
-        "rescue",
-        "reorder",
-        "elect",
-        "restore order",
-    ]
-    assert one["partitions"][0]["rescued"][0]["records"] == 50
-    assert one["steps"][2]["partitions"][3]["result"] == "unknown"
-    assert timeline["timelines"][0]["topics"][1]["outcomes"] == {"elected": 2, "unknown": 1}
-    assert timeline["timelines"][0]["moments"][0]["says"].startswith("begun by")
 
 
 def test_a_timeline_is_written_for_its_owner_alone_in_place_of_an_older_one(tmp_path: Path) -> None:
