@@ -188,18 +188,14 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> 
     if sys.stdout.isatty():
         _print_on_terminal(columns, cells)
     else:
-        _print_aligned(columns, cells)
-
-
-def _print_aligned(columns: Sequence[Column], cells: list[list[str]]) -> None:
-    table = [[column.title for column in columns], *cells]
-    widths = [max(map(len, texts)) for texts in zip(*table, strict=True)]
-    for row in table:
-        padded = (
-            text.rjust(width) if column.right else text.ljust(width)
-            for text, width, column in zip(row, widths, columns, strict=True)
-        )
-        _write_line("  ".join(padded).rstrip())
+        table = [[column.title for column in columns], *cells]
+        widths = [max(map(len, texts)) for texts in zip(*table, strict=True)]
+        for row in table:
+            padded = (
+                text.rjust(width) if column.right else text.ljust(width)
+                for text, width, column in zip(row, widths, columns, strict=True)
+            )
+            _write_line("  ".join(padded).rstrip())
 
 
 def _print_on_terminal(columns: Sequence[Column], cells: list[list[str]]) -> None:

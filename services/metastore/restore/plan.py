@@ -40,12 +40,7 @@ from breakglass.services.metastore.lines import (
 )
 from breakglass.services.metastore.settings import REPLICAS, MetastoreSettings
 from breakglass.services.metastore.side_file import SideEntry, SideHeader, verify_backup
-from breakglass.services.metastore.topic import (
-    TopicReader,
-    TopicState,
-    dangers,
-    read_topic_state,
-)
+from breakglass.services.metastore.topic import TopicReader, TopicState, dangers, read_topic_state
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors

@@ -291,7 +291,9 @@ def assess_in_full(evidence: PartitionEvidence, circumstances: Circumstances) ->
     against = tuple(barriers(case)) if case.winner is not None else ()
     if finding.verdict in (Verdict.STUCK, Verdict.BOMB, Verdict.FORK):
         against = (finding.reason, *against)
-    cut = _cut(evidence, finding)
+    # What the restorer that the action names cuts from other logs when it leads.
+    broker = finding.action.broker
+    cut = cut_by_return(evidence, broker) if broker in finding.restorers else None
     gone = circumstances.ruled_out
     return Assessment(
         evidence,
@@ -320,12 +322,6 @@ class _Finding(NamedTuple):
     """The best replica, where electing it is of use."""
     restorers: tuple[int, ...] = ()
     unheard: tuple[int, ...] = ()
-
-
-def _cut(evidence: PartitionEvidence, finding: _Finding) -> CutByReturn | None:
-    """What the restorer that the action names cuts from other logs when it leads."""
-    broker = finding.action.broker
-    return cut_by_return(evidence, broker) if broker in finding.restorers else None
 
 
 def _reasons(case: Case, finding: _Finding, assessment: Assessment) -> tuple[str, ...]:

@@ -455,7 +455,14 @@ def _unbounded(account: Account) -> Iterator[str]:
         yield f"{clock}  {bounded(moment.says, SAID)}"
     if account.topics:
         yield ""
-        yield from _topics(account.topics)
+        for topic in account.topics[:LISTED_TOPICS]:
+            numbers = partition_numbers(ending.partition.partition for ending in topic.endings)
+            loses = f", loses {topic.stake}" if topic.stake.said else ""
+            saved = f", {topic.rescued:,} records rescued" if topic.rescued else ""
+            led = _led(topic.leaders)
+            name = bounded(topic.topic, 80)
+            yield f"{name} [{numbers}]: {words_of(topic.counts)}{led}{loses}{saved}"
+        yield from _more(len(account.topics) - LISTED_TOPICS, "topic")
     yield from _given_up(account.endings)
     yield from _troubled(account.endings)
     places = [saved for ending in account.endings for saved in ending.rescued]
@@ -474,16 +481,6 @@ def _loses(stake: TotalPrice) -> str:
     """The price in records, then what it does not count."""
     counted, comma, rest = str(stake).partition(", abandons" if stake.abandons else ", unread")
     return f"{counted} records{comma}{rest}"
-
-
-def _topics(topics: Sequence[TopicAccount]) -> Iterator[str]:
-    for topic in topics[:LISTED_TOPICS]:
-        numbers = partition_numbers(ending.partition.partition for ending in topic.endings)
-        loses = f", loses {topic.stake}" if topic.stake.said else ""
-        saved = f", {topic.rescued:,} records rescued" if topic.rescued else ""
-        led = _led(topic.leaders)
-        yield f"{bounded(topic.topic, 80)} [{numbers}]: {words_of(topic.counts)}{led}{loses}{saved}"
-    yield from _more(len(topics) - LISTED_TOPICS, "topic")
 
 
 def _led(leaders: Mapping[int, int]) -> str:

@@ -23,14 +23,7 @@ from breakglass.services.pipeline.restore.state import read_state
 from tests.lab.asking import transactional
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.independent import contents
-from tests.lab.backup.producing import (
-    SECONDS,
-    delete_before,
-    make,
-    numbered,
-    produce,
-    put,
-)
+from tests.lab.backup.producing import SECONDS, delete_before, make, numbered, produce, put
 from tests.lab.backup.restores import Killed, Restore, die
 
 

@@ -17,13 +17,7 @@ from breakglass.services.pipeline.verify import (
 )
 from breakglass.services.topic_backup.store.store import LocalStore
 from tests.lab.backup.backups import BackUp, unheard
-from tests.lab.backup.producing import (
-    delete_before,
-    make,
-    numbered,
-    produce,
-    shapes,
-)
+from tests.lab.backup.producing import delete_before, make, numbered, produce, shapes
 
 
 def compared_exactly(run: BackupRun, sides: TopicSides, ranges: Ranges) -> list[PartitionVerified]:

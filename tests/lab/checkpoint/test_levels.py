@@ -19,14 +19,7 @@ from tests.kit.clusters import in_main_job
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 from tests.lab.asking import transactional
 from tests.lab.backup.independent import contents, delivered
-from tests.lab.backup.producing import (
-    commit,
-    committed_messages,
-    make,
-    numbered,
-    produce,
-    put,
-)
+from tests.lab.backup.producing import commit, committed_messages, make, numbered, produce, put
 from tests.lab.checkpoint.audit import audited, held
 from tests.lab.checkpoint.bank import Bank, Books, books
 from tests.lab.checkpoint.branch import Branch

@@ -20,12 +20,7 @@ from breakglass.services.browse.query import (
     parse_query,
     previous_match,
 )
-from breakglass.services.browse.tree import (
-    TopicContents,
-    TopicNode,
-    partitions_in,
-    total,
-)
+from breakglass.services.browse.tree import TopicContents, TopicNode, partitions_in, total
 from breakglass.services.divergence.align import Alone
 from breakglass.services.divergence.backup_source import BackupSource
 from breakglass.services.divergence.opening import open_backup

@@ -17,11 +17,7 @@ from breakglass.services.connection.sasl import (
     UnsecuredToken,
 )
 from breakglass.services.connection.secret import Secret
-from breakglass.services.connection.security import (
-    ClientSecurity,
-    SaslExchange,
-    confluent_config,
-)
+from breakglass.services.connection.security import ClientSecurity, SaslExchange, confluent_config
 from breakglass.services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
 from breakglass.services.connection.tls import TlsSettings
 from breakglass.services.errors import AuthenticationFailed, BadConnectionSettings

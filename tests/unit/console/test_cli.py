@@ -10,13 +10,7 @@ import typer
 
 from breakglass import __version__
 from breakglass.console import cli
-from breakglass.console.cli import (
-    ALIASES,
-    COMMANDS,
-    CommandEntry,
-    Deferred,
-    new_app,
-)
+from breakglass.console.cli import ALIASES, COMMANDS, CommandEntry, Deferred, new_app
 from scripts import cli_reference
 from tests.kit.program import breakglass
 

@@ -29,14 +29,7 @@ from breakglass.services.topic_backup.layout import segment_index_name
 from tests.fuzz.damage import Damage, damage
 from tests.kit.extent import examples
 from tests.unit.checkpoint.store.stores import manifest, reserved
-from tests.unit.topic_backup.backups import (
-    FIRST,
-    INDEX,
-    RECORDS,
-    back_up,
-    cut_to,
-    overwrite,
-)
+from tests.unit.topic_backup.backups import FIRST, INDEX, RECORDS, back_up, cut_to, overwrite
 from tests.unit.topic_backup.shapes import log, run
 
 READING = Reading()

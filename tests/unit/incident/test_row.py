@@ -23,13 +23,7 @@ from breakglass.services.model import Denied, LogDir, PartitionEvidence, Silent,
 from breakglass.services.recovery.judgement.assessment import Judged
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.verdict import assess
-from tests.kit.incidents import (
-    LEDGER,
-    QUORUM,
-    READ_AT_MS,
-    every_verdict,
-    unread,
-)
+from tests.kit.incidents import LEDGER, QUORUM, READ_AT_MS, every_verdict, unread
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import HEALTHY, log, offline, silent, without_epochs
 

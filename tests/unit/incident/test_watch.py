@@ -5,10 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from kafka.protocol.admin import (
-    DescribeTopicPartitionsRequest,
-    ListGroupsRequest,
-)
+from kafka.protocol.admin import DescribeTopicPartitionsRequest, ListGroupsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from breakglass.services import patience

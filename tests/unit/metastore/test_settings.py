@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from breakglass.console.metastore import app
-from breakglass.services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
+from breakglass.services.connection.settings import Endpoint, SecurityProtocol
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.errors import BadConnectionSettings
 from breakglass.services.metastore.settings import (
@@ -114,11 +114,6 @@ def read_server(folder: Path, *lines: str) -> KsqlServerConfig:
     return read_server_config(file, {"PLACE": "/from/env"})
 
 
-def connected(found: KsqlServerConfig, server: str | None = None) -> ConnectionSettings:
-    options = ConnectionOptions(bootstrap_server=server)
-    return connection_settings(options, {}, client_file=found.client_file)
-
-
 def test_a_servers_file_says_where_what_and_how(tmp_path: Path) -> None:
     found = read_server(
         tmp_path,
@@ -134,7 +129,8 @@ def test_a_servers_file_says_where_what_and_how(tmp_path: Path) -> None:
     )
     assert found.settings.topic == "_confluent-ksql-prod__command_topic"
     assert found.settings.location == Path("/var/backups")
-    settings = connected(found)
+    options = ConnectionOptions(bootstrap_server=None)
+    settings = connection_settings(options, {}, client_file=found.client_file)
     assert settings.bootstrap_servers == (Endpoint("far", 9092),)
     assert settings.security_protocol is SecurityProtocol.SASL_PLAINTEXT
     assert settings.sasl is not None

@@ -24,12 +24,7 @@ from breakglass.services.model import EpochHistory, EpochRange
 from breakglass.services.pipeline import continuous
 from breakglass.services.pipeline.acts.files import RebuildIndexes
 from breakglass.services.pipeline.backup_context import BackupRun, Meter
-from breakglass.services.pipeline.part_writer import (
-    Budget,
-    Pace,
-    PartTarget,
-    PartTask,
-)
+from breakglass.services.pipeline.part_writer import Budget, Pace, PartTarget, PartTask
 from breakglass.services.pipeline.source import WantedTopics
 from breakglass.services.pipeline.topic_copy import epoch_starts, holes, merged_gaps, new_segments
 from breakglass.services.record_batches import Record, TimestampType

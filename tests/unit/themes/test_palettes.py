@@ -4,12 +4,7 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from breakglass.themes.palettes import (
-    DARK,
-    HIGH_CONTRAST,
-    LIGHT,
-    PALETTES,
-)
+from breakglass.themes.palettes import DARK, HIGH_CONTRAST, LIGHT, PALETTES
 from breakglass.themes.roles import Role, theme_role_style
 
 OTHER_VERDICTS = (Role.FORK, Role.LOST, Role.STUCK, Role.WAITING, Role.SAFE)

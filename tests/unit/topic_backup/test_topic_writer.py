@@ -21,14 +21,7 @@ from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason,
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from breakglass.services.topic_backup.verification import verify_files
 from tests.kit.extent import examples
-from tests.unit.topic_backup.backups import (
-    ORDERS,
-    back_up,
-    committed,
-    manifest_of,
-    read,
-    segments,
-)
+from tests.unit.topic_backup.backups import ORDERS, back_up, committed, manifest_of, read, segments
 from tests.unit.topic_backup.crash_points import CrashPoints
 from tests.unit.topic_backup.shapes import log, plain, run
 

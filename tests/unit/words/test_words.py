@@ -25,13 +25,7 @@ from breakglass.services.words.figures import (
 )
 from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import time_text
-from breakglass.services.words.record_text import (
-    TextForm,
-    TextLimits,
-    hex_lines,
-    preview,
-    shown,
-)
+from breakglass.services.words.record_text import TextForm, TextLimits, hex_lines, preview, shown
 from tests.kit.work import calls_of
 
 AMOUNTS: tuple[tuple[Callable[[str], float], dict[str, float], tuple[str, ...]], ...] = (

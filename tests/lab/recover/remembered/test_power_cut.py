@@ -15,12 +15,7 @@ import pytest
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last, reorder
-from breakglass.services.lab.scenarios.scenario import (
-    Scenario,
-    Stage,
-    alone,
-    wait_log_end,
-)
+from breakglass.services.lab.scenarios.scenario import Scenario, Stage, alone, wait_log_end
 from breakglass.services.lab.segments import BEFORE_LENGTH, HEADER
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition

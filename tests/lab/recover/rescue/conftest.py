@@ -18,12 +18,7 @@ from breakglass.services.lab.scenarios.damage import (
     LAST_LOST,
     QUICK_TO_FENCE,
 )
-from breakglass.services.lab.scenarios.scenario import (
-    Scenario,
-    Script,
-    Stage,
-    wait_log_end,
-)
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Stage, wait_log_end
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
 from tests.lab.recover.incident.beside import delete_records

@@ -24,12 +24,7 @@ from breakglass.services.lab.scenarios.damage import (
     LAST_LOST,
     QUICK_TO_FENCE,
 )
-from breakglass.services.lab.scenarios.scenario import (
-    Scenario,
-    Script,
-    Shape,
-    Stage,
-)
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape, Stage
 from breakglass.services.lab.segments import DiskLog, read_log
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.lab.truth import Expectation

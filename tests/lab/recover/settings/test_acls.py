@@ -13,12 +13,7 @@ from breakglass.services.kafka.cluster.settings import MIN_ISR
 from breakglass.services.lab.properties import OPERATOR, SMALL
 from breakglass.services.lab.scenarios.behind import HELD_OFF
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, B4_EMPTY, COURSE, LAST_LOST
-from breakglass.services.lab.scenarios.scenario import (
-    Scenario,
-    Script,
-    Shape,
-    Stage,
-)
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape, Stage
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
 from tests.kit.access import Acl, Operation, Resource

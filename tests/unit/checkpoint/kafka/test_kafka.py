@@ -32,16 +32,9 @@ from breakglass.services.checkpoint.kafka.deciding import greatest_common_cut
 from breakglass.services.checkpoint.kafka.evidence import assigned_topics
 from breakglass.services.checkpoint.kafka.holding import HELD, put_back, without_hold
 from breakglass.services.checkpoint.kafka.logs import FROM_OUTSIDE, require_stamp
-from breakglass.services.checkpoint.kafka.owners import (
-    GroupLag,
-    lags,
-    promised_states,
-    with_states,
-)
+from breakglass.services.checkpoint.kafka.owners import GroupLag, lags, promised_states, with_states
 from breakglass.services.checkpoint.kafka.transaction_logs import transaction_state
-from breakglass.services.checkpoint.kafka.transactions import (
-    TransactionWindow,
-)
+from breakglass.services.checkpoint.kafka.transactions import TransactionWindow
 from breakglass.services.checkpoint.protocol.lineage import Lineage, RecordLineage
 from breakglass.services.checkpoint.spark.partition_copy import needed_from
 from breakglass.services.checkpoint.store.documents import (

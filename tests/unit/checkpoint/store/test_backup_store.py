@@ -23,18 +23,8 @@ from breakglass.services.checkpoint.store.documents import (
     StoredFile,
     VerifiedDocument,
 )
-from breakglass.services.checkpoint.store.files import (
-    CheckpointFile,
-    Files,
-    of_checkpoint,
-    of_copy,
-)
-from breakglass.services.errors import (
-    AlreadyRunning,
-    MalformedInput,
-    Refused,
-    UnsupportedSchema,
-)
+from breakglass.services.checkpoint.store.files import CheckpointFile, Files, of_checkpoint, of_copy
+from breakglass.services.errors import AlreadyRunning, MalformedInput, Refused, UnsupportedSchema
 from breakglass.services.topic_backup.store.blobs import PROBE, LocalBlobs
 from tests.unit.checkpoint.store.stores import (
     POSITION,

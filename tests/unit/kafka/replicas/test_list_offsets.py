@@ -24,9 +24,7 @@ from breakglass.services.kafka.replicas.list_offsets import (
 from breakglass.services.model import TopicPartition, known
 from breakglass.services.pipeline.source import WantedTopics, read_sources
 from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.target import (
-    ElectionTarget,
-)
+from breakglass.services.recovery.execution.target import ElectionTarget
 from breakglass.services.recovery.group_standing import LeaderLog, read_leader_logs
 from tests.kit.deadlines import ample
 from tests.kit.fake_cluster import FakeCluster

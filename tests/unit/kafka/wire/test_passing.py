@@ -1,7 +1,6 @@
 """Frames of another client's requests: their headers, and whether an answer comes."""
 
 import struct
-from typing import Any
 
 import pytest
 from kafka.protocol.producer import ProduceRequest
@@ -21,12 +20,6 @@ def request_frame(
     raw = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(raw)
     return struct.pack(">hhih", api_key, api_version, correlation_id, length) + raw + body
-
-
-def encoded(request: Any, version: int) -> bytes:
-    request.API_VERSION = version
-    request.with_header(correlation_id=1, client_id="test")
-    return bytes(request.encode(header=True))
 
 
 @pytest.mark.parametrize(
@@ -54,5 +47,7 @@ def test_only_records_sent_without_acks_are_not_answered(
     request = ProduceRequest(
         transactional_id=transaction, acks=acks, timeout_ms=1000, topic_data=[]
     )
-    frame = encoded(request, version)
+    request.API_VERSION = version
+    request.with_header(correlation_id=1, client_id="test")
+    frame = bytes(request.encode(header=True))
     assert expects_answer(parse_head(frame), frame) is (acks != 0)

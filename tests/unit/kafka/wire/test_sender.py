@@ -101,14 +101,12 @@ def ask(
     )
 
 
-def named(name: str) -> FakeBroker:
-    """A broker that gives its name for the cluster id."""
-    return FakeBroker().serve(MetadataRequest, lambda _: MetadataResponse(cluster_id=name))
-
-
 @pytest.fixture
 def broker() -> Iterator[FakeBroker]:
-    with named("here") as broker:
+    # A broker that gives its name for the cluster id.
+    with FakeBroker().serve(
+        MetadataRequest, lambda _: MetadataResponse(cluster_id="here")
+    ) as broker:
         yield broker
 
 

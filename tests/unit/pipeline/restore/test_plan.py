@@ -1,6 +1,5 @@
 """The latest value of each key: what compaction would leave, without deletions."""
 
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,19 +7,13 @@ from hypothesis import strategies as st
 
 from breakglass.services.pipeline.restore.plan import latest_records
 from breakglass.services.pipeline.restore.task import runs_within
-from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
-from breakglass.services.record_batches import Record
+from breakglass.services.pipeline.stored_segments import stored_segments
 from breakglass.services.topic_backup.folder import LocalFolder
 from tests.kit.extent import examples
 from tests.unit.topic_backup.backups import back_up, manifest_of
 from tests.unit.topic_backup.shapes import plain
 
 LONG = b"x" * 40
-
-
-def stored(root: Path, records: list[Record]) -> list[StoredSegment]:
-    topic = back_up(root, records, max_segment_bytes=100)
-    return stored_segments(LocalFolder(topic), manifest_of(topic).partitions[0].segments)
 
 
 @settings(
@@ -48,7 +41,9 @@ def test_they_are_those_that_a_reader_would_remember(
         records.append(plain(offset, key=key)._replace(value=value))
     remembered = {record.key: record for record in records if record.key is not None}
     wanted = sorted(one.offset for one in remembered.values() if one.value is not None)
-    segments = stored(tmp_path_factory.mktemp("b"), records)
+    root = tmp_path_factory.mktemp("b")
+    topic = back_up(root, records, max_segment_bytes=100)
+    segments = stored_segments(LocalFolder(topic), manifest_of(topic).partitions[0].segments)
     found = latest_records(segments, ((0, offset + 1),))
     runs = runs_within(segments, found.spans)
     assert [int(at) for run in runs for at in run.offsets] == wanted

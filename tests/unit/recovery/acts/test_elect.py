@@ -4,10 +4,7 @@ import pytest
 
 from breakglass.services.errors import ConsentMissing, WrongCluster
 from breakglass.services.guard.act import Armed, JournalOpened
-from breakglass.services.recovery.acts.elect import (
-    BatchBegun,
-    OutcomesReported,
-)
+from breakglass.services.recovery.acts.elect import BatchBegun, OutcomesReported
 from breakglass.services.recovery.execution.target import RecoveryResult
 from tests.unit.recovery.guarded.conftest import Session
 

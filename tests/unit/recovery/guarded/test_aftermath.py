@@ -97,19 +97,6 @@ def test_a_leader_that_does_not_speak_keeps_its_rung_and_hides_no_other(session:
     assert rungs(next(told)) == [("orders-1", Rung.REDUNDANT)]
 
 
-def test_what_was_not_elected_is_not_watched(session: Session) -> None:
-    session.offline()
-    (outcome,) = elected(session)
-    told = watching(session, (replace(outcome, result=RecoveryResult.ALREADY_ONLINE),))
-    assert list(told) == []
-
-
-def test_it_ends_as_soon_as_it_is_asked_to(session: Session) -> None:
-    session.offline()
-    outcomes = elected(session)
-    assert list(watch_ladder(session.read, outcomes, lambda: True)) == []
-
-
 LOST = 0.1
 """Seconds in which no leader comes and b1 says nothing: no answer makes a difference."""
 

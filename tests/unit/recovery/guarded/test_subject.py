@@ -25,16 +25,7 @@ from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.check import CheckStatus
 from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.guarded.conftest import UNHURRIED, Session
-from tests.unit.recovery.plans import (
-    CLUSTER,
-    GONE,
-    INTERNAL,
-    LOSS,
-    SAFE,
-    UNPROVEN,
-    WAITING,
-    named,
-)
+from tests.unit.recovery.plans import CLUSTER, GONE, INTERNAL, LOSS, SAFE, UNPROVEN, WAITING, named
 
 
 def about(*evidence: PartitionEvidence) -> ElectionSubject:

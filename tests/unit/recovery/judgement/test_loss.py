@@ -11,7 +11,6 @@ from breakglass.services.recovery.judgement.lineage import NO_RECORDS, Count, Re
 from breakglass.services.recovery.judgement.loss import Loss, loss_of, unread_bound
 from tests.unit.recovery.histories import (
     Disk,
-    Record,
     SimulatedCluster,
     simulated_clusters,
     with_recent_epochs,
@@ -168,18 +167,14 @@ def test_r11_the_bound_is_never_part_of_the_loss() -> None:
     assert loss_of(evidence, 1).records == NO_RECORDS
 
 
-def committed_records(cluster: SimulatedCluster, chosen: Disk) -> set[Record]:
-    others = [disk for disk in cluster.disks if disk is not chosen]
-    below = [{record for record in disk.records if record[1] < disk.hw} for disk in others]
-    return cluster.lost_without(chosen) & set().union(*below)
-
-
 @given(simulated_clusters())
 def test_loss_agrees_with_counting_every_record(cluster: SimulatedCluster) -> None:
     evidence = cluster.evidence()
     for chosen in cluster.disks:
         lost = cluster.lost_without(chosen)
-        committed = committed_records(cluster, chosen)
+        others = [disk for disk in cluster.disks if disk is not chosen]
+        below = [{record for record in disk.records if record[1] < disk.hw} for disk in others]
+        committed = cluster.lost_without(chosen) & set().union(*below)
         loss = loss_of(evidence, chosen.broker)
         if isinstance(loss.total, Unknown):
             assert out_of_order(cluster.disks)

@@ -19,13 +19,7 @@ from breakglass.services.recovery.plan.document import (
     parse_plan,
     write_plan,
 )
-from breakglass.services.recovery.plan.edit import (
-    approve,
-    exclude,
-    set_leader,
-    voided,
-    with_notes,
-)
+from breakglass.services.recovery.plan.edit import approve, exclude, set_leader, voided, with_notes
 from breakglass.services.recovery.plan.make import as_recommended, make_plan
 from breakglass.services.recovery.plan.partition_file import Election, digest_of, read_elections
 from tests.kit.plans import render_plan

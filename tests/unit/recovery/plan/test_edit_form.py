@@ -27,13 +27,7 @@ from breakglass.services.recovery.plan.edit_form import (
     render_form,
 )
 from tests.kit.plans import add_note
-from tests.unit.recovery.plans import (
-    EVERY_KIND,
-    FORK,
-    LOSS,
-    SAFE,
-    planned,
-)
+from tests.unit.recovery.plans import EVERY_KIND, FORK, LOSS, SAFE, planned
 
 PLAN = add_note(planned(SAFE, LOSS, FORK), "ask ada")
 

@@ -11,16 +11,8 @@ from breakglass.services.errors import MalformedInput, UsageError
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.plan.document import Approval, Plan
 from breakglass.services.recovery.plan.draft import PlanHistory
-from breakglass.services.recovery.plan.edit import (
-    approve,
-    exclude,
-    least_loss,
-    never,
-    set_leader,
-)
-from breakglass.services.recovery.plan.make import (
-    as_recommended,
-)
+from breakglass.services.recovery.plan.edit import approve, exclude, least_loss, never, set_leader
+from breakglass.services.recovery.plan.make import as_recommended
 from breakglass.services.recovery.plan.partition_file import (
     Election,
     elections_of,
@@ -29,12 +21,7 @@ from breakglass.services.recovery.plan.partition_file import (
     spoken,
 )
 from tests.kit.plans import add_note
-from tests.unit.recovery.plans import (
-    HALF_READ,
-    LOSS,
-    SAFE,
-    planned,
-)
+from tests.unit.recovery.plans import HALF_READ, LOSS, SAFE, planned
 
 
 def test_the_kips_election_file_is_read_with_and_without_leaders(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from breakglass.services.recovery.timeline.account import (
     Shelf,
     account_of,
     being_written,
-    partition_numbers,
     save_timeline,
     timeline_text,
 )
@@ -197,20 +196,6 @@ def test_prices_are_summed_and_unknown_ones_never_added_up(
     prices: list[object], expected: str
 ) -> None:
     assert str(stake_of(prices)) == expected
-
-
-@pytest.mark.parametrize(
-    ("numbers", "expected"),
-    [
-        ([], ""),
-        ([3], "3"),
-        ([2, 0, 1, 7], "0-2, 7"),
-        (range(100_000), "0-99999"),
-        (range(0, 40, 2), "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22 and 8 more"),
-    ],
-)
-def test_partitions_are_named_in_ranges(numbers: list[int], expected: str) -> None:
-    assert partition_numbers(numbers) == expected
 
 
 def told(path: Path, seconds: float = 1.0) -> list[str]:

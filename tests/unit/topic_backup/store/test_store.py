@@ -19,13 +19,7 @@ from breakglass.services import patience
 from breakglass.services.errors import AlreadyRunning, DamagedBackup, StorageError, UsageError
 from breakglass.services.topic_backup.manifest import TopicIdentity, next_manifest, read_manifest
 from breakglass.services.topic_backup.store import fsspec_blobs
-from breakglass.services.topic_backup.store.blobs import (
-    KEY_BYTES,
-    Blobs,
-    Key,
-    LocalBlobs,
-    read_key,
-)
+from breakglass.services.topic_backup.store.blobs import KEY_BYTES, Blobs, Key, LocalBlobs, read_key
 from breakglass.services.topic_backup.store.form import (
     CHUNK_BYTES,
     FRAME_BYTES,
