@@ -466,7 +466,18 @@ def edit(
     def change(plan: Plan) -> Plan:
         return changes.applied(plan, lambda rack: _brokers_in(connection, plan, path, rack))
 
-    _edit(path, change, out, as_json=as_json)
+    # Change the plan in *path*, say what that changes, write it back or to *out*.
+    from breakglass.services.recovery.plan.edit import diff
+
+    before = opened(path)
+    after = change(before.plan)
+    differences = diff(before.plan, after)
+    _say_changes(before.plan, after, differences)
+    _save(before, after, out)
+    if as_json:
+        from breakglass.console.plan_table import diff_document
+
+        print_json({"path": out or path, **diff_document(before.plan, after, differences)})
 
 
 @app.command()
@@ -514,21 +525,6 @@ def approve(
         from breakglass.console.plan_table import plan_document
 
         print_json({"path": out or path, **plan_document(after)})
-
-
-def _edit(path: Path, change: Callable[[Plan], Plan], out: Path | None, *, as_json: bool) -> None:
-    """Change the plan in *path*, say what that changes, write it back or to *out*."""
-    from breakglass.services.recovery.plan.edit import diff
-
-    before = opened(path)
-    after = change(before.plan)
-    differences = diff(before.plan, after)
-    _say_changes(before.plan, after, differences)
-    _save(before, after, out)
-    if as_json:
-        from breakglass.console.plan_table import diff_document
-
-        print_json({"path": out or path, **diff_document(before.plan, after, differences)})
 
 
 def _save(before: PlanText, after: Plan, out: Path | None) -> None:

@@ -301,7 +301,12 @@ def forgetting_of(judged: Assessment, gone: Collection[int]) -> Forgetting | Non
         for broker in inheritors(evidence.state)
         if broker in brokers and broker != bomb and _intact(evidence, broker, gone)
     ]
-    after = without_memory(evidence)
+    # *evidence* as it is after ELR and last known leaders are forgotten.
+    after = replace(
+        evidence,
+        state=replace(evidence.state, elr=(), last_known_elr=()),
+        replicas=tuple(map(_stale, evidence.replicas)),
+    )
     winner = rank(after).winner
     loss = None if winner is None else loss_of(after, winner.broker)
     return Forgetting(
@@ -312,15 +317,6 @@ def forgetting_of(judged: Assessment, gone: Collection[int]) -> Forgetting | Non
         None if winner is None else winner.broker,
         Price(_NOBODY) if loss is None else Price(loss.total, loss.approximate),
         unread_bound(after).at_least,
-    )
-
-
-def without_memory(evidence: PartitionEvidence) -> PartitionEvidence:
-    """*evidence* as it is after ELR and last known leaders are forgotten."""
-    return replace(
-        evidence,
-        state=replace(evidence.state, elr=(), last_known_elr=()),
-        replicas=tuple(map(_stale, evidence.replicas)),
     )
 
 

@@ -330,7 +330,14 @@ def write_elections(elections: Sequence[Election], path: Path) -> None:
     Raises:
         StorageError: the file exists, or cannot be written; nothing is overwritten.
     """
-    text = render_elections(elections)
+    # The file's text: one line for each partition, as the KIP prints it.
+    entries = [
+        {"topic": election.partition.topic, "partition": election.partition.partition}
+        | ({} if election.designated is None else {"designatedLeader": election.designated})
+        for election in elections
+    ]
+    lines = ",\n".join(f"    {json.dumps(entry)}" for entry in entries)
+    text = f'{{\n  "partitions": [\n{lines}\n  ]\n}}\n'
     try:
         with open(path, "x", encoding="utf-8", opener=open_new) as file:
             file.write(text)
@@ -342,14 +349,3 @@ def write_elections(elections: Sequence[Election], path: Path) -> None:
         raise StorageError(
             f"{path} cannot be written ({error.strerror}): name a file in a folder of yours"
         ) from error
-
-
-def render_elections(elections: Sequence[Election]) -> str:
-    """The file's text: one line for each partition, as the KIP prints it."""
-    entries = [
-        {"topic": election.partition.topic, "partition": election.partition.partition}
-        | ({} if election.designated is None else {"designatedLeader": election.designated})
-        for election in elections
-    ]
-    lines = ",\n".join(f"    {json.dumps(entry)}" for entry in entries)
-    return f'{{\n  "partitions": [\n{lines}\n  ]\n}}\n'

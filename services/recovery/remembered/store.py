@@ -86,16 +86,6 @@ def leaders_of(broker: int, states: Iterable[PartitionState]) -> str:
     return hashlib.sha256("\n".join(led).encode()).hexdigest()[:16]
 
 
-def heard_in(evidence: PartitionEvidence) -> dict[int, HeardLog]:
-    """The logs that were read for *evidence*."""
-    state = evidence.state
-    return {
-        replica.broker: HeardLog(replica, state.leader_epoch, state.offline)
-        for replica in evidence.replicas
-        if not isinstance(replica.log_end, Unknown)
-    }
-
-
 def same_logs(heard: Heard, before: Heard) -> bool:
     """Whether *before* has the logs of *heard*, from the same silence or the same leader."""
     return all(
@@ -387,7 +377,13 @@ class ReplicaMemory:
 
     def _line(self, evidence: PartitionEvidence, now: int) -> bytes | None:
         """The line for *evidence*; None where it says nothing new."""
-        heard = heard_in(evidence)
+        # The logs that were read for *evidence*.
+        state = evidence.state
+        heard = {
+            replica.broker: HeardLog(replica, state.leader_epoch, state.offline)
+            for replica in evidence.replicas
+            if not isinstance(replica.log_end, Unknown)
+        }
         if not heard:
             return None
         key = key_of(evidence.state)

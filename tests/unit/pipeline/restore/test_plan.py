@@ -1,6 +1,5 @@
 """The latest value of each key: what compaction would leave, without deletions."""
 
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
