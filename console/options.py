@@ -49,7 +49,8 @@ Gone = Annotated[
     typer.Option(
         "--gone",
         metavar="ID...",
-        help="Brokers whose disks are lost; nothing waits for them (4 7, or 4,7, or repeated).",
+        help="Brokers whose disks are lost; Breakglass does not wait for them (4 7, or 4,7, or "
+        "repeated).",
     ),
 ]
 """Read it with `option_values.broker_ids`."""
@@ -156,7 +157,8 @@ Phrases = Annotated[
     typer.Option(
         "--consent",
         metavar="PHRASE",
-        help="Phrase that agrees to the change; a refusal prints it (repeatable).",
+        help="Phrase that consents to the change; without it, the command refuses and prints it "
+        "(repeatable).",
     ),
 ]
 RescueStore = Annotated[
