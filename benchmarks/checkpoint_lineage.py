@@ -32,9 +32,9 @@ from benchmarks._measure import Options, meets, print_load, spent
 from breakglass.services.checkpoint.coordinator import Coordinator, Finisher
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics
-from breakglass.services.checkpoint.parts import read_contents
 from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.spark.logs import read_contents
 from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (

@@ -1,4 +1,4 @@
-"""Builds what takes, reads and finishes checkpoints, for one cluster and one store.
+"""Builds what takes and what finishes checkpoints, for one cluster and one store.
 
 One worker of a node at a time copies a checkpoint: two would replace each other's files. A node is
 one machine, so a file lock is enough, which the operating system releases when its process ends.
@@ -7,64 +7,28 @@ one machine, so a file lock is enough, which the operating system releases when 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from breakglass.services import patience
 from breakglass.services.checkpoint.coordinator import SIDE_BY_SIDE, Coordinator, Finisher
-from breakglass.services.checkpoint.kafka.logs import (
-    Ends,
-    Lineages,
-    Logs,
-    Sought,
-    read_here,
-    require_stamp,
-)
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics
-from breakglass.services.checkpoint.kafka.transaction_logs import (
-    CommitRow,
-    LoggedBatches,
-    commits_in,
-    read_contents_here,
-    rows_in,
-    whole_range,
-)
 from breakglass.services.checkpoint.promises import CopySettings, WantedCheckpoint
-from breakglass.services.checkpoint.protocol.lineage import Lineage, RecordLineage
-from breakglass.services.checkpoint.protocol.transactions import BatchRow
 from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.errors import LogBeginsLater, Refused, StorageError, TimedOut
+from breakglass.services.errors import StorageError
 from breakglass.services.file_lock import lock, open_lock_file, unlock
 from breakglass.services.guard.lock import private_folder
-from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
-from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import TopicPartition
-from breakglass.services.pipeline.backup_context import BackupRun
-from breakglass.services.pipeline.batches.reader import FetchedBatches, records_of
-from breakglass.services.pipeline.batches.tasks import (
-    LogRange,
-    Ranges,
-    RangeWork,
-    divided,
-    fetches_in,
-    range_of,
-    run_tasks,
-)
-from breakglass.services.pipeline.session import jvm_errors
-from breakglass.services.pipeline.source import WantedTopics, read_sources
 from breakglass.services.state_folder import state_folder
 from breakglass.services.topic_backup.manifest import tool_version
 from breakglass.services.topic_backup.store.store import local_path, open_store
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.marker_client import MarkerClient
+    from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.session import ReadAccess
 
 
@@ -143,6 +107,7 @@ def finisher_of(
 ) -> Iterator[Finisher]:
     """The finisher that decides and copies, until the end of the block; *wait*: see `Finisher`."""
     from breakglass.services.checkpoint.kafka.deciding import Decider
+    from breakglass.services.checkpoint.spark.logs import read_contents, read_lineages
     from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.session import BEHIND_OTHERS, Spark
@@ -171,163 +136,3 @@ def finisher_of(
             wait=wait,
             alone=partial(alone, store.address, how.node, state_folder() / "locks"),
         )
-
-
-def by_topic(starts: Ends) -> dict[str, Ends]:
-    """The *starts* of each topic."""
-    found: dict[str, Ends] = {}
-    for partition in sorted(starts):
-        found.setdefault(partition.topic, {})[partition] = starts[partition]
-    return found
-
-
-def spans_of(starts: Ends, ends: Ends) -> tuple[Ranges, int]:
-    """The spans from *starts* to *ends*, by partition of one topic, and how many offsets they have.
-
-    Empty ones are left out.
-    """
-    spans = {log.partition: (at, ends[log]) for log, at in starts.items() if at < ends[log]}
-    return spans, sum(end - start for start, end in spans.values())
-
-
-def answers_of(
-    run: BackupRun, topic: str, spans: Ranges, work: RangeWork[str], doing: str
-) -> Iterator[Any]:
-    """What the tasks of *work* answer for the *spans* of *topic*, decoded, in any order.
-
-    Raises:
-        TimedOut: a partition has no leader.
-        PipelineError: a task failed in every attempt, or Spark failed while *doing* this.
-    """
-    deadline = Deadline.after(patience.JOB)
-    (source,) = read_sources(run.client, WantedTopics((topic,)), deadline, spans)
-    ranges = [
-        range_of(source.identity, partition, *spans[partition.partition.partition])
-        for partition in source.partitions
-    ]
-    if len(ranges) < len(spans):
-        raise TimedOut(f"not every partition of {topic} has a leader: try again", "no leader")
-    with jvm_errors(doing):
-        answers = run_tasks(run, divided(ranges, run.cores()), source.identity.cluster_id, work)
-    for _, text in answers:
-        yield json.loads(text)
-
-
-FEW_OFFSETS = 10_000
-"""Maximum number of offsets of a topic that are read without Spark."""
-
-
-def read_lineages(
-    run: BackupRun,
-    logs: Logs,
-    starts: Ends,
-    ends: Ends,
-    sought: Sought,
-    *,
-    small: int = FEW_OFFSETS,
-) -> Lineages:
-    """`ReadLineages` from the cluster of *run*."""
-    found: Lineages = {name: [] for name in sought.groups}
-    for topic, own in by_topic(starts).items():
-        spans, offsets = spans_of(own, ends)
-        some: Lineages | None = None
-        if offsets > small:
-            # The read without Spark names the offset that is gone.
-            with suppress(LogBeginsLater):
-                doing = f"reading lineage of topic {topic}"
-                answers = answers_of(run, topic, spans, partial(trace, sought), doing)
-                some = together(list(answers), sought)
-        if some is None:
-            some = read_here(logs, own, ends, sought)
-        for group, lineages in some.items():
-            found[group] += lineages
-    return found
-
-
-def trace(
-    sought: Sought, client: ReadClient, wanted: LogRange, attempt: int, seconds: float
-) -> Iterator[str]:
-    """The lineage in each fetch as JSON, independent of the *attempt*: a `tasks.RangeWork`."""
-    del attempt
-    with closing(fetches_in(client, wanted, seconds)) as fetches:
-        for fetched in fetches:
-            yield json.dumps(_traced(fetched, wanted, sought))
-
-
-def _traced(fetched: FetchedBatches, wanted: LogRange, sought: Sought) -> Mapping[str, Any]:
-    """Rows of group, number, offset, and the cause's number, offset and index.
-
-    Or the first refused record, because then nothing else matters.
-    """
-    partition, rows = wanted.partition, []
-    for record in records_of(fetched, wanted.start, wanted.end):
-        try:
-            stamp = require_stamp(partition, record.offset, record.headers, sought.external)
-            found = sought.traced(partition, record.offset, stamp)
-        except Refused as error:
-            return {"refused": [(sought.numbers[partition], record.offset, str(error))]}
-        if found is not None:
-            group, one = found
-            assert one.origin is not None
-            cause = (one.origin.partition, one.origin.offset, one.origin.index)
-            rows.append((sought.groups.index(group), one.partition, record.offset, *cause))
-    return {"rows": rows}
-
-
-def together(answers: Sequence[Mapping[str, Any]], sought: Sought) -> Lineages:
-    """The *answers* of all tasks, in log order.
-
-    Raises Refused: a task refused a record; the message of the first.
-    """
-    refused = sorted(one for some in answers for one in some.get("refused", ()))
-    if refused:
-        raise Refused(refused[0][-1])
-    found: Lineages = {name: [] for name in sought.groups}
-    for group, number, offset, *cause in sorted(row for some in answers for row in some["rows"]):
-        found[sought.groups[group]].append(Lineage(number, offset, RecordLineage(*cause)))
-    return found
-
-
-FEW_IN_TRANSACTION_LOGS = 100_000
-"""Maximum number of offsets of a topic that are read without Spark."""
-
-
-def read_contents(
-    run: BackupRun,
-    logs: Logs,
-    starts: Ends,
-    ends: Ends,
-    groups: Collection[str],
-    *,
-    small: int = FEW_IN_TRANSACTION_LOGS,
-) -> LoggedBatches:
-    """`ReadContents` from the cluster of *run*."""
-    found = LoggedBatches()
-    for topic, own in by_topic(starts).items():
-        spans, offsets = spans_of(own, ends)
-        if offsets <= small:
-            some = read_contents_here(logs, own, ends, groups)
-            found.batches.update(some.batches)
-            found.commits.update(some.commits)
-            continue
-        found.batches.update({partition: [] for partition in own})
-        if topic == OFFSETS_TOPIC:
-            found.commits.update({partition: [] for partition in own})
-        doing = f"reading transactions of topic {topic}"
-        answers = answers_of(run, topic, spans, partial(contents, tuple(groups)), doing)
-        for number, rows, commits in sorted(one for one in answers if one[1] or one[2]):
-            partition = TopicPartition(topic, number)
-            found.batches[partition] += [BatchRow(*row) for row in rows]
-            if topic == OFFSETS_TOPIC:
-                found.commits[partition] += [CommitRow(*row) for row in commits]
-    return found
-
-
-def contents(
-    groups: tuple[str, ...], client: ReadClient, wanted: LogRange, attempt: int, seconds: float
-) -> Iterator[str]:
-    """The contents of each fetch as JSON, independent of the *attempt*: a `tasks.RangeWork`."""
-    del attempt
-    for fetched in whole_range(client, wanted, seconds):
-        rows, commits = rows_in(fetched, wanted), commits_in(fetched, wanted, groups)
-        yield json.dumps([wanted.partition.partition, rows, commits])

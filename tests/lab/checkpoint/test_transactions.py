@@ -34,8 +34,8 @@ from breakglass.services.checkpoint.kafka.transaction_logs import (
     read_contents_here,
 )
 from breakglass.services.checkpoint.kafka.transactions import read_floors
-from breakglass.services.checkpoint.parts import read_contents, read_lineages
 from breakglass.services.checkpoint.protocol.lineage import Lineage
+from breakglass.services.checkpoint.spark.logs import read_contents, read_lineages
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupPolicy,
