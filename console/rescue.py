@@ -118,8 +118,8 @@ def rescue(connection: Connection, wanted: RescueRequest) -> None:
 
     --before-return BROKER is for a broker that leads offline partitions as soon as it is started.
     Run the command before you start it: it saves the records of these partitions that other
-    replicas hold and the broker may lack. If its log cannot be read, that is everything that they
-    hold, because a power cut takes records that were acknowledged and not yet flushed. The command
+    replicas hold and the broker may lack. If its log cannot be read, it saves everything that they
+    hold: a power cut may have taken records that the broker had acknowledged and not flushed. It
     exits with 1 if records are left out, if a replica cannot be read, or if another leader was
     elected without this broker's log. In the last case, save the broker's log folders before you
     start it, because it would also truncate its own log.

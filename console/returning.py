@@ -55,7 +55,8 @@ class StartRequest:
         bool,
         typer.Option(
             "--all-log-dirs",
-            help="The broker has only these log.dirs: a replica in none of them never existed.",
+            help="The broker has no other log.dirs: a replica in none of them counts as never made, "
+            "not as unread.",
         ),
     ] = False
     while_running: WhileRunning = False
