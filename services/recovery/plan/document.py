@@ -223,7 +223,7 @@ class PlanEvidence(_Frozen):
 
 
 class Plan(_Frozen):
-    """The whole document. Without ``breakglass`` it is a bare plan in Kafka's form."""
+    """The whole document. Without ``breakglass`` it is a bare plan in Kafka's format."""
 
     entries: tuple[PlanEntry, ...] = Field(
         validation_alias="partitions", serialization_alias="partitions"
@@ -382,7 +382,7 @@ def _recorded(assessment: Assessment, broker: int) -> RecordedLoss:
 
 
 def parse_plan(text: str, source: str) -> Plan:
-    """The plan in *text*, which messages call *source*: one of ours, or in Kafka's form.
+    """The plan in *text*, which messages call *source*: one of ours, or in Kafka's format.
 
     Raises:
         MalformedInput: no JSON (with line and column), or which entry is wrong and how.
