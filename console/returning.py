@@ -55,8 +55,8 @@ class StartRequest:
         bool,
         typer.Option(
             "--all-log-dirs",
-            help="The broker has no other log.dirs: a replica in none of them counts as never made, "
-            "not as unread.",
+            help="The broker has no other log.dirs: a replica in none of them counts as never "
+            "made, not as unread.",
         ),
     ] = False
     while_running: WhileRunning = False
