@@ -100,7 +100,7 @@ COMMANDS = (
     CommandEntry(NOW, "recover", "Elect the leaders of a plan; resume; turn unclean election off."),
     CommandEntry(NOW, "rescue", "Save the records that an election or a return cuts off."),
     CommandEntry(NOW, "can-start", "Check whether a dead broker may start.", "console.returning"),
-    CommandEntry(NOW, "quorum", "Bring a cluster back when the controllers are gone."),
+    CommandEntry(NOW, "quorum", "See which controllers are missing; bring a cluster back."),
     CommandEntry(NOW, "plan", "Make, show, check, edit, approve and compare plans."),
     CommandEntry(AFTERWARDS, "report", "Account for every record of an incident."),
     CommandEntry(AFTERWARDS, "journal", "Show what was done from here, by whom, how it ended."),

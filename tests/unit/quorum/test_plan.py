@@ -183,7 +183,7 @@ def test_q13_a_topic_that_was_made_again_replaces_the_one_of_the_copy(folders: F
     assert "replace topic orders" in document["consent"]
     assert "leave 1 stray" in document["consent"]
     (stray,) = document["lost"]["strays"]
-    assert stray.startswith(f"{folders.disks.root}/2/orders-0: ")
+    assert stray["path"] == f"{folders.disks.root}/2/orders-0"
     assert document["ends"]["orders-0"] == {"topic_id": kafka_id(LEDGER), "end": 5, "epoch": 0}
     ended = folders.prepare("--write", "--json")
     assert ended.code == 0, ended.err
@@ -195,7 +195,7 @@ def test_q13_a_topic_that_may_have_been_made_again_is_given_up_by_name(folders: 
     document = remade(folders, 1, 3, at_ms=T0 - 60_000)
     given_up = f"give up topic orders with id {kafka_id(LEDGER)}"
     assert {given_up, "leave 2 strays"} <= {*document["consent"]}
-    assert all("ends at 5" in line for line in document["lost"]["strays"])
+    assert all("ends at 5" in one["why"] for one in document["lost"]["strays"])
     assert document["ends"]["orders-0"] == {"topic_id": kafka_id(ORDERS), "end": 9, "epoch": 0}
 
 
@@ -478,8 +478,10 @@ def test_q14_a_plan_that_was_edited_is_refused(folders: Folders) -> None:
     plan.write_text(text.replace("kafka-c102", "kafka-c109"))
     ended = folders.prepare("--write")
     assert (ended.code, "changed after it was written" in ended.err) == (2, True)
-    plan.write_text(text.replace('"schema": 1', '"schema": 2'))
-    assert folders.prepare("--write").code == 2
+    # A plan of the release before has strays as sentences.
+    plan.write_text(text.replace('"schema": 2', '"schema": 1'))
+    ended = folders.prepare("--write")
+    assert (ended.code, "use the release that wrote it" in ended.err) == (2, True)
     plan.write_text("[]")
     assert breakglass("quorum", "prepare", plan, "--out", folders.root / "out").code == 2
 

@@ -1,0 +1,146 @@
+"""A quorum that is lost and returns by the advice of `breakglass quorum`, and a stray that returns.
+
+What is there is asked of Kafka's own tool; what is lost is what was killed.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from breakglass.services.lab.cluster import Cluster, LabOptions
+from breakglass.services.lab.topics import create_topic, reassign
+from breakglass.services.model import TopicPartition
+from tests.kit.program import Ended, breakglass
+from tests.lab.quorum.lagging import OLD, OVERRIDES, addresses, produce
+from tests.lab.quorum.test_return import bash, make_dynamic, quorum_tool, values_of, voters_of
+
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("quorum")]
+
+OPTIONS: LabOptions = {"brokers": 2, "overrides": OVERRIDES, "tethered": True}
+
+
+def asked(cluster: Cluster, *more: object) -> Ended:
+    servers = ("--bootstrap-server", cluster.lab_bootstrap)
+    return breakglass("quorum", *(more or servers), "--json")
+
+
+def told(document: dict[str, Any], *names: str) -> list[list[object]]:
+    return [[one[name] for name in names] for one in document["nodes"]]
+
+
+def acknowledged(cluster: Cluster) -> bool:
+    """Whether a record of OLD-0 is acknowledged by every member of the ISR."""
+    producer = Producer(
+        {"bootstrap.servers": cluster.lab_bootstrap, "acks": "all", "message.timeout.ms": 10_000}
+    )
+    errors: list[object] = []
+    producer.produce(OLD, b"0", partition=0, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(60) == 0
+    return errors == [None]
+
+
+@pytest.mark.parametrize(
+    ("version", "dynamic"), [("4.3.1", False), ("4.3.1", True), ("3.9.2", False)], ids=str
+)
+def test_q17_q18_a_lost_quorum_returns_when_those_are_started_that_are_named(
+    version: str, dynamic: bool, tmp_path: Path
+) -> None:
+    options: LabOptions = {**OPTIONS, "controllers": 3, "kafka_version": version}
+    with Cluster.plan(tmp_path / "lab", **options) as cluster:
+        for node in cluster.controllers:
+            cluster.configure(node.id, {"controller.quorum.fetch.timeout.ms": "2000"})
+        if dynamic:
+            make_dynamic(cluster)
+        cluster.start()
+        create_topic(cluster, OLD, [(1, 2)])
+        produce(cluster, OLD, 1, 10, idempotent=False)
+
+        ended = asked(cluster)
+        found = ended.document
+        assert (ended.code, found["dynamic"], found["missing"]) == (0, dynamic, [])
+        status = quorum_tool(cluster, "describe", "--status")
+        assert f"LeaderId: {found['leader']}" in " ".join(status.split())
+        assert len(voters_of(cluster)) == len(found["voters"]) == 3
+        assert all(isinstance(one, int) for (one,) in told(found, "log_end"))
+
+        first, last = (node for node in cluster.controllers if node.id != found["leader"])
+        gone = [first.id, found["leader"]]
+        first.kill()
+        cluster.wait_until(
+            lambda: asked(cluster).document["missing"] == [f"c{first.id}"], "a voter to be missing"
+        )
+        assert asked(cluster).code == 0
+        cluster.node(found["leader"]).kill()
+        cluster.wait_until(lambda: asked(cluster).code == 1, "the leader to be gone")
+        for more in ((), ("--bootstrap-controller", cluster.controller_bootstrap)):
+            document = asked(cluster, *more).document
+            assert (document["lacking"], document["leader"]) == (1, None)
+            assert document["missing"] == sorted(f"c{one}" for one in gone)
+            (survivor,) = [one for one in document["nodes"] if one["id"] == last.id]
+            assert (survivor["trouble"], survivor["role"]) == ("", "voter")
+            assert isinstance(survivor["epoch"], int)
+        assert all(one["applied"] > 0 for one in asked(cluster).document["nodes"] if one["broker"])
+
+        named = addresses(*cluster.brokers, *(cluster.node(one) for one in gone))
+        plan = ("quorum", "plan", *named, "--voter", first.id, "--out", tmp_path / "plan")
+        ended = breakglass(*plan)
+        assert (ended.code, f"c{last.id} answers at" in ended.err) == (3, True)
+
+        last.kill()
+        # A follower of the ISR runs, then not: no controller can take it out.
+        assert acknowledged(cluster)
+        cluster.broker(2).kill()
+        assert not acknowledged(cluster)
+        document = asked(cluster).document
+        assert (document["leader"], document["missing"] == []) == (None, dynamic)
+        for one in gone:
+            cluster.node(one).start()
+        cluster.wait_until(lambda: asked(cluster).code == 0, "a controller to lead")
+        cluster.broker(2).start()
+        cluster.wait_ready()
+
+
+def test_q19_a_stray_that_is_said_to_come_back_does(tmp_path: Path) -> None:
+    """b2 loses its assignment while it is down, and gets it again after it made a stray."""
+    with Cluster.up(tmp_path / "lab", **OPTIONS) as cluster:
+        create_topic(cluster, OLD, [(1, 2)])
+        produce(cluster, OLD, 1, 20)
+        second = cluster.broker(2)
+        named = addresses(second, cluster.controllers[0])
+
+        def strays() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = breakglass("quorum", "strays", *named, "--json").document[
+                "strays"
+            ]
+            return found
+
+        def moved(*brokers: int) -> None:
+            reassign(cluster, {TopicPartition(OLD, 0): brokers})
+            cluster.wait_until(
+                lambda: cluster.partition(OLD, 0, via=1).assignment == brokers, "the reassignment"
+            )
+
+        second.stop()
+        moved(1)
+        second.start()
+        cluster.wait_until(lambda: len(strays()) == 1, "the stray")
+        (stray,) = strays()
+        assert (stray["fate"], stray["end"]) == ("not assigned", 20)
+        segment = next(Path(stray["path"]).glob("*.log")).stat().st_ino
+        second.stop()
+        reassign(cluster, {TopicPartition(OLD, 0): (1, 2)})
+        cluster.wait_until(lambda: strays()[0]["fate"] == "comes back", "the new assignment")
+        ended = breakglass("quorum", "strays", *named)
+        moves = [line.strip() for line in ended.out.splitlines() if line.startswith("    mv ")]
+        assert [shlex.split(line)[1:] for line in moves] == [[stray["path"], stray["target"]]]
+        bash("\n".join(moves))
+        second.start()
+        cluster.wait_until(lambda: set(cluster.partition(OLD, 0).isr) == {1, 2}, "the ISR")
+        assert strays() == []
+        assert next(Path(stray["target"]).glob("*.log")).stat().st_ino == segment
+        assert values_of(cluster, OLD, 0) == [*range(20)]
