@@ -425,15 +425,20 @@ def write_bare(path: Path, leaders: dict[Name, int]) -> None:
     path.write_text(json.dumps({"partitions": entries}), encoding="utf-8")
 
 
+def bootstrap_of(wreck: Wreck) -> str:
+    """The option that names the cluster; with one address, that of a broker that runs."""
+    servers = wreck.cluster.bootstrap_servers
+    if wreck.incident.one_address and wreck.awake:
+        servers = wreck.cluster.broker(min(wreck.awake)).address()
+    return f"--bootstrap-server={servers}"
+
+
 @contextmanager
 def shell_of(wreck: Wreck, folder: Path, kill_at: int | None) -> Iterator[Shell]:
     """A shell on the wreck; brokers with a slow link are reached through it."""
     cluster = wreck.cluster
     with ExitStack() as links:
-        words = [f"--bootstrap-server={cluster.bootstrap_servers}"]
-        if wreck.incident.one_address and wreck.awake:
-            only = cluster.broker(min(wreck.awake)).address()
-            words = [f"--bootstrap-server={only}"]
+        words = [bootstrap_of(wreck)]
         for broker in wreck.incident.slow:
             proxy = links.enter_context(Proxy(cluster.broker(broker).address()))
             proxy.delay(SLOW_SECONDS)

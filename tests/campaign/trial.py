@@ -19,7 +19,7 @@ from breakglass.services.errors import LabError, Unreachable
 from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.lab.incidents.incident import LabIncident, Way
 from breakglass.services.lab.incidents.wreck import GROUP, Wreck
-from tests.campaign.by_breakglass import Operator, shell_of
+from tests.campaign.by_breakglass import Operator, bootstrap_of, shell_of
 from tests.campaign.by_kafka import Runbook
 from tests.campaign.commands import HUNG, Shell
 from tests.campaign.judge import (
@@ -179,7 +179,10 @@ def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
         # What a group cannot have read has later timestamps than its commit.
         wreck.time_ms = int(time.time() * 1000)
         wreck.happen(incident.again)
-        shell.machine += incident.elsewhere
+        if incident.elsewhere:
+            # That machine remembers no address: its operator names one that answers.
+            shell.machine += 1
+            shell.bootstrap = (bootstrap_of(wreck), *shell.bootstrap[1:])
         scene, operator.curable = _scene(wreck), incident.curable
     if scene.offline:
         operator.recover()
